@@ -1,0 +1,86 @@
+# Everything is set up in $(VENV) by the rules that need it: `make run` on a fresh clone is enough.
+#
+#   PYTHON           the Python to make the environments with (default: python3)
+#   TORCH_INDEX_URL  the package index to take PyTorch from; for a machine without a GPU
+#                    https://download.pytorch.org/whl/cpu, which saves gigabytes on Linux
+#   ARGS             more options for ./benchmark.py (make run) or pytest (make test)
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+export TORCH_INDEX_URL
+
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+
+REQUIREMENTS := requirements.txt requirements-train.txt
+# The stamps stand for a finished installation: with them a second `make run` installs nothing.
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test test-analysis test-nemo test-reliability check format clean distclean
+
+help: ## say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+run: $(RUN_STAMP) ## measure Llama, Qwen and Mistral on this machine, then compare
+	@set -e; \
+	if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+	    options=; \
+	else \
+	    options='--model all --precision fp32,bf16 --runs 2'; \
+	fi; \
+	set -x; \
+	$(BIN)/python benchmark.py $$options $(ARGS); \
+	$(BIN)/python compare_results.py
+
+venv: $(DEV_STAMP) ## set up .venv for measuring, testing and checking
+
+test: $(DEV_STAMP) ## run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+test-analysis: ## run the tests without PyTorch, on the oldest and the newest Python here
+	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
+	$(PYTHON) tools/analysis_tests.py
+
+test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try older versions of Lightning (some ten minutes)
+	$(BIN)/python tools/torture.py --times 12
+	$(BIN)/python -m pytest -m reliability $(ARGS)
+	$(BIN)/python tools/lightning_versions.py
+
+test-nemo: ## build and train NeMo's recipes on this processor, in .venv-nemo (2.5 GB, some minutes)
+	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
+	$(PYTHON) tools/make_nemo_env.py --venv .venv-nemo
+	.venv-nemo/bin/python -m pytest -p no:cacheprovider tests/with_nemo tests/collect $(ARGS)
+
+check: $(DEV_STAMP) ## look at form and types: ruff, mypy
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	@if command -v shellcheck >/dev/null; then shellcheck -x *.sh scripts/*.sh; \
+	else echo "shellcheck is not installed: the shell scripts were not checked"; fi
+
+format: $(DEV_STAMP) ## let ruff put the form right
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+clean: ## remove caches and builds; results and environments stay
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the environments too; results stay
+	rm -rf $(VENV) .venv-3.*
+
+$(RUN_STAMP): $(REQUIREMENTS) constraints.txt tools/make_venv.py
+	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt
+	@touch $@
+
+$(DEV_STAMP): $(REQUIREMENTS) requirements-test.txt requirements-dev.txt constraints.txt tools/make_venv.py
+	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt
+	@touch $(RUN_STAMP) $@

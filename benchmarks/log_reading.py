@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""How quickly long logs are read: all fields of every line, beside a plain loop that looks for the step time alone.
+
+Two logs are made and deleted afterwards: of eight ranks whose coloured lines interleave, with an
+iteration line among some thirty others, and with nothing but iteration lines. Each way of reading
+runs in a process of its own, one after the other, round by round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+RANKS = 8
+OTHERS = 30
+"""Lines between two iteration lines of the mixed log."""
+
+SEED = 5
+PATTERN = rb"elapsed time per iteration \(ms\): ([0-9.]+)"
+CHUNK = 1 << 18
+
+_PREFIX = (
+    "[\x1b[32m20260511 %s\x1b[0m][\x1b[36mrank-%d/8\x1b[0m]\x1b[34m\x1b[1m[DEBUG]    \x1b[0m\x1b[34m\x1b[1m"
+    "[---------------%s] : "
+)
+_ITERATION = (
+    "[2026-05-11 %s.%06d] iteration %8d/%8d | consumed samples: %12d | elapsed time per iteration (ms): %.1f/%.1f | "
+    "throughput per GPU (TFLOP/s/GPU): %.1f/%.1f  | tokens per GPU (tokens/s/GPU): %.1f/%.1f | learning rate: %.6E | "
+    "global batch size:   128 | lm loss: %.6E | loss scale: 1.0 | grad norm: %.3f | "
+    "number of skipped iterations:   0 | number of nan iterations:   0 | "
+    "hip mem usage/free/total/usage_ratio: %.2fGB/%.2fGB/191.98GB/%.2f%%\x1b[0m\n"
+)
+_SAID = (
+    "saving checkpoint shard %d of 8, %d tensors, to /checkpoints/run",
+    "bucket %d: all-gather of %d bytes enqueued on stream 3",
+    "dataloader worker %d prefetched batch %d, queue is full",
+    "(min, max) time across ranks (ms): forward-backward: (%d.11, %d.27)",
+    "aiter: module_fmha_fwd loaded for head %d, tuned entry %d found",
+    "cache of compiled kernels holds %d entries, %d were hit since the last report",
+)
+
+
+def steps_of(count: int) -> Iterator[tuple[int, float]]:
+    """Number and time in ms of each step, to a tenth, as they are printed."""
+    random.seed(SEED)
+    for step in range(1, count + 1):
+        yield step, round(random.gauss(700.0, 9.0), 1)
+
+
+def make(path: Path, size: int, *, mixed: bool) -> tuple[int, float]:
+    """Writes a log of about that many bytes; returns its steps and the sum of their times in ms."""
+    chance = random.Random(SEED)
+    others = [_others(chance) for _ in range(64)] if mixed else [""]
+    written, steps, total = 0, 0, 0.0
+    planned = 10_000_000
+    with path.open("w", encoding="utf-8", buffering=1 << 20) as log:
+        log.write("".join(f"  {name} {'.' * (47 - len(name))} {value}\n" for name, value in _arguments(planned)))
+        clock = 0.0
+        for step, ms in steps_of(planned):
+            if written >= size:
+                break
+            clock += ms / 1e3
+            at = time.strftime("%H:%M:%S", time.gmtime(clock % 86_400))
+            micros = int(clock % 1 * 1e6)
+            rate = 128 * 4096 / (ms / 1e3) / RANKS
+            lines = []
+            for rank in chance.sample(range(RANKS), RANKS):
+                used = 28.5 + rank / 10
+                lines.append(_PREFIX % (at, rank, "utils.py:425"))
+                lines.append(
+                    _ITERATION
+                    % (
+                        at, micros, step, planned, step * 128, ms, 700.0, 4e5 / ms, 570.2, rate, 93622.9,
+                        1e-5 * (1 - step / planned), 11.0 / (1 + step / 1000), 1 + step % 700 / 1000, used,
+                        191.98 - used, used / 1.9198,
+                    )
+                )  # fmt: skip
+                if mixed:
+                    lines.append(chance.choice(others))
+            text = "".join(lines)
+            log.write(text)
+            written += len(text)
+            steps, total = step, total + ms
+    return steps, total
+
+
+def _arguments(planned: int) -> list[tuple[str, object]]:
+    shape = [("num_layers", 32), ("hidden_size", 4096), ("num_attention_heads", 32), ("seq_length", 4096)]
+    return [*shape, ("world_size", RANKS), ("train_iters", planned), ("bf16", True)]
+
+
+def _others(chance: random.Random) -> str:
+    lines = []
+    for number in range(OTHERS):
+        said = chance.choice(_SAID) % (chance.randrange(100), chance.randrange(10**9))
+        where = f"{chance.choice(('utils', 'training', 'ckpt'))}.py:{chance.randrange(100, 999)}"
+        lines.append(_PREFIX % (f"02:18:{number:02d}", chance.randrange(RANKS), where) + said + "\x1b[0m\n")
+    return "".join(lines)
+
+
+def plain_loop(path: Path) -> tuple[int, float]:
+    """The step time alone: lines with it, and their sum in ms."""
+    search = re.compile(PATTERN).search
+    lines, total = 0, 0.0
+    with path.open("rb") as log:
+        for line in log:
+            if found := search(line):
+                lines += 1
+                total += float(found[1])
+    return lines // RANKS, total / RANKS
+
+
+def search_program(path: Path) -> tuple[int, float]:
+    """As plain_loop(), on what a search program leaves of the log."""
+    program = shutil.which("rg") or shutil.which("grep")
+    assert program
+    search = re.compile(PATTERN).search
+    lines, total = 0, 0.0
+    options = ["-a", "-F", "elapsed time per iteration (ms)", str(path)]
+    with subprocess.Popen([program, *options], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        for line in process.stdout:
+            found = search(line)
+            assert found
+            lines += 1
+            total += float(found[1])
+    return lines // RANKS, total / RANKS
+
+
+def reading(path: Path) -> tuple[int, float]:
+    """Everything, in one process."""
+    from tprimat import read
+
+    with path.open("rb") as log:
+        (found,) = read.readings_of(iter(lambda: log.read(CHUNK), b""), path.name)
+    return found.steps, -1.0
+
+
+def run(path: Path) -> tuple[int, float]:
+    """As reading(), and the Run made of it."""
+    from tprimat import read
+
+    with path.open("rb") as log:
+        (found,) = read.readings_of(iter(lambda: log.read(CHUNK), b""), path.name)
+    made = found.run()
+    return len(made.steps), 1e3 * sum(seconds for seconds in made.step_times if seconds)
+
+
+def two_workers(path: Path) -> tuple[int, float]:
+    """As reading(), by two processes."""
+    from tprimat.commands import _inputs, _large_log
+
+    (found,) = _large_log.readings(_inputs.Log(str(path)), workers=2, least=1 << 20)
+    return found.steps, -1.0
+
+
+WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
+    "plain": ("plain loop, step time alone", plain_loop),
+    "program": ("rg or grep -F, piped into that loop", search_program),
+    "reading": ("TensorPrimat, all fields of every line", reading),
+    "workers": ("TensorPrimat, two workers, and the hash", two_workers),
+    "run": ("TensorPrimat, and the Run of it", run),
+}
+
+
+def measured(way: str, path: Path) -> dict[str, float]:
+    """A way of reading in a process of its own: wall and CPU time in s, memory in MB, steps and their sum."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--way", way, "--log", str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    if process.returncode:
+        raise SystemExit(f"{way} ended with status {process.returncode}")
+    found: dict[str, float] = json.loads(said)
+    # Of Linux in KiB, of macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {**found, "memory": usage.ru_maxrss * unit / 1e6, "cpu": usage.ru_utime + usage.ru_stime}
+
+
+def main() -> int:
+    """Makes the logs, measures, prints the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
+    parser.add_argument("--megabytes", type=int, default=1000, help="of each log (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the medians are shown (%(default)s)")
+    parser.add_argument("--folder", type=Path, help="for the logs (a temporary one)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what is measured (all)")
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.way:
+        begun = time.perf_counter()
+        steps, total = WAYS[arguments.way][1](arguments.log)
+        print(json.dumps({"seconds": time.perf_counter() - begun, "steps": steps, "total": total}))
+        return 0
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for name, mixed in (("one iteration line in thirty", True), ("nothing but iteration lines", False)):
+            path = Path(folder) / "made.log"
+            steps, total = make(path, arguments.megabytes * 10**6, mixed=mixed)
+            found: dict[str, list[dict[str, float]]] = {way: [] for way in arguments.ways}
+            for _ in range(arguments.rounds):
+                for way in arguments.ways:
+                    found[way].append(measured(way, path))
+            _show(name, path.stat().st_size, steps, total, found)
+    return 0
+
+
+def _show(name: str, size: int, steps: int, total: float, found: dict[str, list[dict[str, float]]]) -> None:
+    print(f"\n{name}: {size / 1e6:.0f} MB, {steps} steps, {RANKS} ranks; medians of {len(next(iter(found.values())))}")
+    print(f"{'':<42} {'s':>7} {'MB/s':>7} {'CPU s':>7} {'memory MB':>10} {'of plain':>9}")
+    middle = {way: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for way, rows in found.items()}
+    for way, row in middle.items():
+        for each in found[way]:
+            if each["steps"] != steps or (each["total"] >= 0 and abs(each["total"] - total) > 1e-6 * total):
+                raise SystemExit(f"{way} found {each['steps']} steps of {each['total']} ms, not {steps} of {total}")
+        ratio = f"{middle['plain']['seconds'] / row['seconds']:.2f}" if "plain" in middle else ""
+        print(
+            f"{WAYS[way][0]:<42} {row['seconds']:>7.2f} {size / row['seconds'] / 1e6:>7.0f} {row['cpu']:>7.2f} "
+            f"{row['memory']:>10.0f} {ratio:>9}"
+        )
+    print(f"allowed memory: {100 + 250e-6 * steps:.0f} MB (100 MB and 250 bytes for each step)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

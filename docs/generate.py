@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Writes the parts of the documentation that follow from the code; --check only compares.
+
+docs/result.schema.json and docs/result-file.md come from the types in tprimat/run.py, the
+formulas of the figures from the tables in tprimat/metrics.py and tprimat/efficiency/table.py. In
+docs/metrics.md only the marked place is generated; the rest is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
+
+from tprimat import efficiency, flops, hardware, metrics, models, run
+
+SCHEMA_NAME = "result.schema.json"
+PAGE_NAME = "result-file.md"
+METRICS_NAME = "metrics.md"
+METRICS_PAGE = DOCS / METRICS_NAME
+PLACE = ("<!-- generated: metrics -->\n", "<!-- end -->\n")
+
+HEAD = f"""\
+# The result file
+
+Every command that measures or reads a training writes one JSON file, and every command that
+compares reads it. This page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in
+`tprimat/run.py` by `python3 docs/generate.py`; schema version {run.SCHEMA_VERSION}.
+
+## How to read it
+
+- **One file is one setup**: one model on one machine with one configuration. It holds one or more
+  **runs** of it in `runs`, each with its own timestamp, status, warnings and
+  series. Five calls of `./benchmark.py` give the same file as `--runs 5`.
+- **The top level is one of the runs**: the one whose mean step time is the median of all (of an
+  even number, the lower of the middle two). A reader that knows nothing of `runs` sees a whole,
+  ordinary result. Runs in which no step was timed are only taken when there is no other.
+- **Series** (`steps`, `window_steps`, `step_times`, `loss_values`, `learning_rates`, `grad_norms`,
+  `lines`) have one entry a record and all the same length; `null` where a record has no value.
+  They keep what was measured. A log that prints averages gives one record a line, and
+  `window_steps` says over how many steps.
+- **Figures** (`performance_metrics`) are computed from the series, from the steps that `steady`
+  names, and again whenever they are shown. As stored they are rounded to 3 decimals, or to 4
+  significant digits where 3 decimals would lose them.
+- **Unknown is `null`**, and `warnings` says why. Nothing is filled in by a guess, nor from the
+  machine that reads a log. Names that end in `_gb` count 10⁹ bytes.
+
+## Where it lies
+
+| file | written for |
+|---|---|
+| `benchmark_cuda_{{model}}.json` | NeMo |
+| `benchmark_rocm_{{model}}.json` | Primus |
+| `benchmark_cpu_{{model}}.json` | the built-in framework on a CPU |
+| `train_{{framework}}_{{model}}.json` | everything else |
+| `bench_{{GPU}}_{{N}}gpu_{{timestamp}}.json` | the encoder-decoder, a file each training |
+
+They lie in `output/` (those of the encoder-decoder in `results/`) unless `--output-dir` says
+otherwise; a label (`--label NAME`) is added to the name. A run joins the file of its setup. Where a
+file of **another** setup has the name, that one moves to `history/`, with the time of its writing
+in its name, and this is said: nothing is overwritten. `history/` is not read when a folder is
+compared.
+
+Files without `schema_version` are of an earlier tool. They are read too, and what is wrong in them
+becomes `null` and a warning. A file of a newer version is refused.
+
+JSON knows no NaN and no infinity: a loss that was NaN is `null`, and a warning says at which steps.
+"""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a result file, with what a validator and an editor want at its head."""
+    generated = run.json_schema()
+    for part in generated["$defs"].values():
+        part["description"] = inspect.cleandoc(part.get("description", ""))
+        for field in part["properties"].values():
+            # The defaults of a group stand with its own fields.
+            if "$ref" in field:
+                field.pop("default", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"TensorPrimat result file, schema version {run.SCHEMA_VERSION}",
+        **generated,
+    }
+
+
+def page() -> str:
+    """docs/result-file.md."""
+    parts = schema()["$defs"]
+    repetition = set(parts["RecordedRepetition"]["properties"])
+    lines = [HEAD]
+    for title, text, names in (
+        ("Top level", "The setup, the figures and series of one run, and all runs.", None),
+        ("`runs`", "What differs between runs of one setup; the same fields as at the top level.", repetition),
+    ):
+        fields = parts["ResultFile"]["properties"]
+        lines += [f"## {title}\n", f"{text}\n"]
+        lines += _table(fields if names is None else {name: fields[name] for name in fields if name in names})
+    for name, part in parts.items():
+        if name not in ("ResultFile", "RecordedRepetition"):
+            lines += [f"## {name}\n", part["description"].split("\n\n")[0].replace("\n", " ") + "\n"]
+            lines += _table(part["properties"])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(fields: dict[str, Any]) -> Iterator[str]:
+    order = [name for name in run.FIELD_ORDER if name in fields]
+    order += [name for name in fields if name not in order and name not in run.SERIES and name != "runs"]
+    order += [name for name in (*run.SERIES, "runs") if name in fields]
+    yield "| field | type | meaning |\n|---|---|---|"
+    for name in order:
+        yield f"| `{name}` | {_type(fields[name])} | {_meaning(name, fields[name])} |"
+    yield ""
+
+
+def _type(field: dict[str, Any]) -> str:
+    """A type in words: "whole number ≥ 1", "list of number or null"."""
+    if "$ref" in field:
+        name: str = field["$ref"].rsplit("/", 1)[1]
+        target = "runs" if name == "RecordedRepetition" else name.lower()
+        return f"[{'run' if name == 'RecordedRepetition' else name}](#{target})"
+    if "anyOf" in field:
+        return " or ".join(_type(each) for each in field["anyOf"])
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if field["type"] == "array":
+        return f"list of {_grouped(field['items'])}"
+    if field["type"] == "object":
+        return f"object of {_grouped(field['additionalProperties'])} by name"
+    word = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+    if "exclusiveMinimum" in field:
+        return f"{word[field['type']]} > {field['exclusiveMinimum']:g}"
+    # Bounds that only keep arithmetic safe are for the schema, not for people.
+    if field.get("minimum") in (0, 1):
+        return f"{word[field['type']]} ≥ {field['minimum']:g}"
+    return word.get(field["type"], str(field["type"]))
+
+
+def _grouped(field: dict[str, Any]) -> str:
+    return f"({_type(field)})" if "anyOf" in field else _type(field)
+
+
+def _meaning(name: str, field: dict[str, Any]) -> str:
+    said: str | None = field.get("description")
+    metric = next((metric for metric in metrics.METRICS if metric.name == name), None)
+    if metric is not None and not said:
+        said = f"{metric.how}; {metric.unit}"
+    if not said:
+        raise SystemExit(f"the field {name} has no description: add one in tprimat/run.py")
+    return said.replace("|", "\\|")
+
+
+def metrics_page() -> str:
+    """docs/metrics.md, with the tables of metrics, of cards and of models in its marked place."""
+    text = METRICS_PAGE.read_text(encoding="utf-8")
+    before, start, rest = text.partition(PLACE[0])
+    _, end, after = rest.partition(PLACE[1])
+    if not (start and end):
+        raise SystemExit(f"{METRICS_PAGE} has lost its marks: {PLACE[0].strip()} and {PLACE[1].strip()}")
+    return before + start + "\n".join(_metrics_tables()) + "\n" + end + after
+
+
+def _metrics_tables() -> Iterator[str]:
+    for title, rows in (("What was measured", metrics.METRICS), ("What it is worth", efficiency.METRICS)):
+        yield f"### {title}\n"
+        yield "| metric | name | unit | better | how | after |"
+        yield "|---|---|---|---|---|---|"
+        for row in rows:
+            cells = (row.title, f"`{row.name}`", row.unit, row.better or "–", row.how, row.reference or "–")
+            yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        yield ""
+    yield "### FLOPs of the models\n"
+    yield "GFLOP per token, forward and backward, at 2048 and 8192 tokens.\n"
+    yield "| model | parameters | causal | full attention | source of the shape |"
+    yield "|---|---|---|---|---|"
+    for model in models.MODELS:
+        figures = [
+            " / ".join(
+                f"{(flops.flops_per_token(model.shape, length, causal=causal) or 0) / 1e9:.3f}"
+                for length in (2048, 8192)
+            )
+            for causal in (True, False)
+        ]
+        yield f"| {model.title} | {model.shape.num_parameters:,} | {' | '.join(figures)} | <{model.shape.source}> |"
+    yield ""
+    yield "### Best matrix products known\n"
+    yield "A data sheet's peak is a claim; this is what a sustained bf16 matrix product reached on the card."
+    yield "The table of peaks itself is `tprimat/hardware.csv`, each row with its source.\n"
+    yield "| GPU | sustained, TFLOP/s | dense bf16 peak, TFLOP/s |"
+    yield "|---|---|---|"
+    for gpu in hardware.gpus():
+        if gpu.sustained_bf16_tflops:
+            yield f"| {gpu.title} | {gpu.sustained_bf16_tflops:g} | {gpu.peak_tflops('bf16'):g} |"
+    yield ""
+
+
+def contents() -> dict[str, str]:
+    """What each generated file should hold, by its name within docs/."""
+    return {
+        SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+        PAGE_NAME: page(),
+        METRICS_NAME: metrics_page(),
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Writes the files, or with --check says which are out of date. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="write nothing; status 1 when a file is out of date")
+    check = parser.parse_args(argv).check
+    stale = []
+    for name, content in contents().items():
+        path = DOCS / name
+        if path.is_file() and path.read_text(encoding="utf-8") == content:
+            continue
+        stale.append(name)
+        if not check:
+            path.write_text(content, encoding="utf-8", newline="\n")
+    for name in stale:
+        print(f"docs/{name} {'is out of date: run python3 docs/generate.py' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

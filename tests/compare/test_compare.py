@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_runs import H100, MI300X, comparison, failed_run, make_run
+
+from tprimat.compare import Loaded, compare
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.run import MemoryMetrics
+
+AMD = {"device": MI300X, "stack": "rocm"}
+
+
+def later(run, day=3, **fields):
+    return msgspec.structs.replace(run, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+
+
+def names(model):
+    return [side.side.name for side in model.sides]
+
+
+class TestSidesAndModels:
+    def test_models_are_never_crossed(self):
+        result = comparison(make_run(), make_run(**AMD, model="qwen"))
+        assert [model.title for model in result.models] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
+        assert [model.pairs for model in result.models] == [(), ()]
+        assert result.status == ExitStatus.NOT_COMPARABLE
+
+    def test_a_model_of_no_row_keeps_its_name(self):
+        assert comparison(make_run(model="gpt-x")).models[0].title == "gpt-x"
+
+    def test_the_first_is_the_reference(self):
+        (pair,) = comparison(make_run(), make_run(**AMD, step_time=1.6)).models[0].pairs
+        assert pair.reference.side.gpu == H100
+        assert pair.ratio.value == pytest.approx(2.0, rel=0.01)
+        assert (pair.ratio.low, pair.ratio.high) == (None, None)
+
+    def test_runs_of_one_setup_are_one_side_wherever_they_lie(self):
+        result = comparison(make_run(), (later(make_run(step_time=3.4)), later(make_run(step_time=3.0), 4)))
+        (side,) = result.models[0].sides
+        assert len(side.runs) == 3
+        means = sorted(each.summary.performance.tokens_per_second_per_gpu for each in side.runs)
+        figure = side.figures["tokens_per_second_per_gpu"]
+        assert figure.value == pytest.approx(sum(means) / 3)
+        assert (figure.low, figure.high, figure.runs) == (means[0], means[-1], 3)
+
+    def test_setups_of_one_machine_are_sides_of_their_own(self):
+        (model,) = comparison(make_run(batch=8), make_run(batch=64)).models
+        assert names(model) == ["batch 8×2048", "batch 64×2048"]
+        assert all(len(side.runs) == 1 for side in model.sides)
+
+    def test_one_run_has_no_range(self):
+        figure = comparison(make_run()).models[0].sides[0].figures["avg_step_time_seconds"]
+        assert (figure.low, figure.high, figure.runs) == (None, None, 1)
+
+    def test_a_peak_is_the_highest_of_the_runs(self):
+        runs = [
+            later(make_run(memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
+            for day, peak in ((1, 40.0), (2, 42.0))
+        ]
+        side = comparison(tuple(runs)).models[0].sides[0]
+        assert side.value("peak_memory_reserved_gb") == 42.0
+        assert side.value("avg_memory_reserved_gb") is None
+
+    def test_shared_is_what_all_sides_are(self):
+        assert comparison(make_run(), make_run(precision="fp8")).shared == (
+            "8×H100 80GB HBM3",
+            "nemo",
+            "cuda",
+            "scale full",
+        )
+        assert comparison(make_run(), make_run(**AMD)).shared == ("scale full",)
+
+
+class TestWorkloads:
+    def test_sides_with_the_same_work_are_set_against_each_other(self):
+        result = comparison(
+            make_run(batch=8, length=8192), make_run(**AMD, batch=128), make_run(), make_run(**AMD, step_time=2.4)
+        )
+        first, second = result.models[0].groups
+        assert [side.side.name for side in first.sides] == [
+            "8×H100 80GB HBM3, batch 64×2048",
+            "8×MI300X, batch 64×2048",
+        ]
+        assert len(second.sides) == 2
+        assert any("2 different workloads" in note for note in result.notes)
+
+    def test_two_sides_with_different_batches_are_compared_per_token(self):
+        (pair,) = comparison(make_run(batch=64), make_run(**AMD, batch=128, step_time=3.2)).models[0].pairs
+        assert pair.ratio.value == pytest.approx(2.0, rel=0.01)
+        assert any("batches differ (64 and 128 sequences)" in caveat for caveat in pair.caveats)
+
+    def test_a_reference_gathers_all(self):
+        runs = [make_run(batch=8), make_run(batch=64), make_run(**AMD, batch=64)]
+        (group,) = comparison(*runs, reference="MI300X").models[0].groups
+        assert group.sides[0].side.gpu == MI300X
+        assert len(group.pairs) == 2
+
+
+class TestReference:
+    @pytest.mark.parametrize("asked", ["8×H200", "8xH200", "h200", "H200", " 8XH200 ", "nvidia h200"])
+    def test_is_found_by_its_name_or_a_part(self, asked):
+        result = comparison(make_run("NVIDIA GH200 480GB"), make_run("NVIDIA H200"), reference=asked)
+        assert result.models[0].pairs[0].reference.side.gpu == "NVIDIA H200"
+
+    def test_an_ambiguous_one_lists_the_sides(self):
+        with pytest.raises(UsageError, match=r"several sides: name one of batch 8×2048; batch 64×2048") as caught:
+            comparison(make_run(batch=8), make_run(batch=64), reference="batch")
+        assert caught.value.heading == "unknown-side"
+        assert "\n" not in caught.value.line()
+
+    @pytest.mark.parametrize("asked", ["B200", "", "\x1b[31m"])
+    def test_an_unknown_one_lists_the_sides(self, asked):
+        with pytest.raises(UsageError, match="is no side: name one of 8×H100 80GB HBM3; 8×MI300X"):
+            comparison(make_run(), make_run(**AMD), reference=asked)
+
+    def test_a_model_without_it_says_so(self):
+        result = comparison(
+            make_run(),
+            make_run(**AMD),
+            make_run(model="qwen", **AMD),
+            make_run("NVIDIA H200", model="qwen"),
+            reference="H100",
+        )
+        assert any(note.startswith("Qwen 2.5 7B: there is no side 8×H100") for note in result.notes)
+        assert len(result.models[1].pairs) == 1
+
+
+class TestModelFilter:
+    def test_keeps_one(self):
+        files = [Loaded("a.json", "0" * 64, (make_run(),)), Loaded("b.json", "1" * 64, (make_run(model="qwen"),))]
+        result = compare(files, model="QWEN")
+        assert [model.model for model in result.models] == ["qwen"]
+        assert [file.name for file in result.files] == ["b.json"]
+
+    def test_takes_the_title(self):
+        assert len(comparison(make_run(), make_run(model="qwen"), model="llama 3.1 8b").models) == 1
+
+    def test_an_unknown_one_lists_what_there_is(self):
+        with pytest.raises(UsageError, match="'mistral': there are llama, qwen"):
+            comparison(make_run(), make_run(model="qwen"), model="mistral")
+
+
+class TestCopies:
+    def test_a_copy_in_another_folder_counts_once(self):
+        result = comparison(make_run(), make_run())
+        assert len(result.models[0].sides[0].runs) == 1
+        assert result.notes == ("results/file_2.json holds the same run as results/file_1.json: counted once",)
+
+    def test_one_measurement_under_two_setups_is_said(self):
+        result = comparison(make_run(gpus=8), make_run(gpus=4))
+        assert len(result.models[0].sides) == 2
+        assert "one measurement" in result.notes[0]
+
+    def test_failed_runs_are_no_copies(self):
+        assert len(comparison((failed_run(), failed_run())).models[0].sides[0].runs) == 2
+
+
+class TestBrokenRuns:
+    def test_a_failed_run_has_no_figures_and_a_status(self):
+        result = comparison(make_run(), failed_run())
+        side = result.models[0].sides[1]
+        assert dict(side.figures) == {}
+        assert side.counted == ()
+        assert result.models[0].pairs[0].reason == "8×MI300X has no step times: its run failed (out of memory)"
+        assert result.status == ExitStatus.NOT_COMPARABLE
+
+    def test_an_incomplete_run_has_figures_and_a_warning(self):
+        result = comparison(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
+        (pair,) = result.models[0].pairs
+        assert pair.ratio is not None
+        assert "8×MI300X has no complete run" in pair.caveats
+        assert "a run is incomplete: interrupted; its figures are shown" in pair.side.warnings
+
+    def test_an_incomplete_run_beside_complete_ones_is_left_out(self):
+        broken = later(make_run(steps=10), status="incomplete")
+        broken = msgspec.structs.replace(broken, training_config=make_run().training_config)
+        (side,) = comparison((make_run(), broken)).models[0].sides
+        assert [result.counted for result in side.runs] == [True, False]
+        assert "a run is incomplete; left out of the figures" in side.warnings
+        assert side.figures["avg_step_time_seconds"].runs == 1
+
+    def test_a_short_run_is_said_to_have_no_steady_state(self):
+        (pair,) = comparison(make_run(), make_run(**AMD, steps=10)).models[0].pairs
+        assert any("8×MI300X never reached a steady state" in caveat for caveat in pair.caveats)
+
+    def test_a_change_of_level_is_said(self):
+        run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.4)
+        (pair,) = comparison(make_run(), run).models[0].pairs
+        assert any("8×MI300X changed its level" in caveat for caveat in pair.caveats)
+
+
+class TestStatus:
+    def test_one_side_is_fine_to_show(self):
+        assert comparison(make_run()).status == ExitStatus.WELL
+
+    def test_one_side_with_several_models_too(self):
+        assert comparison(make_run(), make_run(model="qwen", batch=32)).status == ExitStatus.WELL
+
+    def test_one_answer_is_enough(self):
+        result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), failed_run(model="qwen"))
+        assert result.status == ExitStatus.WELL
+
+    def test_two_setups_of_a_machine_without_an_answer_are_not_comparable(self):
+        assert comparison(make_run(length=2048), make_run(length=4096)).status == ExitStatus.NOT_COMPARABLE
+
+
+class TestSettings:
+    def rows(self, *runs):
+        return {row.title: row for row in comparison(*runs).models[0].groups[0].settings}
+
+    def test_differences_and_unknowns(self):
+        rows = self.rows(make_run(precision=None), make_run(**AMD, batch=128))
+        assert rows["precision"].values == (None, "bf16")
+        assert rows["precision"].differs
+        assert rows["global batch"].values == ("64 sequences", "128 sequences")
+        assert not rows["sequence length"].differs
+        assert rows["recomputation"].unknown
+        assert "expert parallel" not in rows
+
+    def test_versions_only_where_they_differ(self):
+        environments = [
+            msgspec.structs.replace(make_run().environment, versions=versions)
+            for versions in ({"torch": "2.9", "nemo": "2.5", "te": "1"}, {"torch": "2.8", "primus": "0.3", "te": "1"})
+        ]
+        rows = self.rows(make_run(environment=environments[0]), make_run(**AMD, environment=environments[1]))
+        assert rows["other versions"].values == ("nemo 2.5", "primus 0.3")

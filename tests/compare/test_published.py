@@ -1,0 +1,107 @@
+"""A published table of three frameworks, one of which is faster than its card can be."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import MI300X, comparison, make_run
+
+from tprimat import store
+from tprimat.efficiency import Options
+from tprimat.errors import ExitStatus
+from tprimat.report.verdict import answers
+
+
+@pytest.fixture
+def published(repository):
+    folder = repository / "tests" / "data" / "published"
+    # DeepSpeed comes first, so it would be the reference.
+    return [store.read(path)[0] for path in sorted(folder.glob("*.json"))]
+
+
+def judged(published, precision):
+    (model,) = comparison(*published, options=Options(precision=precision)).models
+    return model, answers(model)[0]
+
+
+class TestInBf16:
+    def test_the_impossible_one_is_left_out_and_the_other_two_are_ranked(self, published):
+        model, answer = judged(published, "bf16")
+        refused, ranked = [[pair for pair in model.pairs if bool(pair.ratio) is has] for has in (False, True)]
+        assert [pair.side.side.framework for pair in refused] == ["deepspeed"]
+        assert [(pair.reference.side.framework, pair.side.side.framework) for pair in ranked] == [
+            ("megatron", "transformers")
+        ]
+        assert ranked[0].ratio.value == pytest.approx(3.082 / 2.655, rel=1e-3)
+        assert answer.headline.startswith("transformers is 1.16 times as fast as megatron")
+        assert "deepspeed: left out, since its figures can't be true." in answer.brief
+
+    def test_the_report_says_by_how_much_it_is_too_fast(self, published):
+        _, answer = judged(published, "bf16")
+        why = " ".join(answer.why)
+        assert "103% of the dense bf16 peak" in why
+        assert "107% when attention is counted in full" in why
+
+    def test_status_is_well_since_the_verdict_rests_on_the_others(self, published):
+        assert comparison(*published, options=Options(precision="bf16")).status == ExitStatus.WELL
+
+    def test_with_the_impossible_one_alone_it_is_not(self, published):
+        assert comparison(*published[:2], options=Options(precision="bf16")).status == ExitStatus.IMPOSSIBLE
+
+    def test_the_precision_is_recorded_and_the_runs_stay_as_they_are(self, published):
+        found = comparison(*published, options=Options(precision="bf16"))
+        (note,) = (note for note in found.notes if "as given on the command line" in note)
+        assert "precision bf16" in note
+        assert note.count(".json") == 3
+        assert all(run.training_config.precision is None for file in found.files for run in file.runs)
+
+
+def test_without_a_precision_it_cant_be_judged(published):
+    model, answer = judged(published, None)
+    finding = next(side for side in model.sides if side.side.framework == "deepspeed").refusal
+    assert finding.gravity == "unjudged"
+    assert "possible only in fp8: state the precision" in finding.text
+    assert "deepspeed: left out, since its figures can't be judged." in answer.brief
+    assert answer.next[0].startswith("State the precision of deepspeed in its result")
+
+
+def test_in_fp8_it_can_be(published):
+    model, _ = judged(published, "fp8")
+    assert all(pair.ratio for pair in model.pairs)
+
+
+def test_a_precision_that_is_stated_stays():
+    found = comparison(make_run(precision="fp8"), make_run(MI300X, stack="rocm"), options=Options(precision="fp16"))
+    assert [side.run.training_config.precision for side in found.models[0].sides] == ["fp8", "bf16"]
+    assert not any("command line" in note for note in found.notes)
+
+
+def test_all_three_losses_are_those_of_random_tokens(published):
+    model, answer = judged(published, "bf16")
+    for side in model.sides:
+        (finding,) = (finding for finding in side.findings if finding.rule == "synthetic-data")
+        assert "ln V = 11.76" in finding.text
+        assert "no evidence for or against speed" in finding.text
+    assert sum("ln V = 11.76" in text for text in answer.why) == 1
+
+
+class TestIdenticalMode:
+    def test_a_difference_is_not_comparable(self):
+        found = comparison(make_run(), make_run(MI300X, stack="rocm", batch=128), mode="identical")
+        assert found.status == ExitStatus.NOT_COMPARABLE
+        assert "differ in global batch" in found.models[0].pairs[0].reason
+
+    def test_one_such_pair_among_others_too(self):
+        runs = [make_run(), make_run(MI300X, stack="rocm"), make_run("NVIDIA H200", batch=128)]
+        assert comparison(*runs, mode="identical", reference="H100").status == ExitStatus.NOT_COMPARABLE
+        assert comparison(*runs, reference="H100").status == ExitStatus.WELL
+
+    def test_the_same_is_compared_and_called_so(self):
+        found = comparison(make_run(), make_run(MI300X, stack="rocm", step_time=2.0), mode="identical")
+        assert found.status == ExitStatus.WELL
+        assert any("Identical configurations" in text for text in answers(found.models[0])[0].brief)
+
+    def test_what_one_side_doesnt_state_isnt_called_identical(self):
+        found = comparison(make_run(precision=None), make_run(MI300X, stack="rocm"), mode="identical")
+        (answer,) = answers(found.models[0])
+        assert not any("Identical" in text for text in answer.brief)
+        assert any("only some state precision" in text.lower() for text in answer.why)

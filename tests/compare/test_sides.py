@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_runs import H100, MI300X, make_run
+
+from tprimat.compare.sides import name_sides, same_side, short_device
+from tprimat.run import Environment
+
+
+def names(*runs, **models):
+    return [side.name for side in name_sides(models or {"llama": list(runs)})["llama"]]
+
+
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [
+        (H100, "H100 80GB HBM3"),
+        (MI300X, "MI300X"),
+        ("AMD Instinct MI300X OAM", "MI300X OAM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+        ("AMD Radeon Graphics", "Radeon Graphics"),
+        ("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "Intel Xeon Platinum 8481C"),
+        ("AMD EPYC 9454 48-Core Processor", "EPYC 9454 48-Core"),
+        ("NVIDIA", "NVIDIA"),
+    ],
+)
+def test_short_device_keeps_what_tells_cards_apart(device, short):
+    assert short_device(device) == short
+
+
+class TestNames:
+    def test_gpu_alone_where_it_tells_them_apart(self):
+        assert names(make_run(), make_run(MI300X, stack="rocm")) == ["8×H100 80GB HBM3", "8×MI300X"]
+
+    def test_count(self):
+        assert names(make_run(), make_run(gpus=16)) == ["8×H100 80GB HBM3", "16×H100 80GB HBM3"]
+
+    def test_precision_alone_on_one_machine(self):
+        assert names(make_run(precision="fp32"), make_run(precision="bf16")) == ["fp32", "bf16"]
+
+    def test_framework(self):
+        assert names(make_run(framework="nemo"), make_run(framework="megatron")) == ["nemo", "megatron"]
+
+    def test_a_label_is_shown_even_where_the_gpu_suffices(self):
+        runs = make_run(label="before"), make_run(MI300X, stack="rocm", label="after")
+        assert names(*runs) == ["8×H100 80GB HBM3, before", "8×MI300X, after"]
+
+    def test_a_label_on_one_side_only(self):
+        assert names(make_run(), make_run(label="tuned")) == ["8×H100 80GB HBM3", "tuned"]
+
+    def test_batch_tells_two_setups_of_a_machine_apart(self):
+        runs = make_run(batch=8, length=8192), make_run(), make_run(MI300X, stack="rocm")
+        assert names(*runs) == [
+            "8×H100 80GB HBM3, batch 8×8192",
+            "8×H100 80GB HBM3, batch 64×2048",
+            "8×MI300X, batch 64×2048",
+        ]
+
+    def test_a_side_is_called_the_same_in_every_model(self):
+        models = {"llama": [make_run(), make_run(batch=8)], "qwen": [make_run(model="qwen")]}
+        sides = name_sides(models)
+        assert [side.name for side in sides["llama"]] == ["batch 64×2048", "batch 8×2048"]
+        assert [side.name for side in sides["qwen"]] == ["batch 64×2048"]
+
+    def test_one_name_is_one_machine_in_every_model(self):
+        models = {
+            "llama": [make_run(precision="fp32"), make_run(precision="bf16")],
+            "qwen": [make_run(MI300X, stack="rocm", model="qwen")],
+        }
+        sides = name_sides(models)
+        assert [side.name for side in sides["llama"]] == ["8×H100 80GB HBM3, fp32", "8×H100 80GB HBM3, bf16"]
+        assert [side.name for side in sides["qwen"]] == ["8×MI300X, bf16"]
+
+    def test_an_unknown_that_tells_apart_is_named(self):
+        assert names(make_run(precision=None), make_run(precision="fp8")) == ["precision unknown", "fp8"]
+
+    def test_what_every_side_states_comes_first(self):
+        assert names(make_run(precision=None), make_run(precision="fp8", batch=8)) == ["batch 64×2048", "batch 8×2048"]
+
+    def test_versions_tell_apart(self):
+        environments = (Environment(versions={"nemo": version}) for version in ("2.4", "2.5"))
+        assert names(*(make_run(environment=each) for each in environments)) == ["nemo 2.4", "nemo 2.5"]
+
+    def test_a_number_where_nothing_with_a_name_differs(self):
+        runs = [make_run(model_config=msgspec.structs.replace(make_run().model_config, source=s)) for s in ("a", "b")]
+        assert names(*runs) == ["8×H100 80GB HBM3", "8×H100 80GB HBM3, setup 2"]
+
+    def test_an_unknown_device(self):
+        assert names(make_run(None, gpus=None)) == ["unknown GPU"]
+        assert names(make_run(None, gpus=1, stack="cpu")) == ["1× unknown CPU"]
+
+    def test_a_processor(self):
+        run = make_run(None, gpus=1, stack="cpu", environment=Environment(cpu="AMD EPYC 9454 48-Core Processor"))
+        assert names(run) == ["EPYC 9454 48-Core"]
+
+    def test_long_names_are_cut_and_stay_apart(self):
+        found = names(*(make_run(label="x" * 200 + end) for end in "abc"))
+        assert len(set(found)) == 3
+        assert max(map(len, found)) < 80
+
+
+class TestSameSide:
+    def test_another_day_or_host_is_the_same_side(self):
+        other = make_run(timestamp="2026-03-01T00:00:00+00:00", environment=Environment(hostname="b"))
+        assert same_side(make_run()) == same_side(other)
+
+    @pytest.mark.parametrize(
+        "change", [{"batch": 8}, {"precision": "fp8"}, {"gpus": 4}, {"label": "b"}, {"scale": "x"}]
+    )
+    def test_another_setup_is_another_side(self, change):
+        assert same_side(make_run()) != same_side(make_run(**change))
+
+    def test_another_version_is_another_side(self):
+        assert same_side(make_run()) != same_side(make_run(environment=Environment(versions={"nemo": "2.5"})))

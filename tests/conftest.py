@@ -1,0 +1,86 @@
+"""What several tests share."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Real logs and results of other people, which lie beside the repository where there are any."""
+    folder = REPOSITORY.parent / "shared" / "samples"
+    if not folder.is_dir():
+        pytest.skip("the folder of real samples does not lie beside this clone")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def truth(samples):
+    """What a careful reading finds in a sample: truth("primus")["file.log"]."""
+
+    def read(folder: str) -> dict[str, dict]:
+        return {entry["file"]: entry for entry in json.loads((samples / folder / "truth.json").read_text())}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def interpreters():
+    """tools/interpreters.py, which finds the Pythons of this machine."""
+    return load_tool("interpreters")
+
+
+@pytest.fixture(scope="session")
+def make_venv():
+    """tools/make_venv.py, which sets environments up."""
+    return load_tool("make_venv")
+
+
+@pytest.fixture(scope="session")
+def analysis_tests():
+    """tools/analysis_tests.py, which repeats the tests without PyTorch."""
+    return load_tool("analysis_tests")
+
+
+@pytest.fixture(scope="session")
+def torture():
+    """tools/torture.py, which kills trainings."""
+    return load_tool("torture")
+
+
+@pytest.fixture(scope="session")
+def lightning_versions():
+    """tools/lightning_versions.py, which tests with older versions of Lightning."""
+    load_tool("make_venv")
+    return load_tool("lightning_versions")
+
+
+def load_tool(name: str):
+    """A module of tools/, which is no package: it runs before anything is installed."""
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def package_index(tmp_path_factory):
+    """Skips where pip can fetch nothing: no network and no mirror."""
+    folder = tmp_path_factory.mktemp("download")
+    command = [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--dest", str(folder), "mdurl==0.1.2"]
+    if subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode != 0:
+        pytest.skip("pip reaches no package index from here")

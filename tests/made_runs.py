@@ -1,0 +1,90 @@
+"""Runs of our own making for the tests of comparisons and reports. No random numbers: equal everywhere."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from tprimat.compare import Comparison, Loaded, compare
+from tprimat.run import GpuInfo, MemoryMetrics, ModelConfig, Run, Timing, TrainingConfig
+
+H100 = "NVIDIA H100 80GB HBM3"
+MI300X = "AMD Instinct MI300X"
+
+
+def make_run(
+    device: str | None = H100,
+    *,
+    step_time: float = 3.2,
+    warmup: tuple[float, ...] = (30.0, 9.0, 5.0),
+    steps: int = 60,
+    gpus: int | None = 8,
+    batch: int | None = 64,
+    length: int | None = 2048,
+    precision: str | None = "bf16",
+    stack: str | None = "cuda",
+    losses: bool = True,
+    **fields: object,
+) -> Run:
+    """A run whose step times swing by 1 % around step_time after the warm-up."""
+    times = [*warmup, *(step_time * (1 + 0.01 * math.sin(index)) for index in range(steps - len(warmup)))][:steps]
+    run = Run(
+        platform={"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}.get(stack or ""),
+        framework="nemo" if stack == "cuda" else "primus" if stack == "rocm" else "lightning",
+        model="llama",
+        scale="full",
+        gpu_info=GpuInfo(device_name=device, device_count=gpus, software_stack=stack, total_memory_gb=85.0),
+        training_config=TrainingConfig(
+            max_steps=steps or None,
+            global_batch_size=batch,
+            sequence_length=length,
+            micro_batch_size=1,
+            num_gpus=gpus,
+            precision=precision,
+        ),
+        timing=Timing(clock="monotonic", covers="a whole step"),
+        memory_metrics=MemoryMetrics(avg_memory_allocated_gb=36.1, peak_memory_allocated_gb=40.25),
+        timestamp="2026-02-02T21:44:16+00:00",
+        steps=tuple(range(1, steps + 1)),
+        window_steps=(1,) * steps,
+        step_times=tuple(times),
+        loss_values=tuple(2.0 + 9.8 * math.exp(-index / 15) if losses else None for index in range(steps)),
+        learning_rates=(None,) * steps,
+        grad_norms=(None,) * steps,
+        lines=(None,) * steps,
+    )
+    return msgspec.structs.replace(run, **fields)
+
+
+def failed_run(device: str | None = MI300X, *, stack: str = "rocm", **fields: object) -> Run:
+    """A run that ended before its first step."""
+    return make_run(device, stack=stack, steps=0, warmup=(), status="failed", status_reason="out of memory", **fields)
+
+
+def shape(**fields: object) -> ModelConfig:
+    """The shape of Llama 3.1 8B, with changes."""
+    known = {
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_query_groups": 8,
+        "ffn_hidden_size": 14336,
+        "vocab_size": 128256,
+    }
+    return ModelConfig(**{**known, **fields})  # type: ignore[arg-type]
+
+
+def comparison(*groups: Run | tuple[Run, ...], **options: object) -> Comparison:
+    """The comparison of files that hold a run or several each."""
+    files = [
+        Loaded(f"results/file_{number}.json", f"{number:x}" * 64, group if isinstance(group, tuple) else (group,))
+        for number, group in enumerate(groups, start=1)
+    ]
+    return compare(files, **options)  # type: ignore[arg-type]
+
+
+HOSTILE = (
+    "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
+)
+"""Colours, a window title, a table's border, markup of four kinds, text turned around, a new line."""

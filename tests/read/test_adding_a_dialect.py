@@ -1,0 +1,47 @@
+"""docs/adding-things.md and its example, a dialect that is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tprimat import read, store
+from tprimat.commands import run
+
+
+@pytest.fixture(scope="module")
+def page(repository):
+    return (repository / "docs" / "adding-things.md").read_text(encoding="utf-8")
+
+
+def test_every_piece_of_code_on_the_page_stands_in_the_source(repository, page):
+    places = ("tprimat/read/litgpt.py", "tprimat/read/__init__.py")
+    source = "\n".join((repository / place).read_text(encoding="utf-8") for place in places)
+    pieces = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(pieces) >= 6
+    assert [piece for piece in pieces if piece not in source] == []
+
+
+def test_every_file_that_the_page_names_is_there(repository, page):
+    named = set(re.findall(r"`((?:tprimat|tests|docs)/[\w./-]+)`", page))
+    named |= {text.removeprefix("../") for text in re.findall(r"\]\((\.\./[^)]+)\)", page)}
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not (repository / name).exists()] == []
+
+
+def test_the_dialect_is_one_line():
+    assert [reader.name for reader in read.DIALECTS].count("litgpt") == 1
+
+
+def test_its_data_become_optimizer_steps(repository, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run("read", [str(repository / "tests" / "data" / "logs" / "litgpt_small.log")]) == 0
+    (path,) = (tmp_path / "output").glob("train_litgpt_*.json")
+    (found,) = store.read(path)
+    assert found.steps == (1, 2, 3)
+    assert found.step_times == pytest.approx((1.04872, 0.6105, 0.608))
+    assert found.loss_values == (1.66, 1.64, 1.61)
+    assert found.lines == (3, 5, 7)
+    assert found.memory_metrics.peak_memory_allocated_gb == 13.0
+    assert found.status == "complete"

@@ -1,0 +1,77 @@
+import pytest
+
+from tprimat.read.failures import LONGEST_REASON, Causes
+
+TRACEBACK = ["Traceback (most recent call last):", '  File "/opt/x.py", line 3, in main', "    raise ValueError(text)"]
+TORCHRUN = [
+    "E1030 07:34:07.927000 107524 torch/elastic/api.py:880] failed (exitcode: 1) local_rank: 5",
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+    "[NODE-0(gpu-40)] [INFO] primus launcher exited with code 1",
+]
+
+
+def reason(*said: str) -> str | None:
+    causes = Causes()
+    for number, line in enumerate(said, start=1):
+        causes.feed(number, line)
+    return causes.reason()
+
+
+def test_the_first_exception_is_the_cause_and_torchruns_words_are_not():
+    assert reason(*TRACEBACK, "ValueError: no data", *TORCHRUN) == "line 4: ValueError: no data"
+
+
+def test_of_a_chain_the_last_link_counts():
+    chain = [
+        "requests.exceptions.HTTPError: 403 Client Error",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        *TRACEBACK,
+        "OSError: no access.",
+        "KeyError: 'of another process'",
+    ]
+    assert reason(*chain) == "line 8: OSError: no access."
+
+
+@pytest.mark.parametrize(
+    "grave",
+    [
+        "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 GiB.",
+        "Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
+        "slurmstepd: error: *** JOB 123 ON node1 CANCELLED AT 2026-05-11T02:00:00 DUE TO TIME LIMIT ***",
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3996, unhandled system error",
+        "OSError: [Errno 28] No space left on device",
+    ],
+)
+def test_memory_devices_and_limits_count_before_what_came_first(grave):
+    assert reason("RuntimeError: something else", f"[rank3]: {grave}") == f"line 2: {grave}"
+
+
+def test_a_message_of_two_lines_is_joined():
+    said = reason("OSError: it is gated.", "Make sure to have access to it at https://huggingface.co/x.", "")
+    assert said == "line 1: OSError: it is gated. Make sure to have access to it at https://huggingface.co/x."
+
+
+def test_a_signal_from_outside_is_the_cause():
+    lines = [
+        "W0511 03:22:23.562000 41337 torch/distributed/elastic/agent/server/api.py:739] Received 15 death signal",
+        "W0511 03:22:23.563000 41337 torch/x.py:1010] Sending process 41405 closing signal SIGTERM",
+        '    raise SignalException(f"Process {os.getpid()} got signal: {sigval}", sigval=sigval)',
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 41337 got signal: 15",
+        "RuntimeError: a consequence",
+    ]
+    assert reason(*lines).endswith("SignalException: Process 41337 got signal: 15")
+
+
+def test_without_a_cause_the_exit_code_is_all_that_is_known():
+    assert reason(*TORCHRUN) == "the launcher ended with exit code 1"
+    assert reason("all is well", "[NODE-0(h)] [INFO] torchrun exited with code 0") is None
+
+
+def test_a_logged_error_is_better_than_nothing():
+    assert reason("[20260511 02:17:24][rank-0/8][ERROR] [---x.py:1] : bad config") == "line 1: bad config"
+
+
+def test_a_reason_is_not_endless():
+    assert len(reason("ValueError: " + "x" * 10_000)) < LONGEST_REASON + 20

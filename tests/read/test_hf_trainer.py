@@ -1,0 +1,226 @@
+"""Hugging Face's Trainer and Axolotl: console dictionaries, trainer_state.json, train_results.json."""
+
+import io
+import json
+
+import pytest
+import read_truth
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tprimat import read
+from tprimat.errors import UnreadableError
+from tprimat.read import files, hf_state, text
+from tprimat.read.hf_steps import Seen, numbered
+
+STATES = ("Checkpoint-of-CPT__trainer_state.json", "luojiu-7b-base__trainer_state.json")
+RESULTS = (
+    "Checkpoint-of-CPT__train_results.json",
+    "llm-finetuning-experiments__train_results.json",
+    "luojiu-7b-base__train_results.json",
+)
+NATIVE = {
+    "train_runtime": "train_runtime_seconds",
+    "train_samples_per_second": "train_samples_per_second",
+    "train_steps_per_second": "train_steps_per_second",
+    "train_loss": "train_loss",
+    "total_flos": "total_flos",
+    "num_input_tokens_seen": "tokens_seen",
+}
+
+
+def run_of_bytes(content: bytes):
+    dialect = files.file_dialect_of(content[: files.HEAD])
+    assert dialect is not None
+    (reading,) = dialect.read([files.Part("a file", io.BytesIO(content))], {})
+    return reading.run()
+
+
+def runs_of_text(content: str):
+    return read.read(text.lines([content.encode()]), "a log")
+
+
+@pytest.mark.parametrize("name", [*STATES, *RESULTS])
+def test_a_real_file_is_read_as_its_truth_says(name, samples, truth):
+    expected = truth("hf_trainer")[name]
+    run = run_of_bytes((samples / "hf_trainer" / name).read_bytes())
+    assert read_truth.check(run, expected) == []
+    for key, value in expected["final"].items():
+        if key in NATIVE:
+            assert run.native_metrics[NATIVE[key]] == value
+    if expected.get("max_steps"):
+        assert run.training_config.max_steps == expected["max_steps"]
+        assert run.training_config.micro_batch_size == expected["train_batch_size_per_device"]
+    assert any("no record of a step" in warning or "no step times" in warning for warning in run.warnings)
+
+
+def test_a_console_without_step_numbers_gets_them_from_bars_and_epochs(samples, truth):
+    expected = truth("hf_trainer")["aws_esm2_slurm_prefix.log"]
+    (run,) = read_truth.runs_of(samples / "hf_trainer" / "aws_esm2_slurm_prefix.log")
+    assert list(run.steps) == expected["steps_inferred"]
+    assert run.window_steps == (16,) * 5
+    assert run.training_config.max_steps == expected["max_steps"]
+    for name, series in (
+        ("loss", run.loss_values),
+        ("grad_norm", run.grad_norms),
+        ("learning_rate", run.learning_rates),
+    ):
+        by_epoch = dict(zip(run.native_metrics["epoch"], series, strict=True))
+        assert {epoch: by_epoch[float(epoch)] for epoch in expected[name]} == expected[name]
+    assert run.status == expected["status"]
+    assert not any(run.step_times)
+
+
+def test_sixteen_summaries_of_one_training_are_one(samples, truth):
+    expected = truth("hf_trainer")["bigscience_hf_ds_gpt2_perf_n16.log"]
+    (run,) = read_truth.runs_of(samples / "hf_trainer" / "bigscience_hf_ds_gpt2_perf_n16.log")
+    assert read_truth.check(run, expected) == []
+    low, high = expected["train_runtime_range_s"]
+    assert low <= run.native_metrics["train_runtime_seconds"] <= high
+
+
+def test_axolotl_with_quoted_figures(samples, truth):
+    expected = truth("axolotl")["axolotl_0.18_h100_sft_lora.log"]
+    (run,) = read_truth.runs_of(samples / "axolotl" / "axolotl_0.18_h100_sft_lora.log")
+    assert read_truth.check(run, expected) == []
+    assert run.native_metrics["train_runtime_seconds"] == expected["extra"]["train_runtime_s"]
+    assert run.native_metrics["epoch"] == tuple(expected["extra"]["epochs"].values())
+    assert any("numbered in their order" in warning for warning in run.warnings)
+
+
+class TestConsole:
+    SETUP = (
+        "***** Running training *****\n  Num examples = 1,000\n  Num Epochs = 2\n"
+        "  Instantaneous batch size per device = 4\n"
+        "  Total train batch size (w. parallel, distributed & accumulation) = 64\n"
+        "  Gradient Accumulation steps = 2\n  Total optimization steps = 30\n"
+    )
+
+    def test_processes_follow_from_the_trainers_own_arithmetic(self):
+        (run,) = runs_of_text(self.SETUP + "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n")
+        assert run.training_config.known() == {
+            "max_steps": 30, "global_batch_size": 64, "micro_batch_size": 4, "num_gpus": 8,
+        }  # fmt: skip
+        assert run.parallelism_config.gradient_accumulation_steps == 2
+        assert (run.steps, run.status) == ((10,), "incomplete")
+
+    def test_a_dictionary_that_is_glued_to_its_bar(self):
+        bars = "".join(
+            f"\r {n * 3}%|#  | {n}/30 [00:{n:02d}<00:30,  1.0s/it]"
+            + (
+                f"{{'loss': '{3 - n / 30:.4g}', 'learning_rate': '1e-05', 'epoch': '{n / 15:.4g}'}}"
+                if n % 5 == 0
+                else ""
+            )
+            for n in range(1, 31)
+        )
+        (run,) = runs_of_text(bars + "\n{'train_runtime': '30.5', 'train_samples_per_second': '1', 'epoch': '2'}\n")
+        assert run.steps == (5, 10, 15, 20, 25, 30)
+        assert run.window_steps == (5,) * 6
+        assert run.status == "complete"
+        assert run.native_metrics["train_runtime_seconds"] == 30.5
+        assert run.native_metrics["whole_run_seconds_per_step"] == pytest.approx(30.5 / 30)
+
+    def test_a_step_that_ms_swift_prints(self):
+        lines = "".join(
+            f"{{'loss': 2.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'memory(GiB)': 10.0, "
+            f"'train_speed(iter/s)': 0.5, 'epoch': 0.1, 'global_step/max_steps': '{step}/40'}}\n"
+            for step in (1, 5, 10)
+        ).replace("'loss': 2.5", "'loss': 2.5", 1)
+        (run,) = runs_of_text(lines)
+        assert run.steps == (1, 5, 10)
+        assert run.window_steps == (1, 4, 5)
+        assert run.training_config.max_steps == 40
+        assert run.native_metrics["memory_reserved_gb"][0] == pytest.approx(10.7374, abs=1e-4)
+
+    def test_not_a_number(self):
+        (run,) = runs_of_text("{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n")
+        assert (run.loss_values, run.grad_norms) == ((None,), (None,))
+        assert any("not a number" in warning for warning in run.warnings)
+
+    def test_evaluations_and_two_trainings(self):
+        one = "{'loss': 1.0, 'learning_rate': 1e-05, 'epoch': 0.5}\n{'eval_loss': 0.9, 'eval_runtime': 3.0}\n"
+        end = "{'train_runtime': 10.0, 'train_loss': 1.0, 'epoch': 1.0}\n"
+        runs = runs_of_text(one + end + one + end)
+        assert [len(run.steps) for run in runs] == [1, 1]
+        assert all(run.status == "complete" for run in runs)
+
+    def test_a_crash_is_told(self):
+        log = self.SETUP + "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n"
+        (run,) = runs_of_text(log + "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+        assert run.status == "incomplete"
+        assert "OutOfMemoryError" in run.status_reason
+
+    def test_prose_with_a_dictionary_of_something_else_is_no_training(self):
+        with pytest.raises(UnreadableError):
+            runs_of_text("config = {'loss': 'mse', 'layers': 3}\n{'accuracy': 0.5, 'epoch': 1}\n")
+
+
+class TestSteps:
+    def test_interval_of_the_arguments(self):
+        seen = [Seen(epoch, 0.005) for epoch in (0.05, 0.1, 0.15)]
+        assert numbered(seen, None, None, 10).steps == (10, 20, 30)
+
+    def test_first_step_is_logged_too(self):
+        seen = [Seen(0.01, 0.005), Seen(0.1, 0.005), Seen(0.2, 0.005)]
+        assert numbered(seen, None, None, 10).steps == (1, 10, 20)
+
+    def test_coarse_epochs_alone_leave_it_open(self):
+        found = numbered([Seen(0.01, 0.005), Seen(0.02, 0.005), Seen(0.03, 0.005)], 100000, None, None)
+        assert found.evidence is None
+        assert found.steps == (1, 2, 3)
+
+    @given(st.integers(1, 50), st.integers(2, 6), st.integers(1, 30))
+    def test_exact_epochs_give_exact_steps(self, interval, epochs, records):
+        per_epoch = 997
+        total = per_epoch * epochs
+        steps = [interval * (index + 1) for index in range(records) if interval * (index + 1) <= total]
+        seen = [Seen(step / per_epoch, 1e-9) for step in steps]
+        assert list(numbered(seen, total, epochs, None).steps) == steps
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-6, 1e6), st.floats(0, 1), st.floats(0, 1e6)),
+        min_size=1,
+        max_size=20,
+    ),
+    st.integers(1, 100),
+)
+def test_what_the_trainer_writes_is_read_back(entries, interval):
+    history = [
+        {"loss": loss, "learning_rate": rate, "grad_norm": norm, "epoch": 0.1 * n, "step": interval * n}
+        for n, (loss, rate, norm) in enumerate(entries, 1)
+    ]
+    state = {"global_step": interval * len(entries), "max_steps": 10**6, "logging_steps": interval}
+    run = run_of_bytes(json.dumps({**state, "log_history": history}, indent=2).encode())
+    assert run.loss_values == tuple(loss for loss, _, _ in entries)
+    assert run.learning_rates == tuple(rate for _, rate, _ in entries)
+    assert run.grad_norms == tuple(norm for _, _, norm in entries)
+    assert run.steps == tuple(interval * n for n in range(1, len(entries) + 1))
+    assert set(run.window_steps) == {interval}
+    assert run.status == "incomplete"
+
+
+def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(samples):
+    content = (samples / "hf_trainer" / STATES[0]).read_bytes()
+    whole = run_of_bytes(content)
+    for end in range(700, len(content) - 2, 211):
+        run = run_of_bytes(content[:end])
+        assert run.steps == whole.steps[: len(run.steps)]
+        assert run.loss_values == whole.loss_values[: len(run.steps)]
+        assert run.status == "incomplete" or not run.steps
+        assert any("cut off or damaged" in warning for warning in run.warnings)
+
+
+def test_a_console_cut_anywhere_is_read_as_far_as_it_goes(samples):
+    content = (samples / "hf_trainer" / "aws_esm2_slurm_prefix.log").read_text()
+    for end in range(300, len(content), 17):
+        (run,) = runs_of_text(content[:end])
+        assert run.loss_values == (2.9859, 2.8209, 2.716, 2.6697, 2.6591)[: len(run.steps)]
+
+
+def test_results_without_a_runtime_say_so():
+    with pytest.raises(ValueError, match="cut off"):
+        hf_state.RESULTS.read([files.Part("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})

@@ -1,0 +1,442 @@
+import contextlib
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from megatron_writer import NEWER, PREFIXES, SHAPES, Setup, Step, doubled, dump, line, lines, prefixed
+
+from tprimat import read
+from tprimat.errors import UnreadableError
+from tprimat.read import text
+from tprimat.run import Run
+
+
+def steps(*times: float, first: int = 1) -> list[Step]:
+    return [Step(first + index, ms) for index, ms in enumerate(times)]
+
+
+def runs_of(written: list[str]) -> list[Run]:
+    content = "".join(f"{each}\n" for each in written).encode()
+    return read.read(text.lines([content]), "made.log")
+
+
+def single(written: list[str]) -> Run:
+    (run,) = runs_of(written)
+    return run
+
+
+def said(run: Run, words: str) -> str:
+    return next((warning for warning in run.warnings if words in warning), "")
+
+
+class TestRoundTrip:
+    @given(
+        st.sampled_from(SHAPES),
+        st.sampled_from(PREFIXES),
+        st.lists(st.integers(2000, 9_000_000), min_size=1, max_size=12),
+        st.booleans(),
+        st.booleans(),
+        st.integers(0, 2**32),
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_what_was_written_is_read(self, shape, prefix, tenths, twice, with_dump, seed):
+        rng = random.Random(seed)
+        setup = Setup(shape, planned=len(tenths))
+        # In tenths of a ms, as they are printed; an even sum, so that the mean is printed exactly.
+        made = [
+            Step(
+                index + 1,
+                tenth // 2 * 2 / 10,
+                loss=None if rng.random() < 0.1 else round(rng.uniform(0, 12), 5),
+                learning_rate=rng.choice([0.0, 1e-5, 9.755283e-06]),
+                grad_norm=rng.choice([0.0, 7.105, None]),
+            )
+            for index, tenth in enumerate(tenths)
+        ]
+        written = lines(made, setup)
+        written = doubled(written, rng) if twice else written
+        written = (dump(setup) if with_dump else []) + written
+        run = single([prefixed(each, prefix) for each in written])
+        assert run.steps == tuple(step.iteration for step in made)
+        assert run.step_times == pytest.approx([step.ms / 1e3 for step in made], abs=1e-9)
+        assert run.loss_values == pytest.approx([step.loss for step in made])
+        assert run.learning_rates == pytest.approx([step.learning_rate for step in made])
+        assert run.grad_norms == tuple(step.grad_norm for step in made)
+        assert run.window_steps == (1,) * len(made)
+        assert run.status == "complete"
+        assert run.training_config.sequence_length == (setup.sequence if with_dump else None)
+
+    @given(st.binary(max_size=400), st.sampled_from(SHAPES))
+    @settings(max_examples=100, deadline=None)
+    def test_any_bytes_between_the_lines_do_no_harm(self, noise, shape):
+        written = "\n".join(lines(steps(3000.0, 500.0, 500.0), Setup(shape, planned=3))).encode()
+        # At the very beginning two bytes would say which encoding the file has.
+        (run,) = read.read(text.lines([b"\n", noise, b"\n", written, b"\n", noise]), "noise.log")
+        assert run.steps == (1, 2, 3)
+
+    @given(st.binary(max_size=2000))
+    @settings(max_examples=100, deadline=None)
+    def test_any_bytes_are_read_or_refused_in_one_line(self, content):
+        with pytest.raises(UnreadableError) as raised:
+            read.read(text.lines([content]), "noise.log")
+        assert "\n" not in raised.value.line()
+
+    @given(st.integers(0, 2**32))
+    @settings(max_examples=60, deadline=None)
+    def test_damaged_lines_never_end_in_a_fault(self, seed):
+        rng = random.Random(seed)
+        setup = Setup(rng.choice(SHAPES), planned=4)
+        content = list("\n".join(dump(setup) + lines(steps(3000.0, 500.0, 510.0, 505.0), setup)))
+        for _ in range(rng.randint(1, 40)):
+            content[rng.randrange(len(content))] = rng.choice("0123456789|:./-e \n\r[]ainf")
+        found = []
+        with contextlib.suppress(UnreadableError):
+            found = read.read(text.lines(["".join(content).encode()]), "damaged.log")
+        assert all(len(run.steps) <= 5 for run in found)
+
+
+class TestTheSecondIteration:
+    @pytest.mark.parametrize("shape", NEWER)
+    @pytest.mark.parametrize("stamps", [True, False])
+    def test_is_restored_by_the_stamps_or_by_the_shape(self, shape, stamps):
+        run = single(lines(steps(19000.0, 700.0, 650.0, 660.0), Setup(shape, planned=4), stamps=stamps))
+        assert run.step_times == (19.0, 0.7, 0.65, 0.66)
+        assert "9.85" in said(run, "restored")
+
+    def test_is_restored_where_megatron_itself_prints_a_mean(self):
+        setup = Setup("upstream", planned=3)
+        written = lines(steps(19000.0, 700.0, 650.0), setup)
+        written[1] = line(Step(2, 700.0), setup, "2026-05-11 02:18:19.700000", printed_ms=9850.0)
+        assert single(written).step_times == (19.0, 0.7, 0.65)
+
+    @pytest.mark.parametrize("shape", ["upstream", "fork", "M1", "legacy"])
+    def test_is_left_alone_where_it_is_its_own_time(self, shape):
+        run = single(lines(steps(23000.0, 15000.0, 15100.0), Setup(shape, planned=3)))
+        assert run.step_times == (23.0, 15.0, 15.1)
+        assert not said(run, "restored")
+
+    def test_is_left_alone_when_stamps_of_whole_seconds_speak_against_it(self):
+        setup = Setup("upstream", planned=2)
+        written = [
+            line(Step(1, 23102.2), setup, "2025-08-14 05:36:47"),
+            line(Step(2, 14992.8), setup, "2025-08-14 05:37:02"),
+        ]
+        assert single(written).step_times == (23.1022, 14.9928)
+
+    def test_is_doubtful_where_nothing_tells(self):
+        run = single(lines(steps(23000.0, 15000.0), Setup("upstream", planned=2), stamps=False))
+        assert run.step_times == (23.0, 15.0)
+        assert said(run, "may be a mean")
+
+    def test_that_would_be_negative_is_not_restored(self):
+        setup = Setup("core", planned=2)
+        written = [line(Step(1, 30000.0), setup), line(Step(2, 14000.0), setup)]
+        assert single(written).step_times == (30.0, 14.0)
+
+    def test_alone_is_kept_as_a_mean_of_two_steps(self):
+        written = lines(steps(19000.0, 700.0, 650.0), Setup("core", planned=3))[1:]
+        run = single(written)
+        assert run.window_steps == (2, 1)
+        assert said(run, "mean of two steps")
+
+    def test_of_a_process_that_started_at_it_is_its_own_time(self):
+        setup = Setup("core", planned=4)
+        again = [
+            line(Step(2, 20000.0), setup, "2026-05-11 02:38:40.800000"),
+            line(Step(3, 500.0), setup, "2026-05-11 02:38:41.300000", printed_ms=10250.0),
+        ]
+        run = single(lines(steps(20000.0, 200.0, 200.0), setup) + again)
+        assert run.steps == (1, 2, 3)
+        assert run.step_times == (20.0, 20.0, 0.5)
+
+    def test_of_a_process_that_started_again_is_restored_too(self):
+        setup = Setup("upstream", planned=12)
+        first = lines(steps(9000.0, 500.0, 500.0, 500.0), setup)
+        first[1] = line(Step(2, 500.0), setup, "2026-05-11 02:18:09.500000", printed_ms=4750.0)
+        again = [
+            line(Step(3, 8000.0), setup, "2026-05-11 02:30:08.000000"),
+            line(Step(4, 600.0), setup, "2026-05-11 02:30:08.600000", printed_ms=4300.0),
+            line(Step(5, 500.0), setup, "2026-05-11 02:30:09.100000"),
+        ]
+        run = single(first + again)
+        assert run.steps == (1, 2, 3, 4, 5)
+        assert run.step_times == (9.0, 0.5, 8.0, 0.6, 0.5)
+        assert said(run, "restarted on line 5")
+
+
+class TestWindows:
+    def test_lines_every_ten_iterations_are_means_of_ten(self):
+        setup = Setup("upstream", planned=40)
+        written = [line(Step(number, 100.0), setup) for number in (10, 20, 30, 40)]
+        assert single(written).window_steps == (10, 10, 10, 10)
+
+    def test_the_first_iteration_may_be_printed_in_addition(self):
+        setup = Setup("upstream", planned=40)
+        written = [line(Step(number, 100.0), setup) for number in (1, 10, 20, 30, 40)]
+        assert single(written).window_steps == (1, 9, 10, 10, 10)
+
+    def test_a_mean_over_the_first_ten_is_restored_to_the_nine(self):
+        setup = Setup("upstream", planned=30)
+        written = [
+            line(Step(1, 19000.0), setup, "2026-05-11 02:18:19.000000"),
+            line(Step(10, 2350.0), setup, "2026-05-11 02:18:23.500000"),
+            line(Step(20, 500.0), setup, "2026-05-11 02:18:28.500000"),
+            line(Step(30, 500.0), setup, "2026-05-11 02:18:33.500000"),
+        ]
+        run = single(written)
+        assert run.step_times == (19.0, 0.5, 0.5, 0.5)
+        assert run.window_steps == (1, 9, 10, 10)
+
+    def test_a_lost_line_makes_no_window(self):
+        run = single([line(Step(number, 100.0), Setup("upstream", planned=6)) for number in (1, 2, 4, 5, 6)])
+        assert run.window_steps == (1,) * 5
+        assert said(run, "no line for iteration 3")
+
+    def test_the_dump_decides_over_the_numbers(self):
+        setup = Setup("upstream", planned=30)
+        written = [line(Step(number, 100.0), setup) for number in (10, 20, 30)]
+        assert single(dump(setup) + written).window_steps == (1, 1, 1)
+
+
+class TestDoublesAndRestarts:
+    def test_a_conflict_between_doubles_is_said_and_the_first_is_kept(self):
+        setup = Setup("legacy", planned=2)
+        written = lines(steps(3000.0, 500.0), setup)
+        run = single([*written, written[1].replace("lm loss: 2.5", "lm loss: 7.5")])
+        assert run.loss_values == (2.5, 2.5)
+        assert "loss" in said(run, "printed twice with different figures")
+
+    def test_a_double_fills_what_the_first_line_lacks(self):
+        written = lines(steps(3000.0, 500.0), Setup("legacy", planned=2))
+        broken = written[1].replace("lm loss: 2.500000E+00", "lm loss: 2.5000[rank3]: warning")
+        run = single([written[0], broken, written[1]])
+        assert run.loss_values == (2.5, 2.5)
+
+    def test_a_log_behind_its_own_copy_is_one_training(self):
+        written = dump(Setup(planned=4)) + lines(steps(3000.0, 500.0, 500.0, 500.0), Setup(planned=4))
+        assert single(written + written).steps == (1, 2, 3, 4)
+
+    def test_the_same_iteration_of_several_ranks_is_one_step(self):
+        written = lines(steps(3000.0, 500.0, 500.0), Setup("legacy", planned=3))
+        run = single([prefixed(each, "primus", rank=rank) for each in written for rank in (3, 1, 7)])
+        assert run.steps == (1, 2, 3)
+
+    def test_a_restart_takes_the_place_of_what_it_runs_again(self):
+        setup = Setup("legacy", planned=6)
+        late = [line(Step(number, 700.0), setup, f"2026-05-11 03:00:0{number}.000000") for number in (3, 4)]
+        run = single(lines(steps(3000.0, 500.0, 510.0, 520.0, 530.0), setup) + late)
+        assert run.steps == (1, 2, 3, 4)
+        assert run.step_times == (3.0, 0.5, 0.7, 0.7)
+        assert "iterations 3 to 5" in said(run, "restarted")
+
+    def test_a_second_training_is_a_run_of_its_own(self):
+        setup = Setup("legacy", planned=3)
+        first = lines(steps(3000.0, 500.0, 510.0), setup)
+        second = [line(Step(number, 800.0), setup, f"2026-05-12 03:00:0{number}.000000") for number in (1, 2, 3)]
+        early, late = runs_of([*dump(setup), *first, *dump(Setup(planned=3, sequence=2048)), *second])
+        assert early.step_times == (3.0, 0.5, 0.51)
+        assert late.step_times == (0.8, 0.8, 0.8)
+        assert (early.training_config.sequence_length, late.training_config.sequence_length) == (4096, 2048)
+
+    def test_a_start_that_never_stepped_is_said(self):
+        setup = Setup("legacy", planned=9)
+        written = [*dump(setup), *lines(steps(3000.0, 500.0), setup), *dump(setup)]
+        run = single([*written, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2 GiB"])
+        assert run.steps == (1, 2)
+        assert "HIP out of memory" in said(run, "started again")
+
+
+class TestStatus:
+    def test_the_planned_iterations_make_it_complete(self):
+        assert single(lines(steps(300.0, 100.0), Setup(planned=2))).status == "complete"
+
+    def test_the_marker_of_success_makes_it_complete(self):
+        run = single([*lines(steps(300.0, 100.0), Setup(planned=9)), "[after training is done] datetime: 2026-05-11"])
+        assert run.status == "complete"
+        assert said(run, "after iteration 2 of 9")
+
+    def test_a_log_that_stops_is_incomplete(self):
+        run = single(lines(steps(300.0, 100.0), Setup(planned=9)))
+        assert (run.status, "2 of 9" in run.status_reason) == ("incomplete", True)
+
+    def test_a_crash_on_the_way_is_incomplete_with_its_cause(self):
+        run = single([*lines(steps(300.0, 100.0), Setup(planned=9)), "[rank3]: RuntimeError: the data ended"])
+        assert run.status == "incomplete"
+        assert "RuntimeError: the data ended" in run.status_reason
+
+    def test_an_error_that_was_survived_is_no_cause(self):
+        run = single(["ValueError: ignored", *lines(steps(300.0, 100.0), Setup(planned=9))])
+        assert "ValueError" not in run.status_reason
+
+    def test_a_training_that_never_stepped_failed(self):
+        run = single([*dump(Setup()), "FileNotFoundError: [Errno 2] No such file or directory: 'data.bin'"])
+        assert run.status == "failed"
+        assert "data.bin" in run.status_reason
+
+    def test_hidden_iteration_lines_are_not_a_failure(self):
+        run = single([*dump(Setup()), "[after training is done] datetime: 2026-05-11 02:18:07"])
+        assert run.status == "incomplete"
+        assert "stderr_sink_level" in run.status_reason
+
+    def test_a_crash_after_the_last_iteration_is_said(self):
+        run = single([*lines(steps(300.0, 100.0), Setup(planned=2)), "OSError: disk full", "exited with code 1"])
+        assert run.status == "complete"
+        assert said(run, "disk full")
+
+
+class TestFigures:
+    def test_nan_skipped_and_missing_losses_keep_their_iteration(self):
+        setup = Setup("upstream", planned=4)
+        written = lines(
+            [Step(1, 900.0), Step(2, 500.0, loss=float("nan")), Step(3, 500.0, loss=None, skipped=1), Step(4, 500.0)],
+            setup,
+        )
+        run = single(written)
+        assert run.loss_values == (2.5, None, None, 2.5)
+        assert "iteration 2" in said(run, "not a number")
+        assert "iteration 3" in said(run, "skipped")
+
+    def test_zero_learning_rate_and_gradient_norm_are_figures(self):
+        run = single(lines([Step(1, 900.0, learning_rate=0.0, grad_norm=0.0)], Setup("legacy", planned=1)))
+        assert (run.learning_rates, run.grad_norms) == ((0.0,), (0.0,))
+
+    def test_rates_that_contradict_the_setup_are_said(self):
+        setup = Setup("legacy", planned=3)
+        written = lines(steps(3000.0, 500.0, 500.0), setup)
+        assert not said(single(dump(setup) + written), "one of them is wrong")
+        other = dump(Setup("legacy", planned=3, sequence=2048))
+        assert "3 of 3" in said(single(other + written), "one of them is wrong")
+
+    def test_a_sequence_length_that_nobody_states_stays_open_with_a_hint(self):
+        written = lines(steps(3000.0, 500.0, 500.0), Setup("legacy", planned=3))
+        run = single([prefixed(each, "primus") for each in written])
+        assert run.training_config.sequence_length is None
+        assert run.training_config.num_gpus == 8
+        assert "4096 tokens" in said(run, "sequence length")
+
+    def test_a_batch_that_grows_is_left_open(self):
+        setup = Setup("legacy", planned=2)
+        run = single(lines([Step(1, 900.0, batch=16), Step(2, 900.0, batch=32)], setup))
+        assert run.training_config.global_batch_size is None
+        assert run.optimizer.learning_rate is None or run.optimizer.learning_rate >= 0
+        assert "16 to 32" in said(run, "changes")
+
+    def test_only_evidence_makes_it_an_amd_gpu(self):
+        assert single(lines(steps(300.0), Setup("upstream", planned=1))).platform is None
+        assert single(lines(steps(300.0), Setup("upstream", planned=1))).framework == "megatron"
+        run = single(lines(steps(300.0), Setup("legacy", planned=1)))
+        assert (run.platform, run.framework, run.gpu_info.software_stack) == ("amd", "primus", "rocm")
+        assert run.gpu_info.total_memory_gb == pytest.approx(206.137, abs=1e-3)
+
+    def test_a_stated_offset_makes_a_timestamp(self):
+        written = [prefixed(each, "docker") for each in lines(steps(300.0, 100.0), Setup(planned=2))]
+        assert single(written).timestamp == "2026-05-11T02:18:01.123456+00:00"
+        assert said(single(lines(steps(300.0), Setup(planned=1))), "no stated time zone")
+
+
+class TestSetup:
+    @pytest.mark.parametrize(
+        ("arguments", "precision"),
+        [
+            (["bf16 ... True", "fp8 ... hybrid", "fp8_recipe ... delayed"], "fp8"),
+            (["bf16 ... True", "fp8 ... e4m3", "fp8_recipe ... mxfp8"], "mxfp8"),
+            (["bf16 ... True", "fp8 ... None", "fp4 ... e2m1", "fp4_recipe ... mxfp4"], "mxfp4"),
+            (["bf16 ... True", "fp16 ... False", "fp8 ... None"], "bf16"),
+            (["bf16 ... False", "fp16 ... True"], "fp16"),
+            (["bf16 ... False", "fp16 ... False"], "fp32"),
+            ([], None),
+        ],
+    )
+    def test_precision(self, arguments, precision):
+        run = single([*(f"  {each}" for each in arguments), *lines(steps(300.0), Setup(planned=1))])
+        assert run.training_config.precision == precision
+
+    @pytest.mark.parametrize(
+        ("arguments", "recomputation"),
+        [
+            (["recompute_granularity .... None"], "none"),
+            (["recompute_granularity .... selective"], "selective"),
+            (["recompute_granularity .... full", "recompute_method .... uniform"], "full"),
+            (["recompute_granularity .... full", "recompute_method .... block", "recompute_num_layers .... 0"], "none"),
+            ([], None),
+        ],
+    )
+    def test_recomputation(self, arguments, recomputation):
+        run = single([*(f"  {each}" for each in arguments), *lines(steps(300.0), Setup(planned=1))])
+        assert run.training_config.recomputation == recomputation
+
+    def test_both_forms_of_the_dump_are_read_and_the_later_holds(self):
+        first = ["  seq_length         : 2048 (int)", "  micro_batch_size   : 4 (int)", "  fp8      : None (NoneType)"]
+        run = single([*first, "  seq_length ........... 4096", *lines(steps(300.0), Setup(planned=1))])
+        assert (run.training_config.sequence_length, run.training_config.micro_batch_size) == (4096, 4)
+
+    @pytest.mark.parametrize(
+        ("frequency", "dense"),
+        [("1", 0), ("[0, 1, 1, 1]", 1), ("([0]*1+[1]*3)", 1), ("2", 2), ("None", 0)],
+    )
+    def test_layers_without_experts(self, frequency, dense):
+        experts = ["  num_experts ..... 8", "  moe_router_topk ..... 2", f"  moe_layer_freq ..... {frequency}"]
+        run = single([*dump(Setup(planned=1)), *experts, *lines(steps(300.0), Setup(planned=1))])
+        assert run.model_config.num_dense_layers == dense
+        assert run.model_config.expert_ffn_hidden_size == 11008
+
+    def test_a_special_attention_leaves_the_widths_out(self):
+        written = [*dump(Setup(planned=1)), "  compress_ratios ..... [0, 4]", *lines(steps(300.0), Setup(planned=1))]
+        run = single(written)
+        assert run.model_config.ffn_hidden_size is None
+        assert said(run, "special attention")
+
+    def test_other_lines_with_dots_state_nothing(self):
+        run = single(["building GPT model ...", "  num_layers .... four", *lines(steps(300.0), Setup(planned=1))])
+        assert run.model is None
+        assert run.model_config.num_layers is None
+
+    @pytest.mark.parametrize("hostile", ["9" * 5000, "-1", "0", "nan", "1e400", "True"])
+    def test_hostile_numbers_are_unknown(self, hostile):
+        names = (
+            "num_layers",
+            "seq_length",
+            "lr",
+            "global_batch_size",
+            "micro_batch_size",
+            "data_parallel_size",
+            "seed",
+        )
+        written = [f"  {name} .... {hostile}" for name in names]
+        without_batch = [each.replace("global batch size", "batch") for each in lines(steps(300.0), Setup(planned=1))]
+        run = single([*dump(Setup(planned=1)), *written, *without_batch])
+        assert run.training_config.global_batch_size is None
+        assert run.optimizer.learning_rate is None or run.optimizer.learning_rate >= 0
+        assert run.model_config.num_layers is None
+        assert run.training_config.sequence_length is None
+
+    def test_a_name_without_a_shape_is_the_model_with_a_doubt(self):
+        written = ["EXP: examples/megatron/configs/MI300X/qwen2.5_7B-BF16-pretrain.yaml"]
+        run = single([*written, *lines(steps(300.0), Setup(planned=1))])
+        assert (run.model, run.scale) == ("qwen", None)
+        assert said(run, "shape isn't stated")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a : b ",
+        "EXP:",
+        "a.",
+        "[",
+        "\x1b[",
+        "\x1b]",
+        "iteration ",
+        "iteration 1/2 | ",
+        " ",
+        "2026-05-11 ",
+        "x .. ",
+        "(1, ",
+    ],
+)
+def test_long_hostile_lines_take_no_longer_than_their_length(unit):
+    # A pattern that backtracks over a line would need hours for this one.
+    hostile = unit * (800_000 // len(unit)) + "elapsed time per iteration (ms): 5 | Error (int)\n"
+    content = (hostile + "\n".join(lines(steps(3000.0, 500.0), Setup(planned=2))) + "\n").encode()
+    assert any(run.steps[-1:] == (2,) for run in read.read(text.lines([content]), "hostile.log"))

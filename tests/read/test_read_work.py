@@ -1,0 +1,195 @@
+"""Work and memory grow with a log no faster than the log: counted, not timed."""
+
+import random
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterable
+
+import pytest
+from megatron_writer import SHAPES, Setup, Step, dump, line, lines, prefixed
+
+from tprimat import read
+from tprimat.errors import UnreadableError
+from tprimat.read import megatron, text
+
+SETUP = Setup("legacy", planned=100_000)
+
+
+def step(number: int, day: int = 1, second: int = 0) -> str:
+    stamp = f"2026-05-{day:02d} {second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000000"
+    return line(Step(number, 500.0), SETUP, stamp)
+
+
+def plain(many: int) -> list[str]:
+    return [step(number, second=number) for number in range(1, many + 1)]
+
+
+def doubled(many: int) -> list[str]:
+    return [prefixed(each, "primus", rank) for each in plain(many // 4) for rank in (1, 5, 0, 7)]
+
+
+def restarts(many: int) -> list[str]:
+    """Every fourth line runs an iteration again."""
+    written, number = [], 1
+    for second in range(many):
+        written.append(step(number, second=30 * second))
+        number += 1 if second % 4 else -1
+        number = max(number, 1)
+    return written
+
+
+def back_to_the_last(many: int) -> list[str]:
+    """All iterations, and then the last one again and again."""
+    return [*plain(many // 2), *(step(many // 2, second=30 * number) for number in range(many // 2, many))]
+
+
+def late(many: int) -> list[str]:
+    """The last iteration first, and all others late."""
+    return [step(1), step(many, second=many), *(step(number, second=number) for number in range(2, many))]
+
+
+def trainings(many: int) -> list[str]:
+    return [step(1 + number % 3, second=40 * number) for number in range(many)]
+
+
+def other_makes(many: int) -> list[str]:
+    return [f"h{'x' * (number % 97)} {each}" for number, each in enumerate(plain(many))]
+
+
+def dumps(many: int) -> list[str]:
+    return dump(SETUP) * (many // 25)
+
+
+def noise(many: int) -> list[str]:
+    return ["RuntimeError: survived |", "a | table | with elapsed", "[rank3]: Traceback (most recent call last):"] * (
+        many // 3
+    )
+
+
+def gaps(many: int) -> list[str]:
+    return [step(1000 * number, second=number) for number in range(1, many + 1)]
+
+
+def bars(many: int) -> list[str]:
+    return [f"{'|' * 40} elapsed {each}" for each in plain(many)]
+
+
+LOGS = (plain, doubled, restarts, back_to_the_last, late, trainings, other_makes, dumps, noise, gaps, bars)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Calls of functions, of Python's own ones too, in some work."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def all_of(chunks: Iterable[bytes]) -> None:
+    try:
+        for reading in read.readings_of(chunks, "made.log"):
+            reading.run()
+    except UnreadableError:
+        pass
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.__name__)
+def test_twice_the_log_is_twice_the_work(log):
+    small, large = ("\n".join(log(many)).encode() for many in (600, 1200))
+    # What is imported late would count for the first one.
+    all_of([small])
+    few = calls_of(lambda: all_of([small]))
+    assert calls_of(lambda: all_of([large])) <= 2.3 * few
+
+
+@pytest.mark.parametrize("unit", [b"x", b"\r", b"\x1b[", b"iteration 1/2 | elapsed time per iteration (ms): 5 | "])
+def test_twice_the_line_without_an_end_is_twice_the_work(unit, monkeypatch):
+    monkeypatch.setattr(text, "LONGEST_LINE", 4096)
+
+    def chunks(size: int) -> list[bytes]:
+        content = unit * (size // len(unit))
+        return [content[at : at + 50] for at in range(0, len(content), 50)]
+
+    few = calls_of(lambda: list(text.lines(chunks(50_000))))
+    assert calls_of(lambda: list(text.lines(chunks(100_000)))) <= 2.3 * few
+
+
+def test_chunks_of_a_long_line_are_not_copied_again_and_again():
+    content = b"y" * (text.LONGEST_LINE - 10)
+    joined = 0
+
+    class Counted(text.Blocks):
+        def _cut(self, chunk):
+            nonlocal joined
+            before = len(self._parts)
+            found = super()._cut(chunk)
+            joined += len(self._parts) <= before
+            return found
+
+    blocks = Counted()
+    for at in range(0, len(content), 100):
+        assert blocks.feed(content[at : at + 100]) == []
+    assert joined == 0
+
+
+def ranks_of(shape: str, many: int) -> Iterable[bytes]:
+    """A log of eight ranks as a stream, which takes no memory itself."""
+    rng = random.Random(3)
+    setup = Setup(shape, planned=many)
+    yield "\n".join(dump(setup)).encode() + b"\n"
+    for number in range(1, many + 1):
+        figures = Step(
+            number, round(rng.uniform(400, 900), 1), rng.random(), rng.random() / 1e4, round(rng.random(), 3)
+        )
+        (text_of_step,) = lines([figures], setup)
+        yield "".join(f"{prefixed(text_of_step, 'coloured', rank)}\n" for rank in range(8)).encode()
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """Bytes that some work takes at most."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shape", [SHAPES[3], "core"])
+def test_a_step_takes_few_bytes_while_a_log_is_read(shape):
+    few, many = 2_000, 10_000
+    kept = []
+
+    def reading(steps: int) -> None:
+        kept.append(read.readings_of(ranks_of(shape, steps), "made.log"))
+
+    reading(few)
+    small = peak_of(lambda: reading(few))
+    assert (peak_of(lambda: reading(many)) - small) / (many - few) < 250
+    assert [found.steps for each in kept for found in each] == [few, few, many]
+
+
+def test_lines_between_iterations_are_not_kept():
+    reader = megatron.Reader()
+    number = 1
+    content = "".join(f"{each}\n" for each in plain(30)).encode()
+    number = reader.feed_block(number, content)
+    block = b"nothing of interest happens here, and much of it\n" * 5000
+
+    def feed() -> None:
+        nonlocal number
+        for _ in range(200):
+            number = reader.feed_block(number, block)
+
+    assert peak_of(feed) < 60 << 20
+    (reading,) = reader.finish()
+    assert reading.steps == 30

@@ -1,0 +1,221 @@
+"""Lightning's CSV, litgpt, nanoGPT and its kin, Composer, OLMo, torchtune."""
+
+import io
+
+import pytest
+import read_truth
+
+from tprimat import read
+from tprimat.errors import UnreadableError
+from tprimat.read import files, text
+
+
+def runs_of_text(content: str):
+    return read.read(text.lines([content.encode()]), "a log")
+
+
+def run_of_csv(content: str):
+    head = content.encode()[: files.HEAD]
+    dialect = files.file_dialect_of(head)
+    assert dialect is not None
+    (reading,) = dialect.read([files.Part("metrics.csv", io.BytesIO(content.encode()))], {})
+    return reading.run()
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("composer", "composer_16gpu_block_excerpt.log"),
+        ("nanogpt", "modded_2024-06-06_AdamW.log"),
+        ("nanogpt", "modded_2026-04-08_baseline0.log"),
+        ("olmo", "olmo1b_console.log"),
+    ],
+)
+def test_a_real_log_is_read_as_its_truth_says(folder, name, samples, truth):
+    expected = truth(folder)[name]
+    (run,) = read_truth.runs_of(samples / folder / name)
+    assert read_truth.check(run, expected) == []
+    extra = expected.get("extra", {})
+    if folder == "composer":
+        assert run.native_metrics["tokens_per_second"] == (extra["tokens_per_second_global"],)
+        assert run.native_metrics["samples_per_second"] == (extra["samples_per_second_global"],)
+        assert run.native_metrics["cumulative_train_seconds"] == (pytest.approx(extra["time_train_hours"] * 3600),)
+    if "peak_memory_mib" in extra:
+        assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(31315 * 2**20 / 1e9, abs=1e-3)
+        assert run.gpu_info.device_name == "NVIDIA H100 80GB HBM3"
+        assert run.platform == "nvd"
+    if "peak_gpu_memory_mb" in extra:
+        assert run.memory_metrics.peak_memory_allocated_gb == 43.309
+        assert any("follow from 8 GPUs" in warning for warning in run.warnings)
+
+
+def test_litgpt_records_are_optimizer_steps_and_say_so(samples, truth):
+    expected = truth("litgpt")["phi2_lora_finetune.log"]
+    (run,) = read_truth.runs_of(samples / "litgpt" / "phi2_lora_finetune.log")
+    times = expected["extra"]["optimizer_step_time_s"]
+    assert run.step_times == pytest.approx([times[str(step)] for step in range(1, 6)])
+    assert run.loss_values[0] == expected["loss"]["2"]
+    assert run.loss_values[-1] == expected["loss"]["10"]
+    assert (run.status, run.framework) == (expected["status"], "litgpt")
+    assert run.memory_metrics.peak_memory_allocated_gb == expected["extra"]["memory_used_gb_decimal"]
+    assert run.native_metrics["train_runtime_seconds"] == expected["extra"]["training_time_s"]
+    content = (samples / "litgpt" / "phi2_lora_finetune.log").read_bytes()
+    (reading,) = read.readings(text.lines([content]), "a log")
+    assert any("10 iterations are micro-batches of 5 optimizer steps" in note for note in reading.notes)
+
+
+def test_lightning_csv(samples, truth):
+    expected = truth("lightning")["slm_version_10_metrics.csv"]
+    run = run_of_csv((samples / "lightning" / "slm_version_10_metrics.csv").read_text())
+    assert read_truth.check(run, expected) == []
+    printed = dict(zip(run.native_metrics["printed_step"], run.native_metrics["perplexity"], strict=True))
+    assert {step: printed[float(step)] for step in expected["perplexity"]} == expected["perplexity"]
+
+
+class TestLightningCsv:
+    def test_rows_of_a_step_are_one_record_and_validation_is_none(self):
+        run = run_of_csv("epoch,lr-AdamW,step,train_loss,val_loss\n,1e-3,0,,\n0,,0,5.5,\n0,,0,,4.4\n0,2e-3,1,5.0,\n")
+        assert run.steps == (1, 2)
+        assert run.loss_values == (5.5, 5.0)
+        assert run.learning_rates == (1e-3, 2e-3)
+        assert run.native_metrics["last_validation_loss"] == 4.4
+
+    def test_a_header_that_comes_again(self):
+        run = run_of_csv("epoch,step,train_loss\n0,0,5.5\nepoch,step,train_loss,val_loss\n0,1,5.0,\n")
+        assert run.loss_values == (5.5, 5.0)
+
+    def test_litgpt_writes_micro_batches(self):
+        run = run_of_csv("epoch,iter,iter_time,loss,step,tokens\n1,1,0.5,3.0,1,512\n")
+        assert run.framework == "litgpt"
+        assert run.step_times == (None,)
+        assert any("micro-batch" in warning for warning in run.warnings)
+
+    @pytest.mark.parametrize("content", ["name,step\nx,1\n", "a,b,c\n1,2,3\n", "step\n1\n", "the step, the loss\n"])
+    def test_other_tables_are_none(self, content):
+        assert files.file_dialect_of(content.encode()) is None
+
+    def test_cut_anywhere(self, samples):
+        content = (samples / "lightning" / "slm_version_10_metrics.csv").read_text()
+        whole = run_of_csv(content).loss_values
+        for end in range(110, len(content), 53):
+            found = run_of_csv(content[:end]).loss_values
+            # A number that is cut is still one: the last row is only sure with its line end.
+            assert found[:-1] == whole[: len(found) - 1]
+
+
+class TestNanoGpt:
+    def test_its_own_lines(self):
+        log = "iter 0: loss 10.9, time 40000.00ms, mfu -100.00%\niter 1: loss 10.5, time 500.00ms, mfu 40.00%\n"
+        (run,) = runs_of_text(log)
+        assert run.steps == (1, 2)
+        assert run.step_times == (40.0, 0.5)
+        assert run.native_metrics["mfu_percent"] == (None, 40.0)
+        assert any("312 TFLOP/s" in warning for warning in run.warnings)
+
+    def test_nanochat(self):
+        line = "step {0:05d}/00100 ({0}.00%) | loss: 5.5 | dt: 350.00ms | tok/sec: 1,497,965 | mfu: 45.1 | total\n"
+        (run,) = runs_of_text(line.format(0) + line.format(1))
+        assert run.step_times == (0.35, 0.35)
+        assert run.native_metrics["tokens_per_second"] == (1497965.0, 1497965.0)
+        assert run.training_config.max_steps == 100
+
+    def test_steps_between_two_prints_share_their_time(self):
+        log = "step:10/30 train_time:1000ms step_avg:100.00ms\nstep:20/30 train_time:3000ms step_avg:150.00ms\n"
+        (run,) = runs_of_text(log)
+        assert run.step_times == (None, 0.2)
+        assert run.window_steps[1] == 10
+
+    def test_the_source_code_that_a_log_begins_with_is_no_training(self):
+        with pytest.raises(UnreadableError):
+            runs_of_text('print(f"step:{step}/{steps} train_time:{t:.0f}ms step_avg:{a:.2f}ms")\n')
+
+
+class TestLitgpt:
+    LINE = "Epoch 1 | iter {0} step {1} | loss train: 2.0, val: n/a | iter time: 100.00 ms{2}\n"
+
+    def test_a_step_of_which_not_every_iteration_is_logged_has_no_time(self):
+        log = "".join(self.LINE.format(n, n // 4, " (step)" if n % 4 == 0 else "") for n in (2, 4, 6, 8))
+        (run,) = runs_of_text(log)
+        assert run.step_times == (None, None)
+        assert any("not every iteration is logged" in warning for warning in run.warnings)
+
+
+class TestComposer:
+    BLOCK = "[batch={0}/20]:\n\t Train loss/train/total: 3.{0}\n\t Train throughput/batches_per_sec: 0.5123\n"
+
+    def test_blocks_with_headers(self):
+        (run,) = runs_of_text(self.BLOCK.format(5) + self.BLOCK.format(10))
+        assert run.steps == (5, 10)
+        assert run.window_steps == (1, 5)
+        assert run.step_times == pytest.approx((1 / 0.5123, 1 / 0.5123))
+        assert any("rolling mean" in warning for warning in run.warnings)
+
+    def test_evaluation_blocks_are_none(self):
+        log = self.BLOCK.format(5) + "[batch=5/20]:\n\t Eval metrics/eval/LanguageCrossEntropy: 3.0\n"
+        (run,) = runs_of_text(log)
+        assert run.steps == (5,)
+
+    def test_a_block_without_header_says_how_many_batches_were_before(self):
+        log = "\t Train time/batch: 4\n\t Train time/sample: 128\n\t Train loss/train/total: 3.0\n"
+        (run,) = runs_of_text(log)
+        assert run.steps == (5,)
+        assert run.training_config.global_batch_size == 32
+
+    def test_the_first_metric_on_the_headers_line(self):
+        (run,) = runs_of_text("[batch=7/20]:  Train loss/train/total: 1.5\n\t Train time/train: 0.1\n")
+        assert (run.steps, run.loss_values) == ((7,), (1.5,))
+
+
+class TestOlmo:
+    def test_olmo_core(self):
+        log = (
+            "2025-01-01 10:00:00\tolmo_core.train:100\tINFO\t[step=10/1000,epoch=1,eta=1:00:00]\n"
+            "    optim/total grad norm=0.5\n    throughput/device/TPS=12,345\n"
+            "    throughput/device/TPS (actual avg)=12,000\n"
+            "    throughput/device/BPS=0.8123\n    train/CE loss=2.5\n    gpu_memory/peak reserved (GiB)=40.5\n"
+            "2025-01-01 10:00:01\tother\n    train/CE loss=9.9\n"
+        )
+        (run,) = runs_of_text(log)
+        assert (run.steps, run.loss_values, run.grad_norms) == ((10,), (2.5,), (0.5,))
+        assert run.native_metrics["tokens_per_second_per_gpu"] == (12345.0,)
+        assert run.step_times == pytest.approx((1 / 0.8123,))
+        assert run.training_config.max_steps == 1000
+
+
+def test_torchtune_counts_other_tokens():
+    log = (
+        "Step 1 | loss:1.54 lr:9.9e-05 tokens_per_second_per_gpu:101.2 peak_memory_alloc:10.0 grad_norm:0.8 \n"
+        "Step 2 | loss:1.5 lr:9"
+    )
+    (run,) = runs_of_text(log)
+    assert run.steps == (1, 2)
+    assert run.loss_values == (1.54, 1.5)
+    assert run.learning_rates == (9.9e-05, None)
+    assert run.step_times == (None, None)
+    assert "tokens_per_second_per_gpu" not in run.native_metrics
+    assert run.native_metrics["counted_tokens_per_second_per_gpu"] == (101.2, None)
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(10.737)
+    assert any("count in the loss" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("composer", "composer_16gpu_block_excerpt.log"),
+        ("olmo", "olmo1b_console.log"),
+        ("litgpt", "phi2_lora_finetune.log"),
+        ("axolotl", "axolotl_0.18_h100_sft_lora.log"),
+    ],
+)
+def test_a_log_cut_anywhere_says_nothing_else(folder, name, samples):
+    content = (samples / folder / name).read_bytes()
+    (whole,) = read.read(text.lines([content]), name)
+    for end in range(0, len(content), 3):
+        try:
+            runs = read.read(text.lines([content[:end]]), name)
+        except UnreadableError:
+            continue
+        for run in runs:
+            known = [loss for loss in run.loss_values if loss is not None]
+            assert known == list(whole.loss_values)[: len(known)]
+            assert all(time in whole.step_times for time in run.step_times if time is not None)

@@ -1,0 +1,66 @@
+"""Where the time goes, of several runs beside each other."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import MI300X, comparison, make_run
+
+from tprimat.commands import run
+from tprimat.report.breakdown import breakdowns
+
+PARTS = {"computation": 0.8, "exposed_communication": 0.1, "idle": 0.1, "total": 1.0, "kernel gemm": 0.5}
+
+
+def traced(**changes):
+    return make_run(**{"framework": "tracelens", "steps": 0, "warmup": (), "breakdown": PARTS, **changes})
+
+
+def table(*runs):
+    (found,) = breakdowns(comparison(*runs).models[0])
+    return found
+
+
+def test_two_sides_stand_beside_each_other_with_their_shares():
+    other = {**PARTS, "total": 2.0, "idle": 1.1, "kernel other": 0.3}
+    found = table(traced(), traced(device=MI300X, stack="rocm", breakdown=other))
+    assert found.names == ("8×H100 80GB HBM3", "8×MI300X")
+    rows = dict(found.rows)
+    assert list(rows)[:4] == ["total", "computation", "exposed communication", "idle"]
+    assert rows["total"] == ("1.000 s", "2.000 s")
+    assert rows["idle"] == ("100.00 ms (10.0%)", "1.100 s (55.0%)")
+    assert rows["kernel other"] == ("–", "300.00 ms (15.0%)")
+    assert "unstated number of steps" in found.note
+
+
+def test_a_part_that_is_unknown_is_not_zero():
+    found = table(traced(), traced(device=MI300X, breakdown={**PARTS, "idle": None}))
+    assert dict(found.rows)["idle"] == ("100.00 ms (10.0%)", "–")
+
+
+def test_only_one_side_has_one():
+    assert breakdowns(comparison(traced(), make_run(MI300X, stack="rocm")).models[0]) == ()
+
+
+def test_a_trace_and_a_frameworks_timers_are_never_one_table():
+    timers = make_run(MI300X, stack="rocm", breakdown={"forward": 0.3})
+    assert breakdowns(comparison(traced(), timers).models[0]) == ()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["203e0328_reference_h100_perf_report.xlsx", "203e0328_reference_mi300_perf_report.xlsx"],
+        ["203e0328_reference_compare_h100_mi300_qwen.xlsx"],
+    ],
+    ids=["two reports", "the comparison form"],
+)
+def test_real_reports_of_two_machines(samples, tmp_path, monkeypatch, capsys, files):
+    monkeypatch.chdir(tmp_path)
+    assert run("read", [str(samples / "tracelens" / name) for name in files]) == 0
+    run("compare", ["--no-plot"])
+    shown = " ".join(capsys.readouterr().out.split("unnamed model")[1].split())
+    assert "computation 31.90 ms (91.4%) 29.74 ms (89.8%)" in shown
+    assert "idle 2.99 ms (8.6%) 3.39 ms (10.2%)" in shown
+    report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
+    assert "Where the time goes:" in report
+    assert "kernel attn_fwd" in report.replace("\\", "")

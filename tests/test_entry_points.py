@@ -1,0 +1,227 @@
+"""What a person meets who starts a command: from anywhere, wrongly, too old, without a package, at a fault."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tprimat.commands import COMMANDS, run
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SCRIPTS = sorted(
+    path
+    for path in [*REPOSITORY.glob("*.py"), *(REPOSITORY / "scripts").glob("*.py")]
+    if path.read_text(encoding="utf-8").startswith("#!")
+)
+
+
+def start(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a person would, with its output as text."""
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def broken_package(tmp_path):
+    """Puts a module that ends with an error before the installed one: broken_package("rich", "1 / 0")."""
+
+    def put(name: str, code: str) -> str:
+        folder = tmp_path / "broken"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
+        return str(folder)
+
+    return put
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Runs a command whose main is the function given: command(main) -> exit status."""
+
+    def as_command(main) -> int:
+        module = type(sys)("tprimat.commands.sample")
+        module.main = main
+        monkeypatch.setitem(sys.modules, "tprimat.commands.sample", module)
+        return run("sample", [])
+
+    return as_command
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+class TestEveryScript:
+    def test_help_from_another_folder(self, script, tmp_path):
+        done = start(sys.executable, script, "--help", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("usage: ")
+        assert done.stderr == ""
+        assert list(tmp_path.iterdir()) == []
+
+    def test_help_through_a_symbolic_link(self, script, tmp_path):
+        link = tmp_path / "elsewhere" / "my-command"
+        link.parent.mkdir()
+        try:
+            link.symlink_to(script)
+        except OSError:
+            pytest.skip("this system lets nobody make symbolic links")
+        done = start(sys.executable, link, "--help", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_a_wrong_option_is_wrong_usage(self, script, tmp_path):
+        done = start(sys.executable, script, "--no-such-option", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "--no-such-option" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_a_missing_package_is_one_line_with_the_command_that_brings_it(self, script, tmp_path, broken_package):
+        folder = broken_package("msgspec", "raise ModuleNotFoundError('No module named msgspec', name='msgspec')")
+        done = start(sys.executable, script, "--help", cwd=tmp_path, PYTHONPATH=folder)
+        if done.returncode == 0:
+            done = start(sys.executable, script, cwd=tmp_path, PYTHONPATH=folder)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        if "nothing is named" in line:
+            pytest.skip("this command asks for its files before it needs a package")
+        assert "msgspec" in line
+        assert "pip install -r requirements" in line
+        assert line.endswith("(docs/troubleshooting.md#missing-package)")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows starts no script by its first line")
+    def test_can_be_started_by_its_name(self, script, tmp_path):
+        # The first line asks for python3 on the PATH.
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (folder / "python3").chmod(0o755)
+        done = start(script, "--help", cwd=tmp_path, PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module", params=["3.7", "3.8", "3.9"])
+def older_python(request, interpreters):
+    found = interpreters.find((request.param,))
+    if not found:
+        pytest.skip(f"this machine has no Python {request.param}")
+    return found[request.param]
+
+
+class TestOlderPython:
+    @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+    def test_says_one_sentence(self, older_python, script, tmp_path):
+        done = start(older_python, script, "--help", cwd=tmp_path)
+        assert done.returncode == 2
+        assert re.fullmatch(r"TensorPrimat needs Python 3\.10 or newer; this is Python 3\.[789]\n", done.stderr)
+
+    def test_makes_no_environment(self, older_python, tmp_path):
+        folder = tmp_path / "env"
+        done = start(older_python, REPOSITORY / "tools" / "make_venv.py", "--venv", folder, cwd=tmp_path)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert "needs Python 3.10 or newer" in line
+        assert not folder.exists()
+
+
+class TestTprimat:
+    def tprimat(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        return start(sys.executable, "-m", "tprimat", *arguments, cwd=cwd, PYTHONPATH=str(REPOSITORY))
+
+    def test_help_lists_every_command(self, tmp_path):
+        done = self.tprimat("--help", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert all(re.search(rf"^  {name} ", done.stdout, re.MULTILINE) for name in COMMANDS)
+
+    def test_version(self, tmp_path):
+        from tprimat import __version__
+
+        assert self.tprimat("--version", cwd=tmp_path).stdout == f"tprimat {__version__}\n"
+
+    def test_nothing_said_is_wrong_usage(self, tmp_path):
+        assert self.tprimat(cwd=tmp_path).returncode == 2
+
+    def test_an_unknown_command_names_those_that_there_are(self, tmp_path):
+        done = self.tprimat("compair", cwd=tmp_path)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert "compair" in line
+        assert all(name in line for name in COMMANDS)
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_each_command_has_its_help(self, name, tmp_path):
+        done = self.tprimat(name, "--help", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("usage: ")
+
+
+class TestFault:
+    def test_is_one_line_and_a_file_with_the_traceback(self, tmp_path, broken_package):
+        folder = broken_package("msgspec", "1 / 0")
+        places = {name: str(tmp_path) for name in ("TMPDIR", "TEMP", "TMP")}
+        done = start(
+            sys.executable, REPOSITORY / "compare_results.py", tmp_path, cwd=tmp_path, PYTHONPATH=folder, **places
+        )
+        assert done.returncode == 70
+        (line,) = done.stderr.splitlines()
+        assert "ZeroDivisionError" in line
+        assert line.endswith("(docs/troubleshooting.md#fault)")
+        (report,) = tmp_path.glob("tprimat-fault-*.txt")
+        assert str(report) in line
+        assert "Traceback (most recent call last)" in report.read_text(encoding="utf-8")
+
+    def test_a_missing_module_of_our_own_is_a_fault(self, command, capsys, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+        def main(argv):
+            raise ModuleNotFoundError("No module named 'tprimat.nowhere'", name="tprimat.nowhere")
+
+        assert command(main) == 70
+        assert "fault of TensorPrimat" in capsys.readouterr().err
+
+
+class TestEndings:
+    def test_an_interruption_is_no_fault(self, command, capsys):
+        def main(argv):
+            raise KeyboardInterrupt
+
+        assert command(main) == 5
+        assert capsys.readouterr().err == "interrupted\n"
+
+    def test_a_users_error_is_its_line_and_status(self, command, capsys):
+        from tprimat.errors import NotComparableError
+
+        def main(argv):
+            raise NotComparableError("two models: name one", heading="wrong-usage")
+
+        assert command(main) == 3
+        assert capsys.readouterr().err == "error: two models: name one (docs/troubleshooting.md#wrong-usage)\n"
+
+    def test_the_status_is_what_the_command_returns(self, command):
+        assert command(lambda argv: 4) == 4
+
+    @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
+    def test_a_reader_that_goes_away_is_no_error(self, tmp_path):
+        code = (
+            "import sys\n"
+            "from tprimat.commands import run\n"
+            "module = type(sys)('tprimat.commands.sample')\n"
+            "module.main = lambda argv: [print('line') for _ in range(100_000)] and 0\n"
+            "sys.modules['tprimat.commands.sample'] = module\n"
+            "sys.exit(run('sample', []))\n"
+        )
+        (tmp_path / "long.py").write_text(code, encoding="utf-8")
+        line = f'{{ "{sys.executable}" long.py; echo "status $?" >&2; }} | head -n 1'
+        done = start("sh", "-c", line, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+        assert done.stdout == "line\n"
+        assert done.stderr == "status 0\n"

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tprimat.errors import UsageError
+from tprimat.text import for_encoding, plain
+
+
+class TestPlain:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("MI300X", "MI300X"),
+            ("\x1b[31mred\x1b[0m", "red"),
+            ("\x9b31mred", "red"),
+            ("\x1b]0;title\x07name", "name"),
+            ("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1b]0;never ended", "0;never ended"),
+            ("\x1b(Bname", "name"),
+            ("two\nlines\tand  spaces", "two lines and spaces"),
+            ("gnp\u202eexe", "gnpexe"),
+            ("a\u200bb\u2066c\ufeff", "abc"),
+            ("\ud800x", "x"),
+            ("a\rb\x00c\x7fd", "a b c d"),
+            ("8×H100 – 10⁹", "8×H100 – 10⁹"),
+            ("图形卡 é", "图形卡 é"),
+            (None, "None"),
+        ],
+    )
+    def test_shows_only_what_can_be_read(self, text, shown):
+        assert plain(text) == shown
+
+    def test_cuts_with_an_ellipsis(self):
+        assert plain("abcdefgh", 5) == "abcd…"
+        assert plain("abcde", 5) == "abcde"
+
+    @given(st.text(alphabet=st.characters(), max_size=60))
+    def test_is_one_line_that_can_be_written_and_stays_the_same(self, text):
+        shown = plain(text)
+        assert plain(shown) == shown
+        assert shown.isprintable()
+        shown.encode()
+
+    def test_takes_no_longer_for_many_sequences_without_end(self):
+        assert len(plain("\x1b]" * 20_000)) <= 20_000
+
+    def test_error_lines_pass_it(self):
+        assert UsageError("\x1b[2Jgone\nnext", heading="wrong-usage").line().startswith("error: gone next (")
+
+
+class TestForEncoding:
+    def test_leaves_what_can_be_written(self):
+        assert for_encoding("8×H100 … –", "utf-8") == "8×H100 … –"
+        assert for_encoding("8×H100", "cp1252") == "8×H100"
+
+    def test_spells_what_can_not(self):
+        assert for_encoding("8×H100 … 1.3× – ───", "ascii") == "8xH100 ... 1.3x - ---"
+
+    def test_an_unknown_letter_or_encoding_is_no_error(self):
+        assert for_encoding("图", "ascii") == "?"
+        assert for_encoding("×", "no-such-encoding") == "x"
+        assert for_encoding("×", None) == "×"

@@ -1,0 +1,33 @@
+"""The short form of tools/torture.py: one killing of each kind, of real trainings."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import signal
+import sys
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="what is left behind is looked for in /proc"),
+    pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is not installed"),
+]
+
+
+def test_killed_in_each_way_nothing_is_lost(torture, tmp_path, capsys):
+    plans = [
+        torture.Plan("writing", signal.SIGKILL, "all", 0.2),
+        torture.Plan("steady", signal.SIGKILL, "command", 0.5),
+    ]
+    assert torture.torture(plans, tmp_path / "output") == 0, capsys.readouterr().out
+
+
+def test_all_phases_and_signals_are_planned(torture):
+    plans = list(torture.plans(200, random.Random(0)))
+    assert {plan.phase for plan in plans} == set(torture.PHASES)
+    assert {(plan.number, plan.whom) for plan in plans} == {
+        (signal.SIGINT, "command"),
+        *((number, whom) for number in (signal.SIGKILL, signal.SIGTERM) for whom in ("command", "training", "all")),
+    }

@@ -1,0 +1,92 @@
+"""The frameworks train alike: the same first loss, the same curve, and the judge says so.
+
+Here a small model in one process; with TPRIMAT_ALL_FRAMEWORKS=1, which tools/framework_tests.py sets,
+every model at scale tiny, in every framework that a CPU can run, with one and with two processes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("lightning")
+pytest.importorskip("transformers")
+
+from tprimat import launch, models, store
+from tprimat.judge import compute, training
+from tprimat.launch import process
+from tprimat.launch.request import Place, Wishes
+from tprimat.run import ModelConfig, Run
+
+ALL = os.environ.get("TPRIMAT_ALL_FRAMEWORKS") == "1"
+REFERENCE = "lightning"
+OTHERS = ("transformers", "fsdp", "deepspeed-zero1", "deepspeed-zero2", "deepspeed-zero3")
+LIMIT_S = 600
+
+FIRST_LOSS, CURVE = 1e-4, 1e-2
+SMALL = ModelConfig(
+    num_layers=2,
+    hidden_size=64,
+    num_attention_heads=4,
+    num_query_groups=2,
+    head_dim=16,
+    ffn_hidden_size=128,
+    vocab_size=256,
+    tie_word_embeddings=False,
+)
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    """Trains once for each question: the run of a model in a framework with so many processes."""
+    known: dict[tuple[str, str, int], Run] = {}
+    folder = tmp_path_factory.mktemp("alike")
+
+    def run(name: str, model: str, processes: int) -> Run:
+        if (name, model, processes) not in known:
+            known[name, model, processes] = trained(name, model, processes, folder / f"{model}-{processes}")
+        return known[name, model, processes]
+
+    return run
+
+
+def trained(name: str, model: str, processes: int, folder: Path) -> Run:
+    framework = next(each for each in launch.FRAMEWORKS if each.name == name)
+    reason = framework.unavailable()
+    if reason is not None:
+        if ALL:
+            pytest.fail(f"{name}: {reason}")
+        pytest.skip(f"{name}: {reason}")
+    size = {"scale": "tiny", "steps": 60} if ALL else {"shape": SMALL, "steps": 10, "sequence_length": 32}
+    wishes = Wishes(num_gpus=processes, global_batch_size=4, micro_batch_size=1, **size)
+    request, _ = framework.settle(model, wishes, Place("cpu", 2, None), folder)
+    command = framework.launch(request)
+    done = subprocess.run(
+        command.argv,
+        cwd=command.cwd,
+        env={**os.environ, **process.environment(command)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return store.read(folder / store.file_name(Run(platform="cpu", framework=name, model=model)))[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", (1, 2) if ALL else (1,))
+@pytest.mark.parametrize("model", models.names() if ALL else ("llama",))
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_same_training(train, name, model, processes):
+    ours, other = train(REFERENCE, model, processes), train(name, model, processes)
+    assert (other.framework, other.status, other.steps) == (name, "complete", ours.steps)
+    assert other.loss_values[0] == pytest.approx(ours.loss_values[0], rel=FIRST_LOSS)
+    assert other.loss_values == pytest.approx(ours.loss_values, rel=CURVE)
+    assert other.grad_norms[0] == pytest.approx(ours.grad_norms[0], rel=CURVE)
+    assert other.learning_rates == ours.learning_rates
+    assert compute.ledger(ours, other).verdict == "identical configuration"
+    assert training.same_training(ours, other).same

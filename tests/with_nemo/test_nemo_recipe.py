@@ -1,0 +1,144 @@
+"""The recipes as NeMo makes them, with our changes; nothing is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+
+import pytest
+
+from tprimat import models
+from tprimat.errors import UsageError
+from tprimat.launch import nemo
+from tprimat.launch.request import Place, Wishes
+from tprimat.launch.slurm import SlurmJob
+from tprimat.train import nemo_fields, nemo_recipe, nemo_submit
+
+H100 = Place("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    def make(model="llama", **wishes):
+        return nemo.settle(model, Wishes(steps=50, **wishes), H100, tmp_path)[0]
+
+    return make
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("the network was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.mark.parametrize("model", models.names())
+class TestEveryModel:
+    def test_what_a_measurement_takes_is_changed(self, model, request_of):
+        request = request_of(model)
+        recipe = nemo_recipe.build(request)
+        shape = models.by_name(model).shape
+        config = recipe.model.config
+        assert recipe.resume is None
+        assert (recipe.log.ckpt, recipe.log.tensorboard, recipe.log.wandb) == (None, None, None)
+        assert (recipe.trainer.logger, recipe.trainer.enable_checkpointing) == (False, False)
+        assert (recipe.trainer.max_steps, recipe.trainer.limit_val_batches) == (50, 0)
+        assert config.seq_length == recipe.data.seq_length == request.sequence_length
+        assert (config.num_layers, config.hidden_size, config.vocab_size) == (
+            shape.num_layers,
+            shape.hidden_size,
+            shape.vocab_size,
+        )
+        assert recipe.data.global_batch_size == request.global_batch_size
+
+    def test_the_data_are_the_models_own_vocabulary_and_need_no_network(self, model, request_of, no_network):
+        import fiddle
+
+        data = fiddle.build(nemo_recipe.build(request_of(model)).data)
+        assert data.tokenizer.vocab_size == models.by_name(model).shape.vocab_size
+
+    def test_it_survives_being_written_down(self, model, request_of):
+        import fiddle
+        from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
+
+        request = request_of(model, settings=("trainer.strategy.sequence_parallel=true",), label="a b")
+        recipe = nemo_recipe.build(request)
+        again = ZlibJSONSerializer().deserialize(ZlibJSONSerializer().serialize(recipe))
+        assert again == recipe
+        assert again.trainer.strategy.sequence_parallel is True
+        (recording,) = [each for each in again.trainer.callbacks if each.__fn_or_cls__.__name__ == "NemoBenchmark"]
+        assert fiddle.build(recording).request == request
+
+    def test_the_built_model_is_the_one_of_the_table(self, model, request_of):
+        import fiddle
+
+        # Megatron's fused rotary embedding comes with Transformer Engine, which isn't here.
+        recipe = nemo_recipe.build(request_of(model, settings=("model.config.apply_rope_fusion=false",)))
+        config = fiddle.build(recipe.model.config)
+        row = models.by_name(model)
+        assert (config.kv_channels, config.num_query_groups) == (row.shape.head_dim, row.shape.num_query_groups)
+        assert config.rotary_base == row.settings["rope_theta"]
+        assert config.window_size is None
+
+
+def test_fp8_is_the_hybrid_of_nemos_own_plugin(request_of):
+    plugin = nemo_recipe.build(request_of(precision="fp8")).trainer.plugins
+    assert (plugin.precision, plugin.fp8) == ("bf16-mixed", "hybrid")
+
+
+def test_division_and_graphs_reach_the_recipe(request_of):
+    request = request_of(tensor_model_parallel_size=2, pipeline_model_parallel_size=2, context_parallel_size=1)
+    recipe = nemo_recipe.build(dataclasses.replace(request, cuda_graphs=True))
+    strategy = recipe.trainer.strategy
+    assert (strategy.tensor_model_parallel_size, strategy.pipeline_model_parallel_size) == (2, 2)
+    assert recipe.model.config.enable_cuda_graph is True
+
+
+def test_an_unknown_field_names_the_nearest(request_of):
+    recipe = nemo_recipe.build(request_of())
+    with pytest.raises(UsageError, match="nearest are sequence_parallel"):
+        nemo_fields.assign(recipe, "trainer.strategy.sequence_paralel=true")
+    with pytest.raises(UsageError, match="--global-batch-size"):
+        nemo_fields.assign(recipe, "data.global_batch_size=3")
+
+
+def test_the_recipe_can_be_shown(request_of):
+    lines = nemo_recipe.lines(nemo_recipe.build(request_of()))
+    assert "trainer.strategy.context_parallel_size = 2" in lines
+    assert "resume = None" in lines
+
+
+def test_a_local_dry_run_of_nemo_run_names_our_callback(request_of, tmp_path, monkeypatch):
+    import nemo_run as run
+
+    monkeypatch.setenv("NEMORUN_HOME", str(tmp_path))
+    executor = run.LocalExecutor(ntasks_per_node=8, launcher="torchrun")
+    with run.Experiment("bench", executor=executor, base_dir=str(tmp_path)) as experiment:
+        experiment.add(nemo_recipe.build(request_of()), executor=executor, name="llama")
+        experiment.dryrun(delete_exp_dir=False)
+    configs = [path.read_text() for path in tmp_path.rglob("llama_executor.yaml")] or [
+        path.read_text(errors="replace") for path in tmp_path.rglob("*fn_or_script")
+    ]
+    assert configs
+
+
+def test_a_job_of_slurm_says_all_that_it_was_told(request_of, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("NEMORUN_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "500")
+    job = SlurmJob("acct", "batch", "00:30:00", "image:1", ("/data:/data",))
+    nemo_submit.submit(request_of(num_gpus=16, num_nodes=2), job, dry_run=True)
+    # In lines of a terminal's width, whatever that is here.
+    printed = "".join("".join(capfd.readouterr()).split())
+    for words in (
+        "#SBATCH --account=acct",
+        "#SBATCH --nodes=2",
+        "#SBATCH --time=00:30:00",
+        "--container-image image:1",
+        "/data:/data",
+        "--nproc-per-node 8",
+        "PL_GLOBAL_SEED=1234",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    ):
+        assert "".join(words.split()) in printed

@@ -1,0 +1,119 @@
+"""Trainings of the real recipes, two layers of them, on an emulated device, through the commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tprimat import metrics, store
+from tprimat.judge import physics
+
+TINY = ("--scale", "tiny", "--max-steps", "4", "--global-batch-size", "4", "--micro-batch-size", "1")
+
+
+@pytest.fixture(scope="session")
+def trained(command, on_a_cpu, tmp_path_factory):
+    """Trains through a script and returns (its folder, the run, what it printed)."""
+
+    def train(script, *options):
+        folder = tmp_path_factory.mktemp("trained")
+        done = command(script, *TINY, "--sequence-length", "64", *on_a_cpu, *options, cwd=folder)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        (path,) = (folder / "output").glob("*.json")
+        return folder, store.read(path)[-1], done.stdout
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def one(trained):
+    return trained("pretrain_llama.py")
+
+
+class TestOneProcess:
+    def test_the_result_is_where_users_look_for_it(self, one):
+        assert (one[0] / "output" / "benchmark_cuda_llama.json").exists()
+
+    def test_it_says_what_was_trained(self, one):
+        run = one[1]
+        assert (run.framework, run.model, run.scale, run.status) == ("nemo", "llama", "other", "complete")
+        assert run.steps == (1, 2, 3, 4)
+        # --set had the last word on the layers, and the result says what ran.
+        assert (run.model_config.num_layers, run.model_config.vocab_size) == (2, 8016)
+        assert (run.training_config.global_batch_size, run.training_config.sequence_length) == (4, 64)
+        assert (run.training_config.precision, run.training_config.seed) == ("bf16", 1234)
+        assert run.optimizer.name == "AdamW"
+        assert run.optimizer.gradient_clipping == 1.0
+        assert run.framework_config["model.config.apply_rope_fusion"] is False
+
+    def test_the_data_are_named_as_synthetic(self, one):
+        assert one[1].data.kind == "mock"
+
+    def test_its_times_are_marked_as_emulated(self, one):
+        assert one[1].environment.emulated is True
+
+    def test_nemos_own_timing_agrees(self, one):
+        native = one[1].native_metrics["train_step_timing_seconds"]
+        assert len(native) == 4
+        # NeMo's interval is a part of ours: it leaves out what lies between two batches.
+        assert all(theirs <= ours for theirs, ours in zip(native, one[1].step_times, strict=True))
+
+    def test_loss_and_norm_of_every_step(self, one):
+        run = one[1]
+        assert all(8.0 < loss < 10.0 for loss in run.loss_values)
+        assert all(norm > 0 for norm in run.grad_norms)
+
+    def test_it_passes_the_physics(self, one):
+        run = one[1]
+        findings = physics.findings(run, metrics.summarize(run))
+        assert [each.text for each in findings if each.gravity == "impossible"] == []
+
+    def test_nothing_but_the_result_is_left(self, one):
+        names = {path.suffix for path in (one[0] / "output").rglob("*") if path.is_file()}
+        assert names <= {".json", ".log", ".txt", ".lock", ""}
+
+
+class TestSeveralProcesses:
+    def test_two_replicas(self, trained):
+        run = trained("pretrain_llama.py", "--gpus", "2")[1]
+        assert (run.training_config.num_gpus, run.parallelism_config.data_parallel_size) == (2, 2)
+        assert run.parallelism_config.gradient_accumulation_steps == 2
+        assert len(run.steps) == 4
+
+    def test_a_model_divided_in_two(self, trained):
+        run = trained("pretrain_mistral.py", "--gpus", "2", "--tp", "2")[1]
+        assert run.model == "mistral"
+        assert run.parallelism_config.tensor_model_parallel_size == 2
+        assert run.parallelism_config.data_parallel_size == 1
+
+
+def test_qwen_on_our_tokens_through_benchmark(trained):
+    folder, run, _ = trained("benchmark.py", "--framework", "nemo", "--model", "qwen", "--data", "tokens")
+    assert (run.model, run.data.kind, run.data.seed) == ("qwen", "tokens", 1234)
+    assert run.data.digest
+    assert run.data.entropy == pytest.approx(1.2130, abs=1e-4)
+    assert len(list((folder / "output" / "data").glob("*.idx"))) == 1
+
+
+def test_the_comparison_says_that_it_was_emulated(one, command):
+    done = command("compare_results.py", "output", cwd=one[0], emulated=False)
+    assert done.returncode in (0, 3), done.stderr
+    assert "emulated" in done.stdout
+
+
+def test_a_dry_run_shows_command_and_recipe_and_leaves_nothing(command, tmp_path):
+    done = command(
+        "pretrain_qwen.py", "--dry-run", "--gpu", "H100", "--set", "optim.config.lr=0.5", cwd=tmp_path, emulated=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "torch.distributed.run --standalone --nproc-per-node=8" in done.stdout
+    assert "optim.config.lr = 0.5" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_field_ends_in_one_line(command, tmp_path):
+    done = command(
+        "pretrain_qwen.py", "--dry-run", "--gpu", "H100", "--set", "optim.config.lrr=1", cwd=tmp_path, emulated=False
+    )
+    assert done.returncode == 2
+    assert "the nearest are lr" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Kills real trainings at random moments, and looks at what they leave behind.
+
+    torture.py --times 200 --folder DIR
+
+Each time `benchmark.py` trains twice, and it or its training is ended by SIGKILL, SIGTERM or SIGINT in
+one of six phases: start, warm-up, steady, cool-down, writing, second run. After each:
+
+- no process of it is left within a bound, and no lock is held;
+- every earlier result is there, readable and unchanged;
+- every step that stood in the journal stands in a result, which says complete, incomplete or failed;
+- after the next command there is neither a journal nor a half file;
+- the next benchmark works: it is the next one to be killed, and every tenth is let through.
+
+Needs Linux: it looks at /proc. Ends with status 1 when anything of that doesn't hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import dataclasses
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import filelock
+
+from tprimat import store
+from tprimat.collect.folders import JOURNALS
+from tprimat.errors import UnreadableError
+from tprimat.run import Run
+
+STEPS = 14
+WARM_UP_STEPS = 3
+RUNS = 2
+COOL_DOWN_S = 1.0
+
+PATIENCE_S = 180.0
+"""How long a benchmark may take that nobody kills."""
+
+GONE_S = 40.0
+"""How long what was killed may take to be gone: the grace that a training has, and as much again."""
+
+POLL_S = 0.002
+MARK = "TPRIMAT_TORTURE"
+PHASES = ("start", "warm-up", "steady", "cool-down", "writing", "second run", "let through")
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """One killing.
+
+    Attributes:
+        phase: in which, one of PHASES.
+        number: the signal; a training itself gets no SIGINT, which a terminal sends to the command.
+        whom: command, training or all.
+        share: where in the phase, 0 to 1.
+    """
+
+    phase: str
+    number: signal.Signals
+    whom: str
+    share: float
+
+
+class Victim:
+    """A running benchmark with all its processes.
+
+    Args:
+        folder: of the results.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._mark = f"{MARK}={secrets.token_hex(8)}".encode()
+        self._log = folder.parent / "said.log"
+        name, _, value = self._mark.decode().partition("=")
+        options = ["--model", "llama", "--steps", str(STEPS), "--runs", str(RUNS), "--cooldown", str(COOL_DOWN_S)]
+        self._began = time.monotonic()
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "benchmark.py"), *options, "--output-dir", str(folder)],
+                cwd=folder.parent,
+                env={**os.environ, name: value},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def output(self) -> str:
+        """What the command has printed."""
+        return self._log.read_text(errors="replace")
+
+    def pids(self) -> list[int]:
+        """All its processes that still run."""
+        found = []
+        for file in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if self._mark in file.read_bytes().split(b"\0"):
+                    found.append(int(file.parent.name))
+        return found
+
+    def training(self) -> int | None:
+        """The process that trains."""
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                trains = b"tprimat.train.lightning_loop" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+                # What it starts itself looks like it for a moment.
+                if trains and parent == self.process.pid:
+                    return pid
+        return None
+
+    def journal(self) -> tuple[int, bool]:
+        """Steps that stand in its journal, and whether the result is about to be written."""
+        for path in (self._folder / JOURNALS).glob("*.jsonl"):
+            with contextlib.suppress(OSError):
+                lines = path.read_bytes().split(b"\n")[:-1]
+                return sum(line.startswith(b"[") for line in lines), any(line.startswith(b'{"final"') for line in lines)
+        return 0, False
+
+    def wait_for(self, condition: Callable[[], bool]) -> bool:
+        """Waits until something holds; False when the command ended first."""
+        while not condition():
+            if self.process.poll() is not None or time.monotonic() - self._began > PATIENCE_S:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def reach(self, plan: Plan, typical_start_s: float) -> bool:
+        """Waits for the moment of a plan; False when it passed unseen."""
+        if plan.phase == "let through":
+            self.process.wait(PATIENCE_S)
+            return False
+        if plan.phase == "start":
+            time.sleep(plan.share * typical_start_s)
+            return self.process.poll() is None
+        if plan.phase == "warm-up":
+            return self.wait_for(lambda: self.journal()[0] >= int(plan.share * WARM_UP_STEPS) and self.has_journal())
+        if plan.phase == "steady":
+            wanted = WARM_UP_STEPS + int(plan.share * (STEPS - WARM_UP_STEPS))
+            return self.wait_for(lambda: self.journal()[0] >= wanted)
+        if plan.phase == "writing":
+            reached = self.wait_for(lambda: self.journal()[1])
+            time.sleep(plan.share * 0.02)
+            return reached
+        cooled = self.wait_for(lambda: "cooling down" in self.output())
+        if plan.phase == "cool-down":
+            time.sleep(plan.share * COOL_DOWN_S)
+            return cooled
+        time.sleep(COOL_DOWN_S + plan.share * (typical_start_s + 1.0))
+        return cooled and self.process.poll() is None
+
+    def has_journal(self) -> bool:
+        """Whether a training has begun its journal."""
+        return any((self._folder / JOURNALS).glob("*.jsonl"))
+
+    def kill(self, plan: Plan) -> None:
+        """Sends the signal."""
+        targets = [self.process.pid]
+        if plan.whom == "training":
+            targets = [pid for pid in [self.training()] if pid is not None] or targets
+        elif plan.whom == "all":
+            targets = self.pids()
+        for pid in targets:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, plan.number)
+
+    def gone(self) -> list[int]:
+        """Waits for its end; the processes that are left after that."""
+        # Where its training alone was killed, the command goes on to the next one.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE_S)
+        deadline = time.monotonic() + GONE_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None and not self.pids():
+                return []
+            time.sleep(0.05)
+        return self.pids()
+
+
+def recorded(folder: Path) -> dict[str, Run]:
+    """All runs below a folder, history too, by fingerprint. Raises UnreadableError for a broken file."""
+    found = [store.read(path) for path in sorted(folder.rglob("*.json"))]
+    return {store.fingerprint(run): run for runs in found for run in runs}
+
+
+def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: int) -> Iterator[str]:
+    """What doesn't hold after a killing."""
+    left = victim.gone()
+    if left:
+        yield f"processes are left: {left}"
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    status = victim.process.returncode
+    if status not in (0, 2, 5, None) and status >= 0:
+        yield f"status {status}"
+    said = victim.output()
+    # An interruption of Python's own start is none of ours.
+    if ("Traceback" in said and "tprimat" in said) or "fault of TensorPrimat" in said:
+        yield "a traceback: " + said[-600:]
+    following = subprocess.run(
+        [sys.executable, str(ROOT / "compare_results.py"), str(folder)],
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    if following.returncode not in (0, 2, 3) or "Traceback" in following.stderr:
+        yield f"the next command ended with {following.returncode}: {following.stderr[-600:]}"
+    if folder.exists():
+        lock = filelock.FileLock(str(folder / store.LOCK_NAME), timeout=0)
+        try:
+            with lock:
+                pass
+        except filelock.Timeout:
+            yield "a lock is held"
+        half = [str(path) for path in folder.rglob("*") if ".part" in path.name or path.parent.name == JOURNALS]
+        if half:
+            yield f"half files: {half}"
+    try:
+        after = recorded(folder)
+    except UnreadableError as error:
+        yield error.message
+        return
+    lost = [key for key, run in before.items() if after.get(key) != run]
+    if lost:
+        yield f"{len(lost)} earlier runs are gone or changed"
+    new = [run for key, run in after.items() if key not in before]
+    if len(new) > RUNS:
+        yield f"{len(new)} runs of {RUNS} trainings"
+    if journaled and max((len(run.steps) for run in new), default=0) < journaled:
+        yield f"{journaled} steps stood in the journal, {[len(run.steps) for run in new]} in the results"
+    for run in new:
+        if run.status == "complete" and len(run.steps) != STEPS:
+            yield f"complete with {len(run.steps)} of {STEPS} steps"
+        if run.status != "complete" and not run.status_reason:
+            yield f"{run.status} without a reason"
+
+
+def plans(times: int, chance: random.Random) -> Iterator[Plan]:
+    """What is done, one after the other: phases and signals in turn, moments at random."""
+    for number in range(times):
+        phase = PHASES[number % (len(PHASES) - 1)]
+        if number % 10 == 9:
+            phase = "let through"
+        sent = chance.choice(SIGNALS)
+        whom = "command" if sent == signal.SIGINT else chance.choice(("command", "training", "all"))
+        yield Plan(phase, sent, whom, chance.random())
+
+
+def main() -> int:
+    """Kills, and prints a line for each time and a table at the end."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--times", type=int, default=200, help="how often (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
+    parser.add_argument("--folder", type=Path, help="where; a temporary one is removed at the end")
+    arguments = parser.parse_args()
+    # What a shell starts in the background ignores SIGINT, and so would all that this starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with contextlib.ExitStack() as stack:
+        place = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-torture-")))
+        place.mkdir(parents=True, exist_ok=True)
+        return torture(list(plans(arguments.times, random.Random(arguments.seed))), place / "output")
+
+
+def torture(todo: Sequence[Plan], folder: Path) -> int:
+    """Kills as planned; 1 when anything didn't hold, else 0."""
+    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    broken = 0
+    start_s = 8.0
+    for number, plan in enumerate(todo, 1):
+        before = recorded(folder) if folder.exists() else {}
+        began = time.monotonic()
+        victim = Victim(folder)
+        reached = victim.reach(plan, start_s)
+        journaled = 0
+        if reached:
+            if plan.phase in ("warm-up", "steady"):
+                start_s = 0.5 * start_s + 0.5 * (time.monotonic() - began)
+            journaled = victim.journal()[0]
+            victim.kill(plan)
+        wrong = list(look(victim, before, folder, journaled))
+        after = recorded(folder) if folder.exists() else {}
+        new = [f"{run.status} {len(run.steps)}" for key, run in after.items() if key not in before]
+        word = plan.number.name if reached else "ended before" if plan.phase != "let through" else "nothing"
+        outcomes[plan.phase, word] += 1
+        if plan.phase == "let through" and [*new] != [f"complete {STEPS}"] * RUNS:
+            wrong.append(f"let through: {new}")
+        broken += bool(wrong)
+        print(
+            f"{number:4d} {plan.phase:12s} {word:12s} {plan.whom:8s} {journaled:3d} in the journal -> "
+            f"{', '.join(new) or 'no new run'}; status {victim.process.returncode}; "
+            f"{'; '.join(wrong) or 'holds'}",
+            flush=True,
+        )
+    print()
+    for (phase, word), count in sorted(outcomes.items()):
+        print(f"{phase:12s} {word:12s} {count}")
+    print(f"{len(todo)} times, {broken} of them with something that doesn't hold")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""`tprimat <command>`, for those who installed the package; the scripts call the same."""
+
+from __future__ import annotations
+
+import sys
+
+from tprimat import __version__
+from tprimat.commands import COMMANDS, run
+
+
+def main() -> int:
+    """Runs the command that the first argument names."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        width = max(map(len, COMMANDS))
+        rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+        print(f"usage: tprimat COMMAND [...]\n\n{rows}\n\ntprimat COMMAND --help says more.")
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"tprimat {__version__}")
+        return 0
+    if arguments[0] not in COMMANDS:
+        print(
+            f"error: there is no command {arguments[0]!r}: choose from {', '.join(COMMANDS)} "
+            "(docs/troubleshooting.md#wrong-usage)",
+            file=sys.stderr,
+        )
+        return 2
+    return run(arguments[0], arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

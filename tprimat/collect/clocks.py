@@ -1,0 +1,157 @@
+"""Clocks for the recorder, and how a tensor's value reaches the host without stopping a GPU.
+
+The host's clock serves a training on the CPU, where work is done when the call returns. On a GPU
+the host runs ahead, so an event in the device's queue marks a step's end; torch.cuda is the
+interface of ROCm too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+POLL_S = 0.005
+SLOTS = 256
+"""Values on their way to the host; a GPU's queue holds fewer steps than that."""
+
+
+class HostClock:
+    """The host's monotonic clock; a stamp is a number of nanoseconds."""
+
+    name = "monotonic"
+
+    mark = staticmethod(time.perf_counter_ns)
+    host_ns = staticmethod(time.perf_counter_ns)
+
+    @staticmethod
+    def is_ready(stamp: int) -> bool:
+        """True: the time is known when the mark is set."""
+        return True
+
+    @staticmethod
+    def seconds(earlier: int, later: int) -> float:
+        """Units: ns in, s out."""
+        return (later - earlier) / 1e9
+
+    @staticmethod
+    def wait(stamp: int, patience_s: float | None) -> bool:
+        """True, at once."""
+        return True
+
+
+class DeviceClock:
+    """Events on a GPU's current stream; a stamp is a torch.cuda.Event.
+
+    Two events lie at most a step apart when they are subtracted: elapsed_time is float32
+    milliseconds, which has lost the microseconds after some minutes.
+
+    Args:
+        device: a torch.device of type cuda.
+        cuda: the module torch.cuda.
+    """
+
+    name = "device_event"
+
+    host_ns = staticmethod(time.perf_counter_ns)
+
+    def __init__(self, device: Any, cuda: Any) -> None:
+        self._cuda = cuda
+        self._device = device
+
+    def mark(self) -> Any:
+        """An event behind all work that was queued so far."""
+        event = self._cuda.Event(enable_timing=True)
+        event.record(self._cuda.current_stream(self._device))
+        return event
+
+    @staticmethod
+    def is_ready(stamp: Any) -> bool:
+        """Asks the driver; doesn't wait."""
+        return bool(stamp.query())
+
+    @staticmethod
+    def seconds(earlier: Any, later: Any) -> float:
+        """Units: ms from the driver, s out."""
+        return float(earlier.elapsed_time(later)) / 1e3
+
+    @staticmethod
+    def wait(stamp: Any, patience_s: float | None) -> bool:
+        """Blocks without a bound, or asks again and again within one."""
+        if patience_s is None:
+            stamp.synchronize()
+            return True
+        deadline = time.monotonic() + patience_s
+        while not stamp.query():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+
+class Scalars(Protocol):
+    """Takes the value of a tensor as it is now, and gives it to the host later.
+
+    Attributes:
+        at_once: whether what was copied can be read right away.
+    """
+
+    at_once: bool
+
+    def copy(self, value: Any) -> Any:
+        """Takes the value; what is returned goes to read()."""
+
+    def read(self, copied: Any) -> float:
+        """The value; on a GPU only after a mark that was set behind copy() is ready."""
+
+
+class HostScalars:
+    """On the CPU the value is read at once: a later change in place can't reach it."""
+
+    at_once = True
+
+    copy = staticmethod(float)
+    read = staticmethod(float)
+
+
+class _Slot(NamedTuple):
+    place: Any  # a pinned tensor with one element
+
+
+class DeviceScalars:
+    """Copies to pinned memory in the order of the stream, so that nobody waits.
+
+    Args:
+        pin: false where no GPU is at hand (pinning needs one).
+    """
+
+    at_once = False
+
+    def __init__(self, pin: bool = True) -> None:
+        import torch
+
+        self._torch = torch
+        self._pin = pin
+        self._free: deque[Any] = deque(self._block())
+
+    def copy(self, value: Any) -> _Slot | float:
+        """Queues the copy of a tensor with one element; a number is kept as it is."""
+        if not isinstance(value, self._torch.Tensor):
+            return float(value)
+        if not self._free:
+            self._free.extend(self._block())
+        place = self._free.popleft()
+        place.copy_(value.detach().reshape(()), non_blocking=True)
+        return _Slot(place)
+
+    def read(self, copied: _Slot | float) -> float:
+        """The value; its place is used again."""
+        if not isinstance(copied, _Slot):
+            return copied
+        value = float(copied.place)
+        self._free.append(copied.place)
+        return value
+
+    def _block(self) -> Iterable[Any]:
+        return self._torch.empty(SLOTS, dtype=self._torch.float32, pin_memory=self._pin).unbind()  # type: ignore[no-any-return]

@@ -1,0 +1,106 @@
+"""Who writes a journal, and whether they are still there.
+
+A number that a process had is given to another one later, and means nothing on another machine or
+in another container. So a journal states its owner by more than that, and its owner holds a lock on
+it, which the system takes away when a process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+
+STRANGERS_WAIT_S = 24 * 3600.0
+"""How long a journal of another machine, whose processes nobody here can see, must have been still."""
+
+_PROC = Path("/proc")
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A process, told from all others.
+
+    Attributes:
+        pid: its number.
+        started: its start, in the kernel's ticks since boot; None where the system doesn't say.
+        boot: identifier of the machine's current boot; the same in all containers of a machine.
+        namespace: in which process numbers are counted; containers have their own.
+        host: the machine's or the container's name.
+    """
+
+    pid: int
+    started: int | None = None
+    boot: str | None = None
+    namespace: str | None = None
+    host: str | None = None
+
+
+def myself() -> Owner:
+    """This process."""
+    pid = os.getpid()
+    return Owner(pid, started_at(pid), _boot(), _namespace(), socket.gethostname())
+
+
+def started_at(pid: int) -> int | None:
+    """When a process started, in ticks since boot; None where there is no such process that still runs."""
+    try:
+        # The name, in brackets, may hold anything.
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def is_gone(owner: Owner, handle: int) -> bool:
+    """Whether the owner of a journal has certainly ended. Takes the journal's lock where it has.
+
+    Args:
+        owner: as the journal states it.
+        handle: the open journal.
+    """
+    here = myself()
+    same_boot = owner.boot is not None and owner.boot == here.boot
+    if same_boot and owner.namespace == here.namespace and owner.started is not None:
+        if started_at(owner.pid) == owner.started:
+            return False
+    elif not same_boot and owner.host != here.host and time.time() - os.fstat(handle).st_mtime < STRANGERS_WAIT_S:
+        # A lock says nothing here: many network file systems keep them to each machine.
+        return False
+    return lock(handle)
+
+
+def lock(handle: int) -> bool:
+    """Takes the lock of an open file if nobody has it; whether that worked.
+
+    Of the kind that a child doesn't inherit: a training's workers may outlive it. The system takes
+    it away when this process closes the file, also by another handle.
+    """
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return True  # Windows: nobody else can remove a file that is open
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        import errno
+
+        # Some network file systems have no locks; then the owner's own data must do.
+        return error.errno not in (errno.EACCES, errno.EAGAIN)
+    return True
+
+
+def _boot() -> str | None:
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _namespace() -> str | None:
+    try:
+        return str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return None

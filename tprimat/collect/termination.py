@@ -1,0 +1,62 @@
+"""SIGTERM: noted, passed on, and where nobody else would act, the last words are spoken first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class TermWatch:
+    """Watches for SIGTERM while a training runs, without taking it from anybody.
+
+    Args:
+        last_words: called when the signal would end the process at once; false when they are
+            being spoken already, and release() will be called after them.
+    """
+
+    def __init__(self, last_words: Callable[[], bool]) -> None:
+        self.seen = False
+        self._pending = False
+        self._last_words = last_words
+        self._previous: Any = None
+        self._installed = False
+
+    def install(self) -> None:
+        """Starts to watch. Does nothing outside the main thread, where Python allows no handlers."""
+        if self._installed or threading.current_thread() is not threading.main_thread():
+            return
+        previous = signal.getsignal(signal.SIGTERM)
+        if previous is None:
+            return  # set by something that isn't Python, which couldn't be put back
+        self._previous = previous
+        signal.signal(signal.SIGTERM, self._handle)
+        self._installed = True
+
+    def remove(self) -> None:
+        """Puts the earlier handler back, unless somebody has since put theirs over ours."""
+        if self._installed and signal.getsignal(signal.SIGTERM) == self._handle:
+            if threading.current_thread() is not threading.main_thread():
+                return
+            signal.signal(signal.SIGTERM, self._previous)
+            self._installed = False
+
+    def release(self) -> None:
+        """Lets a signal that was held back end the process."""
+        if self._pending:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _handle(self, signum: int, frame: Any) -> None:
+        if self._previous == signal.SIG_IGN:
+            return
+        self.seen = True
+        if callable(self._previous):
+            self._previous(signum, frame)
+        elif signal.getsignal(signal.SIGTERM) == self._handle:
+            self._pending = True
+            if self._last_words():
+                self.release()
+        # Otherwise another handler has called this one and knows itself what to do.

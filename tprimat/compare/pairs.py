@@ -1,0 +1,141 @@
+"""Two sides: how many times as fast one is, or why that can't be said, and what weakens it."""
+
+from __future__ import annotations
+
+from tprimat import metrics
+from tprimat.compare import ratios, windows
+from tprimat.compare.ratios import RATE
+from tprimat.compare.result import Pair, Ratio, SideResult
+from tprimat.intervals import Order
+from tprimat.judge import compute, training
+from tprimat.judge.compute import Ledger, Mode
+from tprimat.judge.settings import same_known_shape, shape_conflict
+from tprimat.text import plain
+
+
+def pair(reference: SideResult, side: SideResult, *, mode: Mode = "max") -> Pair:
+    """Sets a side against the reference.
+
+    Args:
+        reference: what the side is held against.
+        side: any other side.
+        mode: "identical" refuses every difference of configuration.
+    """
+    ledger = compute.ledger(reference.run, side.run, mode=mode)
+    reason = (
+        _different_models(reference, side)
+        or _no_figures(reference)
+        or _no_figures(side)
+        or _not_believed(reference)
+        or _not_believed(side)
+        or _not_identical(ledger, mode)
+    )
+    found = None
+    if reason is None:
+        found, reason = _ratio(reference, side)
+    return Pair(
+        reference,
+        side,
+        found,
+        reason,
+        _caveats(reference, side) if found else (),
+        ledger,
+        training.same_training(reference.run, side.run),
+        windows.sensitivity(reference.run, side.run) if found and _single(reference) and _single(side) else (),
+    )
+
+
+def _single(side: SideResult) -> bool:
+    return len(side.counted) == 1
+
+
+def _not_believed(side: SideResult) -> str | None:
+    finding = side.refusal
+    if finding is None:
+        return None
+    return f"the figures of {side.side.name} are left out: {finding.text}"
+
+
+def _not_identical(ledger: Ledger, mode: Mode) -> str | None:
+    if mode != "identical" or ledger.verdict != "not comparable":
+        return None
+    titles = [entry.title for entry in ledger.of("disqualifying")]
+    return f"the configurations aren't identical: they differ in {', '.join(titles)}"
+
+
+def _different_models(reference: SideResult, side: SideResult) -> str | None:
+    """Why the two trained something that can't be compared per token; None where they can."""
+    one, other = reference.run, side.run
+    conflict = shape_conflict(one.model_config, other.model_config)
+    if conflict:
+        return f"the models differ in shape ({conflict})"
+    scales = {one.scale, other.scale}
+    if len(scales) > 1 and scales != {None, "full"}:
+        first, second = (plain(scale) if scale else "unknown" for scale in (one.scale, other.scale))
+        return f"the scales differ ({first} and {second}), so these are different models"
+    if one.model is None and not same_known_shape(one.model_config, other.model_config):
+        return "the results don't say which model was trained"
+    return None
+
+
+def _no_figures(side: SideResult) -> str | None:
+    name = side.side.name
+    if side.run.environment.emulated:
+        return f"{name} was an emulated device, whose times mean nothing"
+    if side.value("avg_step_time_seconds") is None:
+        return f"{name} has no step times: its run {side.ended}"
+    return None
+
+
+def _ratio(reference: SideResult, side: SideResult) -> tuple[Ratio | None, str | None]:
+    """The ratio, or why there is none. Step times are never compared: steps differ in work."""
+    lacking = [each for each in (reference, side) if each.value(RATE) is None]
+    if lacking:
+        reasons = "; ".join(dict.fromkeys(_why_no_rate(each) for each in lacking))
+        return None, f"{reasons}; step times alone are no speed"
+    lengths = [each.run.training_config.sequence_length for each in (reference, side)]
+    if lengths[0] != lengths[1]:
+        return None, f"sequences of {lengths[0]} and {lengths[1]} tokens are different work per token"
+    return ratios.ratio(reference, side), None
+
+
+def _why_no_rate(side: SideResult) -> str:
+    name = side.side.name
+    doubt = next((doubt for doubt in side.doubts if metrics.WITHHELD in doubt), None)
+    why = f" ({doubt.removeprefix(metrics.WITHHELD).lstrip(': ')})" if doubt else ""
+    return f"tokens/s/GPU of {name} is unknown{why}"
+
+
+def _caveats(reference: SideResult, side: SideResult) -> tuple[str, ...]:
+    said = []
+    batches = [each.run.training_config.global_batch_size for each in (reference, side)]
+    if batches[0] != batches[1]:
+        texts = [str(batch) if batch is not None else "unknown" for batch in batches]
+        said.append(f"the batches differ ({' and '.join(texts)} sequences), so a step is not the same work")
+    covers = {each.run.timing.covers for each in (reference, side)}
+    if len(covers - {None}) > 1:
+        said.append("the step times don't cover the same parts of a step")
+    for each in (reference, side):
+        name = each.side.name
+        summaries = [result.summary for result in each.counted]
+        if not all(summary.steady.found for summary in summaries):
+            said.append(f"{name} never reached a steady state, so its figures hold warm-up")
+        if each.levels or any(len(summary.levels) > 1 for summary in summaries):
+            said.append(f"{name} changed its level during the run, so a run of another length gives another ratio")
+        drifts = [level.drift for summary in summaries for level in summary.levels if level.drift is not None]
+        if drifts:
+            said.append(f"the step time of {name} drifts by {max(drifts):.1%}")
+        if each.order is not None:
+            said.append(_of_order(name, each.order))
+        if not any(result.run.status == "complete" for result in each.counted):
+            said.append(f"{name} has no complete run")
+    return tuple(said)
+
+
+def _of_order(name: str, order: Order) -> str:
+    if order.kind == "alternates":
+        return f"the runs of {name} alternate (odd against even {abs(order.size):.1%}): run the sides in turns"
+    return (
+        f"the throughput of {name} {order.kind} from run to run (first half against second {abs(order.size):.1%}), so "
+        "its spread isn't the machine's: run the sides in turns"
+    )

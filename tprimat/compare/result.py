@@ -1,0 +1,281 @@
+"""Comparison: what results say of the sides in them. Data alone; how it comes about is elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tprimat import metrics
+from tprimat.compare.sides import Side
+from tprimat.efficiency import Options
+from tprimat.errors import ExitStatus
+from tprimat.intervals import Order
+from tprimat.judge.compute import Ledger, Mode
+from tprimat.judge.finding import Finding
+from tprimat.judge.training import Verdict
+from tprimat.metrics import LevelFigures
+from tprimat.prices import Price
+from tprimat.run import Run
+from tprimat.text import plain
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A result file: its name as the user gave it, its sha256, the runs in it."""
+
+    name: str
+    sha256: str
+    runs: tuple[Run, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """A run with its figures.
+
+    Attributes:
+        file: the result file that holds it.
+        counted: whether the side's figures are of it.
+    """
+
+    run: Run
+    summary: metrics.Summary
+    file: str
+    counted: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure of a side.
+
+    Attributes:
+        value: mean over the runs; for a peak or highest the highest, for a lowest the lowest.
+        low, high: range over the runs; None with a single one.
+        runs: how many runs it is of.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    runs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SideResult:
+    """A side of one model.
+
+    Attributes:
+        figures: by the name of the metric; what is unknown is not in it.
+        doubts: what must be known of the figures, each once.
+        warnings: what must be known of the runs, each once.
+        findings: what the judge says of the runs that the figures are of, each once.
+        order: how the runs follow their order, where they do.
+    """
+
+    side: Side
+    runs: tuple[RunResult, ...]
+    figures: Mapping[str, Figure]
+    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    order: Order | None = None
+
+    @property
+    def refusal(self) -> Finding | None:
+        """Why the side is left out of every ranking; None where it isn't."""
+        return next((each for each in self.findings if each.gravity in ("impossible", "unjudged")), None)
+
+    @property
+    def levels(self) -> tuple[LevelFigures, ...]:
+        """The levels of a single run that has several; empty for a side with one figure."""
+        found = self.counted[0].summary.levels if len(self.counted) == 1 else ()
+        return found if len(found) > 1 else ()
+
+    @property
+    def ended(self) -> str:
+        """How the first run ended, as the words that follow "the run"."""
+        run = self.runs[0].run
+        words = {"failed": "failed", "incomplete": "is incomplete"}.get(run.status, "holds no step times")
+        return f"{words} ({plain(run.status_reason, 120)})" if run.status_reason else words
+
+    @property
+    def counted(self) -> tuple[RunResult, ...]:
+        """The runs that the figures are of."""
+        return tuple(result for result in self.runs if result.counted)
+
+    @property
+    def run(self) -> Run:
+        """A run that stands for the setup, which all runs of a side share."""
+        return (self.counted or self.runs)[0].run
+
+    def value(self, metric: str) -> float | None:
+        """A figure's value; None where it is unknown."""
+        figure = self.figures.get(metric)
+        return None if figure is None else figure.value
+
+
+@dataclasses.dataclass(frozen=True)
+class LevelRatio:
+    """A ratio while the side and the reference were each at one of their levels.
+
+    Attributes:
+        value: above 1 where the side is faster.
+        of_side, of_reference: steps of the level, such as 3–160; None for a side of one level.
+    """
+
+    value: float
+    of_side: str | None
+    of_reference: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """How many times as fast as the reference a side is.
+
+    Attributes:
+        value: above 1 where the side is faster. With levels, that of the levels on which the runs
+            ended; it is never shown without the others.
+        low, high: bounds of its 95 % interval; None where there are too few runs for one.
+        smallest: relative difference that so many runs find in four of five cases.
+        needed: runs a side that would show the difference that was seen; None where it is shown,
+            or where no number up to a hundred would.
+        levels: one for each pair of levels, where a run changes its level.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    smallest: float | None = None
+    needed: int | None = None
+    levels: tuple[LevelRatio, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and most that it may be: by its levels, or its interval; twice the value without either."""
+        if self.levels:
+            return min(level.value for level in self.levels), max(level.value for level in self.levels)
+        return (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def shown(self) -> bool | None:
+        """Whether a difference is shown; None where nothing can be said of other runs."""
+        return None if self.low is None or self.high is None else not self.low <= 1 <= self.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A side against the reference.
+
+    Attributes:
+        ratio: None where the two can't be compared.
+        reason: why there is no ratio; None where there is one.
+        caveats: what weakens the ratio, each a clause that follows "but".
+        ledger: every setting that costs time, side by side.
+        training: whether it was the same training.
+        sensitivity: the ratio under the windows of other tools, by their names.
+    """
+
+    reference: SideResult
+    side: SideResult
+    ratio: Ratio | None
+    reason: str | None
+    caveats: tuple[str, ...]
+    ledger: Ledger
+    training: Verdict
+    sensitivity: tuple[tuple[str, float], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class SettingRow:
+    """A setting of the sides of a group.
+
+    Attributes:
+        values: as text, in the order of the sides; None where unknown.
+        essential: see sides.Setting.
+    """
+
+    title: str
+    values: tuple[str | None, ...]
+    essential: bool
+
+    @property
+    def differs(self) -> bool:
+        """Whether the sides are known to differ, or one states it and another doesn't."""
+        return len(set(self.values)) > 1
+
+    @property
+    def unknown(self) -> bool:
+        """Whether no side states it."""
+        return all(value is None for value in self.values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Sides of a model that are set against one reference.
+
+    Attributes:
+        sides: the reference first.
+        pairs: one for each other side, in the same order.
+        settings: all that sides can be set to.
+    """
+
+    sides: tuple[SideResult, ...]
+    pairs: tuple[Pair, ...]
+    settings: tuple[SettingRow, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelComparison:
+    """All sides that trained one model."""
+
+    model: str | None
+    title: str
+    groups: tuple[Group, ...]
+
+    @property
+    def sides(self) -> tuple[SideResult, ...]:
+        """All sides, group by group."""
+        return tuple(side for group in self.groups for side in group.sides)
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """All pairs, group by group."""
+        return tuple(pair for group in self.groups for pair in group.pairs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What the results say, model by model.
+
+    Attributes:
+        shared: what all sides have in common of what a side is: GPU, label, framework, stack, scale.
+        notes: about the results as a whole: what was passed over, counted once, or set apart.
+        files: what it rests on.
+        mode: which comparison was wanted.
+        prices: by the name of a side; what nobody gave a price is not in it.
+        options: what the user knows and the results don't say.
+    """
+
+    models: tuple[ModelComparison, ...]
+    shared: tuple[str, ...]
+    notes: tuple[str, ...]
+    files: tuple[Loaded, ...]
+    mode: Mode = "max"
+    prices: Mapping[str, Price] = dataclasses.field(default_factory=dict)
+    options: Options = dataclasses.field(default_factory=Options)
+
+    @property
+    def status(self) -> ExitStatus:
+        """WELL with a ratio or with a single side to show; IMPOSSIBLE where all that could be
+        compared rests on what can't be true; NOT_COMPARABLE otherwise, and where identical
+        configurations were wanted and any pair has others.
+        """
+        pairs = [pair for model in self.models for pair in model.pairs]
+        other = self.mode == "identical" and any(pair.ledger.verdict == "not comparable" for pair in pairs)
+        if any(pair.ratio for pair in pairs):
+            return ExitStatus.NOT_COMPARABLE if other else ExitStatus.WELL
+        sides = [side for model in self.models for side in model.sides]
+        if any(side.refusal and side.refusal.gravity == "impossible" for side in sides):
+            return ExitStatus.IMPOSSIBLE
+        identities = {dataclasses.replace(side.side, name="") for side in sides}
+        alone = len(identities) == 1 and not pairs
+        return ExitStatus.WELL if alone else ExitStatus.NOT_COMPARABLE

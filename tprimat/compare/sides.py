@@ -1,0 +1,186 @@
+"""Sides: what is set against what, how each is called, and the settings in which they differ.
+
+A side is GPU, count, framework, stack, scale and label, in one setup: runs whose batch, precision
+or software differ are sides of their own, so that they are never averaged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+from tprimat.judge.settings import SETTINGS, Setting, joined, text_of
+from tprimat.run import Run, setup_key
+from tprimat.text import plain
+
+LONGEST_PART = 60
+"""Characters of one part of a side's name; longer device names and labels are cut."""
+
+_TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCPU\b|\bProcessor\b|@ [\d.]+ ?GHz")
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One of the things that are set against each other.
+
+    Attributes:
+        gpu: the device as the driver names it; the processor on a CPU; None where unknown.
+        count: devices that trained.
+        framework, stack, scale, label: as in the run.
+        name: short: only what tells the sides of this comparison apart. Unique within a model.
+        parts: all that is known of what it is, as text.
+    """
+
+    gpu: str | None
+    count: int | None
+    framework: str | None
+    stack: str | None
+    scale: str | None
+    label: str | None
+    name: str
+    parts: tuple[str, ...]
+
+    @property
+    def full_name(self) -> str:
+        """All that is known of what it is."""
+        return " · ".join(self.parts)
+
+
+def device(run: Run) -> str | None:
+    """What trained: the GPU's name, or the processor's where there is none."""
+    name = run.gpu_info.device_name or (run.environment.cpu if run.platform in (None, "cpu") else None)
+    return plain(name, LONGEST_PART) or None if name else None
+
+
+def short_device(name: str) -> str:
+    """A device's name without its maker and trade marks: H100 80GB HBM3."""
+    return " ".join(_TRADE_WORDS.sub(" ", name).split()) or name
+
+
+def same_side(run: Run) -> tuple[object, ...]:
+    """What two runs share when they are runs of one side."""
+    return (device(run), setup_key(run))
+
+
+def name_sides(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[Side]]:
+    """Names for the sides of a comparison, as short as tells those of each model apart.
+
+    The same parts are shown for all models, so that a side is called the same everywhere.
+
+    Args:
+        models: for each model one run of each of its sides.
+
+    Returns:
+        For each model its sides, in the same order.
+    """
+    runs = [run for group in models.values() for run in group]
+    model_of = [model for model, group in models.items() for _ in group]
+    parts = _telling_parts(runs, model_of)
+    names = [
+        ", ".join(text for text in (_part_text(part, run) for part in parts) if text) or _device_text(run)
+        for run in runs
+    ]
+    names = _numbered(names, model_of)
+    sides: dict[str | None, list[Side]] = {model: [] for model in models}
+    for run, model, name in zip(runs, model_of, names, strict=True):
+        sides[model].append(
+            Side(
+                gpu=device(run),
+                count=run.num_gpus,
+                framework=run.framework,
+                stack=run.gpu_info.software_stack,
+                scale=run.scale,
+                label=run.label,
+                name=name,
+                parts=tuple(text for part in _IDENTITY if (text := _part_text(part, run))),
+            )
+        )
+    return sides
+
+
+def _work(run: Run) -> str | None:
+    batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
+    if batch is None and length is None:
+        return None
+    return f"batch {batch or 'unknown'}×{length or 'unknown'}"
+
+
+def _device_text(run: Run) -> str:
+    name, count = device(run), run.num_gpus
+    if name is None:
+        kind = "CPU" if run.platform == "cpu" else "GPU"
+        return f"unknown {kind}" if count is None else f"{count}× unknown {kind}"
+    short = short_device(name)
+    return short if count is None or (run.platform == "cpu" and count == 1) else f"{count}×{short}"
+
+
+_GPU = Setting("GPU", _device_text)
+_LABEL = Setting("label", lambda run: text_of(run.label))
+_IDENTITY = (
+    _GPU,
+    _LABEL,
+    Setting("framework", lambda run: text_of(run.framework)),
+    Setting("stack", lambda run: text_of(run.gpu_info.software_stack)),
+    Setting("scale", lambda run: text_of(run.scale)),
+)
+
+_NAMES_BEYOND_IDENTITY = (
+    Setting("precision", lambda run: text_of(run.training_config.precision or run.training_config.precision_detail)),
+    Setting("batch", _work),
+    *(setting for setting in SETTINGS if setting.named and setting.title != "precision"),
+    Setting(
+        "versions", lambda run: text_of(joined(*(f"{k} {v}" for k, v in sorted(run.environment.versions.items()))))
+    ),
+    Setting("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None),
+)
+_SELF_EXPLAINING = {"GPU", "label", "framework", "stack", "precision", "batch", "strategy", "versions", "date"}
+"""Parts of a name whose value says what it is; of the others the title stands before it."""
+
+
+def _part_text(part: Setting, run: Run) -> str | None:
+    value = part.read(run)
+    if value is None:
+        return None if part.title == "label" else f"{part.title} unknown" if part not in _IDENTITY else None
+    value = plain(value, LONGEST_PART)
+    return value if part.title in _SELF_EXPLAINING else f"{part.title} {value}"
+
+
+def _telling_parts(runs: Sequence[Run], model_of: Sequence[str | None]) -> list[Setting]:
+    """The fewest parts, in order of how well a reader knows them, that tell the sides apart."""
+    chosen: list[Setting] = []
+    # What a side is must be told over all models: one name is one machine everywhere.
+    keys: list[tuple[object, ...]] = [() for _ in runs]
+    for part in _IDENTITY:
+        extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
+        # A label was given to be seen, even where the GPU already tells the sides apart.
+        wanted = part is _LABEL and len({run.label for run in runs}) > 1
+        if len(set(extended)) > len(set(keys)) or wanted:
+            chosen.append(part)
+            keys = extended
+    # How it was set up need only be told within a model.
+    keys = [(model, *key) for model, key in zip(model_of, keys, strict=True)]
+    # A side is rather called by what every side states than by "precision unknown".
+    for stated in (True, False):
+        for part in _NAMES_BEYOND_IDENTITY:
+            if len(set(keys)) == len(runs) or part in chosen or stated != _stated_by_all(part, runs):
+                continue
+            extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
+            if len(set(extended)) > len(set(keys)):
+                chosen.append(part)
+                keys = extended
+    return chosen
+
+
+def _stated_by_all(part: Setting, runs: Sequence[Run]) -> bool:
+    return all(part.read(run) is not None for run in runs)
+
+
+def _numbered(names: Sequence[str], model_of: Sequence[str | None]) -> list[str]:
+    """Names with a number where nothing that has a title tells two setups apart."""
+    unique = []
+    seen: dict[tuple[str | None, str], int] = {}
+    for name, model in zip(names, model_of, strict=True):
+        number = seen[model, name] = seen.get((model, name), 0) + 1
+        unique.append(name if number == 1 else f"{name}, setup {number}")
+    return unique

@@ -1,0 +1,60 @@
+"""The ratio under the windows of steps that other tools use. It decides nothing: it shows how
+much of a published ratio is the choice of the window.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+
+from tprimat.run import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A rule that picks steps.
+
+    Attributes:
+        name: what a report calls it.
+        source: who uses it.
+        pick: the times that count, from all of a run in order; none where the run is too short.
+    """
+
+    name: str
+    source: str
+    pick: Callable[[Sequence[float]], Sequence[float]]
+
+
+WINDOWS = (
+    Window("all but the first", "earlier versions of this kind of tool", lambda times: times[1:]),
+    Window("steps 35–44", "NVIDIA dgxc-benchmarking, pretrain_log_parser.py", lambda times: _whole(times, 34, 44)),
+    Window("10 ending at 90", "torchtitan, benchmarks/", lambda times: _whole(times, 80, 90)),
+    Window("skip 10 %", "Megatron-Bridge, evaluate.py", lambda times: times[len(times) // 10 :]),
+    Window("last 10", "NVIDIA cloudai", lambda times: times[-10:] if len(times) > 20 else ()),
+    Window("100 after 40", "optimum-benchmark, defaults", lambda times: _whole(times, 40, 140)),
+)
+
+
+def sensitivity(reference: Run, side: Run) -> tuple[tuple[str, float], ...]:
+    """The ratio of throughputs by each window that both runs are long enough for.
+
+    Above 1 where the side is faster. Empty where a rate is unknown or a record averages steps.
+    """
+    work = []
+    for run in (reference, side):
+        if run.tokens_per_step is None or not run.num_gpus or any(window != 1 for window in run.window_steps):
+            return ()
+        work.append(run.tokens_per_step / run.num_gpus)
+    times = [[time for time in run.step_times if time is not None] for run in (reference, side)]
+    found = []
+    for window in WINDOWS:
+        picked = [window.pick(each) for each in times]
+        if all(picked):
+            means = [statistics.fmean(each) for each in picked]
+            found.append((window.name, work[1] / means[1] / (work[0] / means[0])))
+    return tuple(found)
+
+
+def _whole(times: Sequence[float], start: int, stop: int) -> Sequence[float]:
+    return times[start:stop] if len(times) >= stop else ()

@@ -1,0 +1,72 @@
+"""Who of the sides of a group is at the front, among those that may be ranked at all."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tprimat.compare.ratios import RATE
+from tprimat.compare.result import Group, Ratio, SideResult
+
+STEP_TIME = "avg_step_time_seconds"
+
+
+@dataclasses.dataclass(frozen=True)
+class Winners:
+    """The front of a group.
+
+    Attributes:
+        highest: the side with the highest throughput.
+        lowest: the one with the lowest.
+        fastest: the side with the shortest step; None where the steps differ in their work.
+        doubt: a side from which the highest is not known to differ; None where there is none.
+    """
+
+    highest: SideResult
+    lowest: SideResult
+    fastest: SideResult | None
+    doubt: SideResult | None
+
+
+def winners(group: Group) -> Winners | None:
+    """The front of a group; None where fewer than two sides may be ranked.
+
+    What can't be true, and what could not be set against the reference, is not among them.
+    """
+    ratios = {id(pair.side): pair.ratio for pair in group.pairs if pair.ratio}
+    if not ratios:
+        return None
+    reference = group.pairs[0].reference
+    ranked = [reference, *(side for side in group.sides if id(side) in ratios)]
+
+    def speed(side: SideResult) -> float:
+        ratio = ratios.get(id(side))
+        return 1.0 if ratio is None else ratio.value
+
+    ranked.sort(key=speed, reverse=True)
+    highest = ranked[0]
+    times = [(side.value(STEP_TIME), side) for side in ranked]
+    known = [(time, side) for time, side in times if time is not None]
+    same_work = len({_work(side) for side in ranked}) == 1 and None not in _work(highest)
+    fastest = min(known, key=lambda each: each[0])[1] if same_work and len(known) == len(ranked) else None
+    if highest is reference:
+        doubts = [side for side in ranked[1:] if _undecided(ratios[id(side)])]
+        doubt = doubts[0] if doubts else None
+    else:
+        # Two sides are only ever set against each other through the reference.
+        doubt = reference if _undecided(ratios[id(highest)]) else None
+    return Winners(highest, ranked[-1], fastest, doubt)
+
+
+def rate(side: SideResult) -> float:
+    """The throughput of a side that is ranked, in tokens/s/GPU."""
+    return side.value(RATE) or 0.0
+
+
+def _undecided(ratio: Ratio) -> bool:
+    low, high = ratio.bounds
+    return low < high and low <= 1 <= high
+
+
+def _work(side: SideResult) -> tuple[int | None, int | None, int | None]:
+    config = side.run.training_config
+    return config.global_batch_size, config.sequence_length, side.side.count

@@ -1,0 +1,95 @@
+"""What NeMo trains with where the user leaves it open: a row a configuration, each with its source."""
+
+from __future__ import annotations
+
+import dataclasses
+
+PERFORMANCE, RECIPE, CLASSIC = "performance", "recipe", "classic"
+
+PRESETS = {
+    PERFORMANCE: "what NVIDIA publishes as fastest for the card; where it publishes nothing, the recipe's own",
+    RECIPE: "NeMo's recipe as it is",
+    CLASSIC: "global batch 128, sequences of 2048, tensor parallel 4, fp8: as earlier scripts of this kind had it",
+}
+"""What a user can type for the defaults."""
+
+_PERFORMANCE = "https://github.com/NVIDIA/NeMo/blob/main/scripts/performance/recommended_model_configs/model_configs_"
+_RECIPES = "https://github.com/NVIDIA-NeMo/NeMo/blob/v2.7.3/nemo/collections/llm/recipes/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Defaults:
+    """One configuration.
+
+    Attributes:
+        model: a name in models.py.
+        gpus: short names of the GPUs that it is for; empty for all.
+        precisions: that it is for.
+        num_gpus: on which the global batch was trained; on another number it grows or shrinks
+            alike. None for a batch that stays.
+        tensor, pipeline, context: parallelism.
+        micro_batch_size, global_batch_size: sequences.
+        sequence_length: tokens.
+        cuda_graphs: whether kernels are recorded and played back.
+        source: where this is said.
+        note: what the row was made for, where that isn't what it is taken for; or None.
+    """
+
+    model: str
+    gpus: tuple[str, ...]
+    precisions: tuple[str, ...]
+    num_gpus: int | None
+    tensor: int
+    pipeline: int
+    context: int
+    micro_batch_size: int
+    global_batch_size: int
+    sequence_length: int
+    cuda_graphs: bool
+    source: str
+    note: str | None = None
+
+
+_BOTH = ("bf16", "fp8")
+_LIKE_H100 = "NVIDIA publishes none for this card: that of the H100, which has the same chip and less memory, is taken"
+
+PUBLISHED = (
+    # Rows `pre_train,llama3,8b`, read in November 2026; the shape of Llama 3 and of 3.1 is one.
+    Defaults("llama", ("H100",), _BOTH, 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv"),
+    Defaults("llama", ("H200", "GH200"), _BOTH, 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv", _LIKE_H100),
+    Defaults("llama", ("B200",), _BOTH, 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "b200.csv"),
+    Defaults("llama", ("GB200",), ("bf16",), 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "gb200.csv"),
+    Defaults("llama", ("GB200",), ("fp8",), 8, 1, 1, 1, 4, 128, 8192, True, _PERFORMANCE + "gb200.csv"),
+)
+
+RECIPES = (
+    Defaults("llama", (), _BOTH, None, 1, 1, 2, 1, 512, 8192, False, _RECIPES + "llama31_8b.py"),
+    Defaults("qwen", (), _BOTH, None, 2, 1, 1, 2, 32, 4096, False, _RECIPES + "qwen25_7b.py"),
+    Defaults("mistral", (), _BOTH, None, 1, 1, 2, 1, 512, 4096, False, _RECIPES + "mistral_7b.py"),
+)
+
+
+def choose(model: str, preset: str, device_name: str | None, precision: str) -> Defaults:
+    """The configuration for a model on a GPU.
+
+    Args:
+        model: a name in models.py.
+        preset: a name in PRESETS.
+        device_name: short name of the GPU, as hardware.short_name gives it; None where it isn't known.
+        precision: bf16 or fp8.
+    """
+    recipe = next(row for row in RECIPES if row.model == model)
+    if preset == CLASSIC:
+        return dataclasses.replace(
+            recipe, tensor=4, context=1, micro_batch_size=1, global_batch_size=128, sequence_length=2048, source=CLASSIC
+        )
+    if preset == RECIPE:
+        return recipe
+    for row in PUBLISHED:
+        if row.model == model and device_name in row.gpus and precision in row.precisions:
+            return row
+    if device_name is None:
+        return dataclasses.replace(recipe, note="which card will train isn't known: the recipe's own is taken")
+    return dataclasses.replace(
+        recipe, note=f"NVIDIA publishes no configuration of this model for {device_name}: the recipe's own is taken"
+    )

@@ -1,0 +1,64 @@
+"""How a training tells its parent how far it is: marked lines among those that it prints.
+
+A line survives every way in which a training can be started (a shell script, torchrun, a
+container), where an open file descriptor doesn't. Nothing is marked unless the parent asked for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import msgspec
+
+ASKED = "TPRIMAT_PROGRESS"
+"""The environment variable that asks for marks."""
+
+MARK = "\x02@tprimat "
+"""A control character, which no log prints, and a word, since a terminal may swallow the former."""
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """A step was recorded. Units: s."""
+
+    step: int
+    max_steps: int
+    step_time: float | None
+    average: float | None
+
+
+class Saved(msgspec.Struct, frozen=True, tag="saved"):
+    """A result was written, here; several trainings may write to one file, so the run is named too."""
+
+    path: str
+    fingerprint: str | None = None
+
+
+Message = Step | Saved
+
+
+def asked() -> bool:
+    """Whether the parent of this process wants to be told."""
+    return os.environ.get(ASKED) == "1"
+
+
+def tell(message: Message) -> None:
+    """Prints a message; when the parent has gone there is nobody to tell, and the training goes on."""
+    with contextlib.suppress(OSError, ValueError):
+        print(encode(message), flush=True)
+
+
+def encode(message: Message) -> str:
+    """A message as the line that carries it, without its end."""
+    return MARK + msgspec.json.encode(message).decode()
+
+
+def decode(line: str) -> Message | None:
+    """The message of a line; None for any other line, a cut off one too."""
+    if not line.startswith(MARK):
+        return None
+    try:
+        message: Message = msgspec.json.decode(line[len(MARK) :], type=Message)
+    except msgspec.DecodeError:
+        return None
+    return message

@@ -1,0 +1,113 @@
+"""What an hour of a GPU costs, as the user says it. There is no default: prices of one GPU differ
+by three to four times between offers, more than any two platforms do in speed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from tprimat.errors import UsageError
+
+_WRONG = "wrong-cost"
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """USD per GPU and hour.
+
+    Attributes:
+        low, high: equal for a single price.
+    """
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """The price that a single figure is computed from."""
+        return (self.low + self.high) / 2
+
+    def __str__(self) -> str:
+        low, high = (f"${bound:.2f}" if round(bound, 2) == bound else f"${bound:g}" for bound in (self.low, self.high))
+        return low if low == high else f"{low} to {high}"
+
+
+def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, Price]:
+    """The prices of sides, from what was typed after --cost.
+
+    Args:
+        arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
+            the name is enough, and is meant for all sides that it fits. A price is 2.95, or a range
+            2.20:3.10. Commas separate too.
+        names: sides, in the order of the printed table.
+        known: by name, all that is known of a side; what a user may call it by where no name fits.
+
+    Returns:
+        By name; a side that no NAME=PRICE is about is absent.
+
+    Raises:
+        UsageError: another count than names, a name that fits none, two prices for a side, or no price.
+    """
+    words = [word for argument in arguments for word in argument.split(",") if word.strip()]
+    named = [word for word in words if "=" in word]
+    if named and len(named) != len(words):
+        raise UsageError("--cost takes either prices in order or NAME=PRICE, not both", heading=_WRONG)
+    if not named:
+        if len(words) != len(names):
+            raise UsageError(
+                f"--cost has {len(words)} prices for {len(names)} sides: give one for each, in this order: "
+                f"{'; '.join(names)}",
+                heading=_WRONG,
+            )
+        return {name: _price(word) for name, word in zip(names, words, strict=True)}
+    prices: dict[str, Price] = {}
+    for word in named:
+        name, _, text = word.rpartition("=")
+        fitting = _fitting(name, names)
+        if not fitting and known:
+            described = {text: each for each, text in known.items()}
+            fitting = [described[text] for text in _fitting(name, list(described))]
+            same = [each for each in known if known[each] in {known[fits] for fits in fitting}]
+            fitting = [each for each in names if each in same]
+        if not fitting:
+            raise UsageError(f"--cost: {name.strip()!r} is none of the sides: {'; '.join(names)}", heading=_WRONG)
+        doubled = next((each for each in fitting if each in prices), None)
+        if doubled is not None:
+            raise UsageError(f"--cost: {doubled} has two prices: name it more exactly", heading=_WRONG)
+        prices.update(dict.fromkeys(fitting, _price(text)))
+    return prices
+
+
+def _fitting(name: str, sides: Sequence[str]) -> list[str]:
+    """The sides that a name means: the whole name counts before words of it, words before a part: H200
+    is not GH200. Several sides of one GPU cost the same.
+    """
+    wanted = _words(name)
+    tests = (
+        [side for side in sides if _words(side) == wanted],
+        [side for side in sides if wanted in _words(side)],
+        [side for side in sides if wanted.strip() in _words(side)],
+    )
+    return next((found for found in tests if found), []) if wanted.strip() else []
+
+
+def _words(text: str) -> str:
+    """Words with a space on either side; 8×H100 is two."""
+    parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold())
+    return f" {' '.join(parted.replace(',', ' ').split())} "
+
+
+def _price(text: str) -> Price:
+    try:
+        bounds = [float(part.strip().removeprefix("$")) for part in text.split(":")]
+    except ValueError:
+        bounds = []
+    if len(bounds) not in (1, 2) or not all(0 < bound < math.inf for bound in bounds) or bounds != sorted(bounds):
+        raise UsageError(
+            f"--cost: {text.strip()!r} is no price: write USD per GPU-hour as 2.95 or as a range 2.20:3.10",
+            heading=_WRONG,
+        )
+    return Price(bounds[0], bounds[-1])

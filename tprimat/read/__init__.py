@@ -1,0 +1,115 @@
+"""Readers of training logs: lines -> trainings. One file per dialect; each is a line in DIALECTS.
+
+Readers neither open files nor print: tprimat.commands._inputs opens a log, text.lines() makes lines
+of its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tprimat.errors import UnreadableError
+from tprimat.read import (
+    automodel,
+    bridge,
+    composer,
+    deepspeed,
+    dllogger,
+    golden,
+    hf_trainer,
+    litgpt,
+    maxtext,
+    megatron,
+    mlperf,
+    nanogpt,
+    nemo,
+    olmo,
+    together,
+    torchtitan,
+    torchtune,
+)
+from tprimat.read.intake import Intake
+from tprimat.read.reading import Reader, Reading
+from tprimat.read.text import Blocks, Line
+from tprimat.run import Run
+
+DIALECTS: tuple[type[Reader], ...] = (
+    megatron.Reader,
+    mlperf.Reader,
+    nemo.Reader,
+    dllogger.Reader,
+    torchtitan.Reader,
+    automodel.Reader,
+    maxtext.Reader,
+    bridge.Reader,
+    golden.Reader,
+    hf_trainer.Reader,
+    deepspeed.Reader,
+    litgpt.Reader,
+    nanogpt.Reader,
+    torchtune.Reader,
+    composer.Reader,
+    olmo.Reader,
+)
+"""The dialects that are read."""
+
+
+def readings(lines: Iterable[Line], name: str) -> list[Reading]:
+    """The trainings that a log holds, in its order.
+
+    Args:
+        lines: of the log, as text.lines() gives them.
+        name: of the log, for errors.
+
+    Raises:
+        UnreadableError: there is no training in it; says what was looked for.
+    """
+    log = intake()
+    log.feed_lines(lines)
+    return readings_in(log, name)
+
+
+def readings_of(chunks: Iterable[bytes], name: str) -> list[Reading]:
+    """As readings(), from the bytes of a log as they come: quicker where the log is long."""
+    log = intake()
+    blocks = Blocks()
+    for chunk in chunks:
+        for block in blocks.feed(chunk):
+            log.feed(block)
+    for block, whole in blocks.finish():
+        log.feed(block, whole=whole)
+    return readings_in(log, name)
+
+
+def intake() -> Intake:
+    """What takes a log in, for all dialects."""
+    return Intake([dialect() for dialect in DIALECTS])
+
+
+def readings_in(log: Intake, name: str) -> list[Reading]:
+    """As readings(), when all of a log was taken in."""
+    found = together.combined(log.finish())
+    if found:
+        return found
+    wanted = " or ".join(reader.looks_for for reader in log.readers)
+    if log.empty:
+        raise UnreadableError(name, "is empty: name the log of a training", heading="not-a-training-log")
+    raise UnreadableError(
+        name, f"no training in it: what is looked for: {wanted}, or its argument dump", heading="not-a-training-log"
+    )
+
+
+def read(lines: Iterable[Line], name: str) -> list[Run]:
+    """The trainings of a log as Runs, with nothing said beside the log. See readings()."""
+    return [reading.run() for reading in readings(lines, name)]
+
+
+def recognize(lines: Iterable[Line]) -> str | None:
+    """The dialect of some lines of a log, the earliest that shows; or None."""
+    readers = [dialect() for dialect in DIALECTS]
+    for line in lines:
+        for reader in readers:
+            reader.feed(line)
+            if reader.recognised:
+                return reader.name
+    return None

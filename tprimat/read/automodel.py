@@ -1,0 +1,251 @@
+"""Reader of NeMo-Automodel: its training.jsonl, and its console.
+
+    {"step": 0, "epoch": 0, "timestamp": "2026-04-01T16:05:18.695Z", "loss": 4.95, "grad_norm": 4094.0, "lr": 0.0001,
+    "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5, "mfu": 0.28, "num_tokens_per_step": 40419,
+    "num_label_tokens": 15802}
+
+    2026-04-01 16:05:18 | INFO | … | step 0 | epoch 0 | loss 4.9566 | grad_norm 4094.0308 | lr 1.00e-04 |
+    mem 47.74 GiB | tps 1124.68(140.58/gpu) | num_label_tokens 15802
+
+tps counts the tokens of all ranks without the padding at the end of sequences. tps_per_gpu is tps
+divided by data and context parallelism only: with tensor or pipeline parallelism it is too high by
+their product. Steps count from 0, and a step has as many tokens as its batch happens to have, so
+that no batch size × sequence length describes it.
+
+native_metrics: `tokens_per_second`, `tokens_per_second_per_gpu` (as printed),
+`tokens_per_second_per_gpu_corrected` (where the number of GPUs is known), `mfu_percent`,
+`tokens_per_step`, `label_tokens_per_step`, `memory_allocated_gb` (peak of rank 0 since the record
+before).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tprimat.read import nemo, records
+from tprimat.read.assembly import Assembly, number, sizes_of, state
+from tprimat.read.reading import Reading
+from tprimat.read.records import Record, Sorter, Surroundings, Training
+from tprimat.read.text import Line, first_stamp, last_stamp, without_prefixes
+from tprimat.run import Run, Timing
+from tprimat.units import gib_to_gb, round_figure
+
+_CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
+_FIELD = re.compile(
+    r"\b(loss|grad_norm|lr|mem|tps|num_label_tokens|num_tokens_per_step|mfu) ([-+]?[\d.,]+(?:[eE][-+]?\d+)?|nan|inf)"
+    r"(?:\(([\d.,]+)/gpu\))?",
+    re.IGNORECASE,
+)
+_NAMES = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "lr": "learning_rate",
+    "tps": "tokens_per_second",
+    "tps_per_gpu": "tokens_per_second_per_gpu",
+    "mfu": "mfu_percent",
+    "num_tokens_per_step": "tokens_per_step",
+    "num_label_tokens": "label_tokens_per_step",
+    "mem": "memory_allocated_gb",
+}
+_SIZES = (
+    (re.compile(r"\bworld[ _]size['\"]?\s*[:=]\s*(\d{1,7})\b", re.IGNORECASE), "num_gpus"),
+    (re.compile(r"\btp_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "tensor_model_parallel_size"),
+    (re.compile(r"\bpp_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "pipeline_model_parallel_size"),
+    (re.compile(r"\bcp_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "context_parallel_size"),
+    (re.compile(r"\bep_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "expert_model_parallel_size"),
+    (re.compile(r"\bglobal_batch_size['\"]?\s*[:=]\s*(\d{1,9})\b"), "global_batch_size"),
+    (re.compile(r"\blocal_batch_size['\"]?\s*[:=]\s*(\d{1,9})\b"), "micro_batch_size"),
+    (re.compile(r"\bmax_steps['\"]?\s*[:=]\s*(\d{1,12})\b"), "max_steps"),
+)
+_MODEL = re.compile(r"\bpretrained_model_name_or_path['\"]?\s*[:=]\s*['\"]?([\w./-]{1,200})")
+
+TIMING = Timing(
+    clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
+    covers="all between two steps: data loading, forward and backward of all micro-batches, optimizer",
+    over_ranks="rank 0 prints",
+)
+
+
+class Reader:
+    """Reads one log. See reading.Reader."""
+
+    name = "automodel"
+    looks_for = "NeMo-Automodel's records (“step 0 | epoch 0 | loss … | tps …”, or training.jsonl)"
+
+    def __init__(self) -> None:
+        self._sorter = Sorter()
+        self._decoder = json.JSONDecoder()
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a record was seen."""
+        return bool(self._sorter.trainings)
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        text = line.text
+        if '"step"' in text and '"tps' in text and self._json(line):
+            return
+        if " | epoch " in text and self._console(line):
+            return
+        around = self._sorter.pending
+        if self._sorter.trainings:
+            around.feed(line.number, text)
+        if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
+            _hear(line.number, text[:2_000], around)
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        return [_reading(training) for training in self._sorter.finish()]
+
+    def _json(self, line: Line) -> bool:
+        begin = line.text.find("{")
+        if begin < 0:
+            return False
+        try:
+            # NaN stands there as such when the first loss is none.
+            found, _ = self._decoder.raw_decode(line.text, begin)
+        except (ValueError, RecursionError):
+            if not line.whole:
+                self._sorter.cut_off = 0
+            return False
+        if not isinstance(found, dict) or "tps" not in found or "num_label_tokens" not in found:
+            return False
+        step = number(found.get("step"))
+        if step is None or not 0 <= step < 2**52 or step != int(step):
+            return False
+        stamp = first_stamp(str(found.get("timestamp", ""))[:60])
+        record = Record(int(step), line.number, stamp=stamp)
+        self._put(record, {name: known for name in _NAMES if (known := number(found.get(name))) is not None})
+        return True
+
+    def _console(self, line: Line) -> bool:
+        anchor = _CONSOLE.search(line.text)
+        if anchor is None:
+            return False
+        fields = list(_FIELD.finditer(line.text, anchor.start()))
+        if not line.whole and fields and fields[-1].end() == len(line.text):
+            del fields[-1]
+        values: dict[str, float] = {}
+        for field in fields:
+            value = records.figure(field[2])
+            if value is not None:
+                values.setdefault(field[1].lower(), value)
+            if field[3] and (per_gpu := records.figure(field[3])) is not None:
+                values.setdefault("tps_per_gpu", per_gpu)
+        if "tps" not in values:
+            if not line.whole:
+                self._sorter.cut_off = int(anchor[1])
+            return not line.whole
+        record = Record(int(anchor[1]), line.number, stamp=last_stamp(line.text[: anchor.start()]))
+        self._put(record, values)
+        return True
+
+    def _put(self, record: Record, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            record.put(_NAMES[name], round(gib_to_gb(value), 4) if name == "mem" else value)
+        tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
+        if tokens and rate:
+            record.put("seconds", tokens / rate)
+        pending = self._sorter.pending
+        pending.first_stamp = pending.first_stamp or record.stamp
+        self._sorter.take(record)
+
+
+def _hear(line: int, text: str, around: Surroundings) -> None:
+    bare = without_prefixes(text)
+    for pattern, name in _SIZES:
+        if (found := pattern.search(text)) and int(found[1]) >= 1:
+            state(around.stated, name, int(found[1]), bare, line, 1)
+    if model := _MODEL.search(text):
+        state(around.stated, "model", model[1].rstrip("/").rsplit("/", 1)[-1], bare, line, 1)
+
+
+def _reading(training: Training) -> Reading:
+    found = training.ordered()
+    for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
+        record.window = window
+    stated = training.around.stated
+    ratio = _ratio(found)
+    layout = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
+    if ratio and all(layout) and "num_gpus" not in stated:
+        shared = (layout[0] or 1) * (layout[1] or 1)
+        state(stated, "num_gpus", ratio * shared, f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}", found[0].line, 0)
+    memory = [record.native["memory_allocated_gb"] for record in found if "memory_allocated_gb" in record.native]
+    tokens = {record.native.get("tokens_per_step") for record in found}
+    unknown = {}
+    if any(record.seconds is None for record in found):
+        unknown["step_times"] = (
+            "no step times: they follow from the step's tokens and tokens per second, and the console prints no tokens "
+            "of a step; training.jsonl has both"
+        )
+    if len(tokens) > 1:
+        # Sequences of a fine-tuning have the length that they have.
+        stated.pop("global_batch_size", None)
+        unknown["global_batch_size"] = (
+            "the tokens of a step change from step to step "
+            f"({min(each for each in tokens if each):,.0f} to {max(each for each in tokens if each):,.0f}): no batch "
+            "size × sequence length describes them; rates in tokens stand in native_metrics"
+        )
+        unknown["sequence_length"] = "the sequence length isn't stated"
+    unknown["rate"] = _said_of_rate(ratio)
+    assembly = Assembly(
+        framework="automodel",
+        dialect="automodel",
+        training=training,
+        timing=TIMING,
+        shift=1,
+        rate=None,
+        memory={"peak_memory_allocated_gb": round_figure(max(memory)) or 0.0} if memory else {},
+        unknown=unknown,
+    )
+    plain = assembly.reading()
+
+    def build(given: Mapping[str, Any]) -> Run:
+        return _corrected(plain.run(given), sizes_of(stated, given)[0].num_gpus, ratio)
+
+    return dataclasses.replace(plain, build=build)
+
+
+def _ratio(found: list[Record]) -> int | None:
+    """Tps / tps_per_gpu: the product of data and context parallelism."""
+    ratios = [
+        record.native["tokens_per_second"] / per_gpu
+        for record in found
+        if (per_gpu := record.native.get("tokens_per_second_per_gpu")) and "tokens_per_second" in record.native
+    ]
+    if not ratios:
+        return None
+    middle = statistics.median(ratios)
+    return round(middle) if middle >= 1 and abs(middle - round(middle)) < 0.02 * middle else None
+
+
+def _said_of_rate(ratio: int | None) -> str:
+    known = f" ({ratio} here)" if ratio else ""
+    return (
+        f"tokens per second per GPU are as printed: divided by data and context parallelism{known}, not by tensor and "
+        "pipeline parallelism, so that with these they are too high by their product; padding at the end isn't counted"
+    )
+
+
+def _corrected(run: Run, world: int | None, ratio: int | None) -> Run:
+    """The run with its rate per GPU worked out anew, where the number of GPUs is known."""
+    rates = run.native_metrics.get("tokens_per_second")
+    if not world or not isinstance(rates, tuple):
+        return run
+    corrected = tuple(None if rate is None else rate / world for rate in rates)
+    warnings = list(run.warnings)
+    if ratio and ratio != world:
+        warnings.append(
+            f"the printed tokens per second per GPU are {world / ratio:g} times too high: {world} GPUs, and the rate "
+            f"was divided by {ratio}; native_metrics.tokens_per_second_per_gpu_corrected is right"
+        )
+    native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
+    return msgspec.structs.replace(run, native_metrics=native, warnings=tuple(warnings))

@@ -1,0 +1,143 @@
+"""Reader of Composer's console, which llm-foundry prints: a block per log, with rolling means.
+
+[batch=5/20]:
+         Train loss/train/total: 8.4213
+         Train throughput/device/tokens_per_sec: 1255.1776
+"""
+
+from __future__ import annotations
+
+import re
+
+from tprimat.read.assembly import count, number, state
+from tprimat.read.blocks import BlockReader, digits
+from tprimat.read.records import Record, Training
+from tprimat.read.text import Line
+from tprimat.run import Timing
+
+_HEADER = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")
+_METRIC = re.compile(r"^\s*(?:\S{1,60}\s+)??Train ([\w./ -]{2,120}?): (\S{1,40})\s*$")
+_EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
+
+_FIELDS = {
+    "throughput/device/tokens_per_sec": "tokens_per_second_per_gpu",
+    "throughput/tokens_per_sec": "tokens_per_second",
+    "throughput/samples_per_sec": "samples_per_second",
+    "throughput/device/mfu": "mfu",
+    "optimizer/global_grad_norm": "grad_norm",
+    "l2_norm/grad/global": "grad_norm",
+    "time/token": "tokens_seen",
+}
+_LOSS = ("loss/train/total", "metrics/train/LanguageCrossEntropy")
+_MEMORY = {
+    "memory/peak_allocated_mem": "memory_max_allocated_gb",
+    "memory/peak_reserved_mem": "memory_max_reserved_gb",
+    "memory/current_allocated_mem": "memory_allocated_gb",
+}
+LEAST_DIGITS = 3
+"""Of a rate that a time is made of: 0.0027 batches/s are 364 to 377 s."""
+
+ROLLING = 100
+"""Batches that Composer's SpeedMonitor averages by default."""
+
+
+class Reader(BlockReader):
+    """Reads one log. See reading.Reader."""
+
+    name = "composer"
+    looks_for = "Composer's blocks (“Train throughput/device/tokens_per_sec: …”)"
+    signs = ("Train ", "batch=", "Eval ")
+    timing = Timing(
+        clock="host clock of Composer's SpeedMonitor",
+        covers="whole batches without evaluation, a rolling mean of up to 100 of them",
+        over_ranks="local rank 0",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._coarse = False
+
+    def take(self, line: Line) -> bool:
+        """Reads a header or a metric."""
+        text = line.text[:400]
+        header = _HEADER.search(text) if "batch=" in text else None
+        if header is not None and (step := count(header[1])):
+            if header[2]:
+                state(self.stated, "max_steps", count(header[2]), text, line.number)
+            self.begin(step, line.number)
+            # The first metric may stand on the header's line.
+            text = text[header.end() :]
+        if metric := _METRIC.match(text):
+            self.put(metric[1], metric[2], line)
+            return True
+        return header is not None or _EVAL.match(text) is not None
+
+    def counts(self, block: dict[str, str]) -> bool:
+        """Whether a block holds a loss or a rate."""
+        return any(name in block for name in _LOSS) or any(name.startswith("throughput/") for name in block)
+
+    def step_within(self, block: dict[str, str]) -> int | None:
+        """The batch of a block, from the number of those before it."""
+        before = number(block.get("time/batch"))
+        return int(before) + 1 if before is not None and 0 <= before < 2**53 else None
+
+    def record(self, step: int, line: int, block: dict[str, str]) -> Record:
+        """The record of a block."""
+        record = Record(step, line)
+        record.put("loss", next((number(block[name]) for name in _LOSS if name in block), None))
+        for name, field in _FIELDS.items():
+            record.put(field, number(block.get(name)))
+        for name, value in block.items():
+            if name.startswith("lr-"):
+                record.put("learning_rate", number(value))
+                break
+        for name, field in _MEMORY.items():
+            gigabytes = number(block.get(name))
+            # Composer's MemoryMonitor divides by 10⁹.
+            record.put(field, gigabytes)
+        self._time(record, block)
+        if "time/train" in block and (hours := number(block["time/train"])) is not None:
+            record.put("cumulative_train_seconds", hours * 3600)
+        self._devices(block, line)
+        micro = count(block.get("trainer/device_train_microbatch_size"))
+        state(self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line)
+        batches, samples = number(block.get("time/batch")), number(block.get("time/sample"))
+        if batches and samples and samples % batches == 0:
+            # Both count what was done before this batch.
+            text = f"time/sample {samples:g} / time/batch {batches:g}"
+            state(self.stated, "global_batch_size", count(samples / batches), text, line)
+        return record
+
+    def _time(self, record: Record, block: dict[str, str]) -> None:
+        text = block.get("throughput/batches_per_sec", "")
+        rate = number(text)
+        if rate is None or rate <= 0:
+            return
+        record.put("batches_per_second", rate)
+        if digits(text) >= LEAST_DIGITS:
+            record.put("seconds", 1 / rate)
+        else:
+            self._coarse = True
+
+    def _devices(self, block: dict[str, str], line: int) -> None:
+        """Devices and batch, which follow from rates of all and of one."""
+        for kind in ("tokens_per_sec", "samples_per_sec"):
+            every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
+            if min(digits(every), digits(one)) >= 4:
+                ratio = (number(every) or 0.0) / (number(one) or 1.0)
+                if ratio >= 1 and abs(ratio - round(ratio)) < 0.01:
+                    state(self.stated, "num_gpus", round(ratio), f"{kind} {every} / {one} of a device", line)
+                    return
+
+    def done(self, training: Training) -> None:
+        """Says what the rates are."""
+        super().done(training)
+        if any(record.seconds for record in training.records.values()):
+            training.warnings.append(
+                f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: a change shows late, "
+                "and the scatter is that of the mean"
+            )
+        if self._coarse:
+            self.unknown["step_times"] = (
+                "no step times: batches_per_sec is printed with fewer digits than a time could be made of"
+            )

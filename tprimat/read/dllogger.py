@@ -1,0 +1,144 @@
+"""Reader of DLLogger's JSON, as NVIDIA's NeMo recipes write it: one object a line, or spread over lines.
+
+    DLLL {"timestamp": "1727463426.98", "datetime": "2024-09-27 18:57:06.98", "type": "LOG", "step": 47,
+    "data": {"reduced_train_loss": 7.89, "train_step_timing in s": 25.1, "consumed_samples": 98304}}
+
+Steps count from 0.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tprimat.read import nemo
+from tprimat.read.assembly import Assembly, number
+from tprimat.read.reading import Reading
+from tprimat.read.records import Record, Sorter, Training
+from tprimat.read.text import Line, Stamp, without_prefixes
+
+MARK = "DLLL"
+LONGEST = 200
+"""Lines of one object."""
+
+
+class Reader:
+    """Reads one log. See reading.Reader."""
+
+    name = "dllogger"
+    looks_for = "DLLogger's records (“DLLL {…}”)"
+
+    def __init__(self) -> None:
+        self._sorter = Sorter()
+        self._open: list[str] = []
+        self._begun = 0
+        self._decoder = json.JSONDecoder()
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a record was seen."""
+        return bool(self._sorter.trainings)
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        start = line.text.find(MARK)
+        begin = line.text.find("{", start) if start >= 0 else -1
+        if begin >= 0 and not line.text[start + len(MARK) : begin].strip(" :"):
+            self._open, self._begun = [line.text[begin:]], line.number
+        elif self._open:
+            self._open.append(without_prefixes(line.text))
+        else:
+            return
+        if "}" not in line.text:
+            if len(self._open) > LONGEST:
+                self._open = []
+            return
+        try:
+            found, _ = self._decoder.raw_decode("\n".join(self._open))
+        except (ValueError, RecursionError):
+            if len(self._open) > LONGEST:
+                self._open = []
+            return
+        self._open = []
+        if isinstance(found, dict):
+            self._take(found, self._begun)
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        trainings = self._sorter.finish()
+        if trainings and self._open:
+            trainings[-1].cut_off = 0
+        return [self._reading(training) for training in trainings]
+
+    def _take(self, found: Mapping[str, Any], line: int) -> None:
+        data = found.get("data")
+        step = found.get("step")
+        if isinstance(step, list):
+            # [epoch, iteration], as other recipes have it.
+            step = step[-1] if step else None
+        if not isinstance(data, dict) or step is None:
+            return
+        place = number(data.get("global_step"))
+        place = number(step) if place is None else place
+        if place is None or place < 0 or place != int(place) or place > 2**52:
+            return
+        record = Record(int(place), line, stamp=_stamp(found))
+        for name, value in data.items():
+            called = nemo.NAMES.get(" ".join(str(name).lower().split()))
+            known = number(value)
+            if called is None or known is None or called == "batch":
+                continue
+            record.put(called, known)
+        if not record.figures().keys() & {"loss", "seconds"}:
+            return
+        batch = number(data.get("global_batch_size"))
+        if batch and batch >= 1 and batch == int(batch):
+            self._sorter.pending.state("global_batch_size", int(batch), line, f"global_batch_size: {batch:g}")
+        self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or _start(found, record.stamp)
+        self._sorter.take(record)
+
+    def _reading(self, training: Training) -> Reading:
+        found = training.ordered()
+        for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
+            record.window = window
+        if len(found) == 1 and found[0].step > 0:
+            training.warnings.append(
+                "how many steps the record averages can't be told from one: it is taken for a single step"
+            )
+        batches = {
+            samples / (record.step + 1)
+            for record in found
+            if (samples := record.native.get("consumed_samples")) and not samples % (record.step + 1)
+        }
+        unknown = {}
+        if len(batches) == 1 and "global_batch_size" not in training.around.stated:
+            unknown["global_batch_size"] = (
+                "the global batch size isn't stated; consumed_samples and the step would follow from "
+                f"{batches.pop():g}: --global-batch-size, if that is so"
+            )
+        return Assembly(
+            framework="nemo",
+            dialect="dllogger",
+            training=training,
+            timing=nemo.TIMING,
+            shift=1,
+            unknown=unknown,
+        ).reading()
+
+
+def _stamp(found: Mapping[str, Any]) -> Stamp | None:
+    """The record's moment, from its seconds since 1970."""
+    seconds = number(found.get("timestamp"))
+    if seconds is None or not 0 < seconds < 1e11:
+        return None
+    return Stamp(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc), 1e-6)
+
+
+def _start(found: Mapping[str, Any], stamp: Stamp | None) -> Stamp | None:
+    """When the training began: the record's moment less the time since the logger's start."""
+    elapsed = number(found.get("elapsedtime"))
+    if stamp is None or elapsed is None or not 0 <= elapsed < 1e9:
+        return stamp
+    return Stamp(stamp.time - datetime.timedelta(seconds=elapsed), stamp.resolution)

@@ -1,0 +1,198 @@
+"""Reader of MaxText's and MaxDiffusion's step lines.
+
+    completed step: 49, seconds: 5.018, TFLOP/s/device: 107.127, Tokens/s/device: 6529.527,
+    total_weights: 16777216, loss: 10.172
+
+Each line is one step, timed on the host while the device works on: the first steps after the
+compilation may look absurdly fast, and what they left waiting shows in later ones. Tokens count
+padding; total_weights counts targets that are none. TFLOPs are of the model, without recomputation.
+Steps count from 0 in MaxText and from 1 in trainings after it (DPO, SFT): they are kept as printed,
+but for a log that has a step 0.
+
+native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `samples_per_second_per_gpu`,
+`target_tokens`, `perplexity`, each where it is printed.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from tprimat.read import records
+from tprimat.read.assembly import Assembly, state
+from tprimat.read.reading import Reading
+from tprimat.read.records import Record, Sorter, Training
+from tprimat.read.text import Line, last_stamp, without_prefixes
+from tprimat.run import Timing
+
+_STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
+_PAIR = re.compile(r"([A-Za-z][\w/ ]{0,40}?): *([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))(?=,|\s|$)", re.IGNORECASE)
+_NAMES = {
+    "seconds": "seconds",
+    "tflop/s/device": "tflops_per_gpu",
+    "tokens/s/device": "tokens_per_second_per_gpu",
+    "samples/s/device": "samples_per_second_per_gpu",
+    "frames/s/device": "frames_per_second_per_gpu",
+    "total_weights": "target_tokens",
+    "loss": "loss",
+    "lm_loss": "lm_loss",
+    "perplexity": "perplexity",
+    "learning_rate": "learning_rate",
+    "grad_norm": "grad_norm",
+    "raw_grad_norm": "grad_norm",
+}
+_SIZES = (
+    (re.compile(r"\bConfig param (?:max_target_length): (\d{1,12})\b"), "sequence_length"),
+    (re.compile(r"\bConfig param global_batch_size_to_train_on: (\d{1,12})\b"), "global_batch_size"),
+    (re.compile(r"\bConfig param steps: (\d{1,12})\b"), "max_steps"),
+    (re.compile(r"\bConfig param base_num_decoder_layers: (\d{1,6})\b"), "num_layers"),
+    (re.compile(r"\bConfig param base_emb_dim: (\d{1,9})\b"), "hidden_size"),
+    (re.compile(r"\bConfig param base_mlp_dim: (\d{1,9})\b"), "ffn_hidden_size"),
+    (re.compile(r"\bConfig param base_num_query_heads: (\d{1,6})\b"), "num_attention_heads"),
+    (re.compile(r"\bConfig param base_num_kv_heads: (\d{1,6})\b"), "num_query_groups"),
+    (re.compile(r"\bConfig param vocab_size: (\d{1,9})\b"), "vocab_size"),
+    (re.compile(r"\bSystem Information: Number of devices: (\d{1,7})\b"), "num_gpus"),
+    (re.compile(r"\b[Nn]um_devices: (\d{1,7})\b"), "num_gpus"),
+)
+_MODEL = re.compile(r"\bConfig param model_name: (\S{1,100})")
+_QUANTISED = re.compile(r"\bConfig param (quantization|dtype): (\S{0,40})")
+# A row of the memory table that is printed when the parameters are there.
+_TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
+_LOOPS = re.compile(r"\bTrain loop finished in: (\d{1,12}(?:\.\d{1,9})?) seconds")
+_SIGNS = ("Config param", "evices", " on ", "Device(", "Train loop", "_0(", "Using (GB)")
+
+IMPOSSIBLY_FAST = 0.1
+"""Share of the middle step time below which a step was only handed over, not done."""
+
+TIMING = Timing(
+    clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",
+    covers="a step with its data; evaluations and checkpoints fall into the step that they follow",
+    over_ranks="process 0 prints",
+)
+
+
+class Reader:
+    """Reads one log. See reading.Reader."""
+
+    name = "maxtext"
+    looks_for = "MaxText's step lines (“completed step: 49, seconds: …”)"
+
+    def __init__(self) -> None:
+        self._sorter = Sorter()
+        self._devices: set[str] = set()
+        self._diffusion = False
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a step line was seen."""
+        return bool(self._sorter.trainings)
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        text = line.text
+        if "completed " in text and "step:" in text and self._step(line):
+            return
+        around = self._sorter.pending
+        if any(sign in text for sign in _SIGNS):
+            self._hear(line.number, text[:4_000])
+        if self._sorter.trainings:
+            around.feed(line.number, text)
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        return [self._reading(training) for training in self._sorter.finish()]
+
+    def _step(self, line: Line) -> bool:
+        anchors = list(_STEP.finditer(line.text))
+        for index, anchor in enumerate(anchors):
+            last = index + 1 == len(anchors)
+            end = len(line.text) if last else anchors[index + 1].start()
+            pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
+            if last and not line.whole and pairs and pairs[-1].end() == end:
+                # The file ends here: the last figure may be cut.
+                del pairs[-1]
+            record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
+            for pair in pairs:
+                called = _NAMES.get(" ".join(pair[1].lower().split()))
+                if called and called not in record.native and getattr(record, called, None) is None:
+                    record.put(called, records.figure(pair[2]))
+            self._diffusion = self._diffusion or any("frames" in name for name in record.native)
+            if record.seconds is None and "seconds" not in record.not_finite:
+                if not line.whole:
+                    self._sorter.cut_off = record.step
+                continue
+            self._sorter.take(record)
+        return bool(anchors)
+
+    def _hear(self, number: int, text: str) -> None:
+        around = self._sorter.pending
+        bare = without_prefixes(text)
+        for pattern, name in _SIZES:
+            if (found := pattern.search(text)) and int(found[1]) >= 1:
+                state(around.stated, name, int(found[1]), bare, number, 3)
+        if model := _MODEL.search(text):
+            state(around.stated, "model", model[1], bare, number, 3)
+        if quantised := _QUANTISED.search(text):
+            state(around.stated, quantised[1], quantised[2], bare, number, 3)
+        if tabled := _TABLED.search(text):
+            self._devices.add(tabled[2])
+            state(around.stated, "num_gpus", len(self._devices), bare, number, 1)
+        if loop := _LOOPS.search(text):
+            around.marks["success"] = number
+            state(around.stated, "loop_seconds", float(loop[1]), bare, number)
+        elif "checkpoint" not in text and "Finished training" in text:
+            around.marks["success"] = number
+
+    def _reading(self, training: Training) -> Reading:
+        found = training.ordered()
+        stated = training.around.stated
+        shift = 1 if found and found[0].step == 0 else 0
+        times = [record.seconds for record in found if record.seconds]
+        middle = statistics.median(times) if times else 0.0
+        fast = [record.step for record in found if record.seconds and record.seconds < IMPOSSIBLY_FAST * middle]
+        if fast and len(times) > 5:
+            training.warnings.append(
+                f"{records.spans(fast)}: less than a tenth of the middle step time, since the host runs ahead of the "
+                "device; the time shows in other steps"
+            )
+        _say_precision(training)
+        marks = training.around.marks
+        if found and "success" in marks and sum(record.line > marks["success"] for record in found) == 1:
+            # The last step is logged when its figures are there: after the loop's end.
+            marks["success"] = found[-1].line
+        tokens = {
+            round(rate * record.seconds)
+            for record in found
+            if record.seconds and (rate := record.native.get("tokens_per_second_per_gpu")) and record.seconds > 0.5
+        }
+        unknown = {}
+        if tokens and "global_batch_size" not in stated:
+            unknown["global_batch_size"] = (
+                "the global batch size isn't stated; the lines would follow from some "
+                f"{statistics.median(sorted(tokens)):,.0f} tokens per device and step"
+            )
+        if self._devices and (known := stated.get("num_gpus")) and known.weight == 1:
+            unknown["devices"] = (
+                f"the number of devices ({known.value}) is that of the memory table, which a process prints of its own"
+            )
+        loop = stated.number("loop_seconds")
+        return Assembly(
+            framework="maxdiffusion" if self._diffusion else "maxtext",
+            dialect="maxtext",
+            training=training,
+            timing=TIMING,
+            shift=shift,
+            unknown=unknown,
+            figures={"train_loop_seconds": loop} if loop else {},
+        ).reading()
+
+
+def _say_precision(training: Training) -> None:
+    stated = training.around.stated
+    quantised, kind = stated.word("quantization"), stated.word("dtype")
+    known = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
+    found = "fp8" if quantised and "fp8" in quantised else known.get(kind or "")
+    source = stated.get("quantization") if quantised else stated.get("dtype")
+    if found and source:
+        state(stated, "precision", found, source.text, source.line, 3)
+        state(stated, "precision_detail", f"quantization {quantised}, dtype {kind}", source.text, source.line, 3)

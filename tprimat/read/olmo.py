@@ -1,0 +1,144 @@
+"""Reader of OLMo's and OLMo-core's consoles: a header with the step, and indented name=value lines.
+
+[2024-04-17 09:42:38] INFO     [olmo.train:816, rank=0] [step=2/739328]
+    train/CrossEntropyLoss=10.73
+    throughput/device/tokens_per_second=45,538
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from tprimat.read.assembly import count, number, state
+from tprimat.read.blocks import BlockReader, digits
+from tprimat.read.records import Record, Training
+from tprimat.read.text import Line
+from tprimat.run import Timing
+from tprimat.units import gib_to_gb, round_figure
+
+_HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
+_METRIC = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
+
+_FIELDS = {
+    "train/CrossEntropyLoss": "loss",
+    "train/CE loss": "loss",
+    "optim/total_grad_norm": "grad_norm",
+    "optim/total grad norm": "grad_norm",
+    "optim/learning_rate_group0": "learning_rate",
+    "optim/LR (group 0)": "learning_rate",
+    "throughput/device/tokens_per_second": "tokens_per_second_per_gpu",
+    "throughput/device/TPS": "tokens_per_second_per_gpu",
+    "throughput/device/TPS (actual avg)": "cumulative_tokens_per_second_per_gpu",
+    "throughput/device/MFU": "mfu_percent",
+    "throughput/total_tokens": "tokens_seen",
+    "throughput/total tokens": "tokens_seen",
+}
+_RATES = ("throughput/device/batches_per_second", "throughput/device/BPS")
+_MEGABYTES = ("System/Peak GPU Memory (MB)",)
+_GIB = {
+    "gpu_memory/peak active (GiB)": "memory_active_gb",
+    "gpu_memory/peak reserved (GiB)": "memory_max_reserved_gb",
+}
+
+
+class Reader(BlockReader):
+    """Reads one log. See reading.Reader."""
+
+    name = "olmo"
+    looks_for = "OLMo's blocks (“[step=2/739328]” and “train/CrossEntropyLoss=…” below it)"
+    signs = ("[step=", "=")
+    timing = Timing(
+        clock="host clock of OLMo's speed monitor",
+        covers="whole batches, data included, a mean of a window of them; the first ones are left out",
+        over_ranks="rank 0",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = False
+        self._coarse = False
+
+    def take(self, line: Line) -> bool:
+        """Reads a header or a metric."""
+        text = line.text[:400]
+        if "[step=" in text and (header := _HEADER.search(text)) and (step := count(header[1])):
+            if header[2]:
+                state(self.stated, "max_steps", count(header[2]), text, line.number)
+            self.begin(step, line.number)
+            self._open = True
+            self.sorter.pending.feed(line.number, text)
+            return True
+        if self._open and (metric := _METRIC.match(text)):
+            self.put(metric[1].strip(), metric[2], line)
+            return True
+        return False
+
+    def other(self, line: Line) -> None:
+        """A line of somebody else ends the block."""
+        if line.text.strip() and not line.text.startswith((" ", "\t")):
+            self._open = False
+
+    def counts(self, block: dict[str, str]) -> bool:
+        """Whether a block is of training, and not of an evaluation."""
+        return any(name.startswith(("train/", "throughput/")) for name in block)
+
+    def record(self, step: int, line: int, block: dict[str, str]) -> Record:
+        """The record of a block."""
+        record = Record(step, line)
+        for name, field in _FIELDS.items():
+            if name in block:
+                record.put(field, number(block[name]))
+        for name in _RATES:
+            rate = number(block.get(name))
+            if rate is None or rate <= 0:
+                continue
+            record.put("batches_per_second", rate)
+            if digits(block[name]) >= 3:
+                record.put("seconds", 1 / rate)
+            else:
+                self._coarse = True
+        for name in _MEGABYTES:
+            megabytes = number(block.get(name))
+            if megabytes is not None:
+                self._peak(record, "memory_max_allocated_gb", "peak_memory_allocated_gb", megabytes / 1e3)
+        for name, field in _GIB.items():
+            gib = number(block.get(name))
+            if gib is not None:
+                total = "peak_memory_reserved_gb" if "reserved" in field else None
+                self._peak(record, field, total, gib_to_gb(gib))
+        return record
+
+    def _peak(self, record: Record, field: str, total: str | None, gigabytes: float) -> None:
+        record.put(field, round(gigabytes, 4))
+        if total and gigabytes >= 0:
+            self.memory[total] = round_figure(max(self.memory.get(total, 0.0), gigabytes)) or 0.0
+
+    def done(self, training: Training) -> None:
+        """Says what the rates are, and how many tokens a step has."""
+        super().done(training)
+        found = training.ordered()
+        pairs = [
+            (later.native["tokens_seen"] - earlier.native["tokens_seen"]) / (later.step - earlier.step)
+            for earlier, later in itertools.pairwise(found)
+            if "tokens_seen" in earlier.native and "tokens_seen" in later.native
+        ]
+        if pairs and len(set(pairs)) == 1:
+            self.figures["tokens_per_step"] = pairs[0]
+            timed = [record for record in found if record.seconds and "tokens_per_second_per_gpu" in record.native]
+            ratios = [
+                pairs[0] / record.seconds / record.native["tokens_per_second_per_gpu"]
+                for record in timed
+                if record.seconds
+            ]
+            if ratios and all(abs(ratio / round(ratio) - 1) < 0.005 for ratio in ratios if ratio >= 0.5):
+                training.warnings.append(
+                    f"tokens per step and the printed rates would follow from {round(ratios[0])} GPUs, which the log "
+                    "doesn't state"
+                )
+        if any(record.seconds for record in found):
+            training.warnings.append(
+                "step times are 1 / batches per second as printed, with its few digits, and as OLMo averages it"
+            )
+        elif self._coarse:
+            self.unknown["step_times"] = "no step times: batches per second are printed with too few digits"

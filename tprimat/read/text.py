@@ -1,0 +1,342 @@
+"""Bytes of a log -> clean, numbered lines of text, as a stream of bounded memory.
+
+A log that reaches us was coloured for a terminal, went through torchrun, Slurm, docker or
+kubectl, was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or
+is cut off. What comes out of here is the text that the training wrote. Knows no dialect.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+LONGEST_LINE = 1 << 20
+"""Bytes that are kept of a line; a file without line ends must not fill the memory."""
+
+
+class Line(NamedTuple):
+    """A line of a log.
+
+    Attributes:
+        number: in the file, from 1. Pieces that a carriage return parts share one.
+        text: without colours, line end and NUL bytes; prefixes are still there.
+        whole: False when the file ends before the line does: its last word may be cut.
+    """
+
+    number: int
+    text: str
+    whole: bool
+
+
+def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
+    """The lines of a file that comes in chunks of any size.
+
+    UTF-8, or what a byte order mark says; bytes that don't decode become U+FFFD. A carriage
+    return within a line, as progress bars write it, parts it into pieces.
+    """
+    number = 1
+    blocks = Blocks()
+    for chunk in chunks:
+        for block in blocks.feed(chunk):
+            yield from lines_of(block, number)
+            number += block.count(b"\n")
+    for block, whole in blocks.finish():
+        yield from lines_of(block, number, whole=whole)
+        number += block.count(b"\n")
+
+
+def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]:
+    """The lines of a block.
+
+    Args:
+        block: as Blocks gives them.
+        number: of its first line.
+        whole: whether a last line without an end is one all the same.
+    """
+    if len(block) > LONGEST_LINE:
+        block = _PIECE.sub(lambda piece: piece[0][:LONGEST_LINE], block)
+    text = clean(block.decode("utf-8", "replace"))
+    pieces = text.split("\n")
+    last = pieces.pop()
+    parted = "\r" in text
+    for piece in pieces:
+        if parted and "\r" in piece:
+            yield from _parts(number, piece, whole=True)
+        else:
+            yield Line(number, piece, True)
+        number += 1
+    if last:
+        yield from _parts(number, last, whole=whole)
+
+
+_PIECE = re.compile(rb"[^\r\n]+")
+
+
+def _parts(number: int, piece: str, *, whole: bool) -> Iterator[Line]:
+    piece = piece.rstrip("\r")
+    if "\r" not in piece:
+        yield Line(number, piece, whole)
+        return
+    shown = [part for part in piece.split("\r") if part]
+    for index, part in enumerate(shown):
+        yield Line(number, part, whole or index < len(shown) - 1)
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of this one
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class Blocks:
+    """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
+
+    The lines of a log are the same wherever its chunks end. Of a line that is longer than
+    LONGEST_LINE the beginning is kept; a progress bar of that length goes on in the next block,
+    parted at a carriage return.
+    """
+
+    def __init__(self) -> None:
+        self._head: bytes | None = b""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._dropping = False
+
+    @staticmethod
+    def is_utf8(head: bytes) -> bool:
+        """Whether a file that begins so is taken for UTF-8."""
+        return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), "utf-8") == "utf-8"
+
+    @property
+    def held(self) -> int:
+        """Bytes that were fed last and are in no block yet: of a line that isn't over."""
+        return self._size + len(self._head or b"")
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Takes the next chunk; gives the blocks that are whole with it, mostly one."""
+        if self._head is not None:
+            self._head += chunk
+            if len(self._head) < 4:
+                return []
+            chunk = self._begin(self._head)
+        if self._decoder is not None:
+            chunk = self._decoder.decode(chunk).encode("utf-8", "replace")
+        return self._cut(chunk)
+
+    def finish(self) -> list[tuple[bytes, bool]]:
+        """The rest, once the file is over: blocks, and whether their last line is whole."""
+        found = []
+        if self._head is not None:
+            found += self._cut(self._begin(self._head))
+        if self._decoder is not None:
+            found += self._cut(self._decoder.decode(b"", final=True).encode("utf-8", "replace"))
+        rest = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return [*((block, True) for block in found), *([(rest, False)] if rest else [])]
+
+    def _begin(self, head: bytes) -> bytes:
+        self._head = None
+        for mark, encoding in _MARKS:
+            if head.startswith(mark):
+                if encoding != "utf-8":
+                    self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+                return head[len(mark) :]
+        return head
+
+    def _cut(self, chunk: bytes) -> list[bytes]:
+        if self._dropping:
+            ends = [end for end in (chunk.find(b"\n"), chunk.find(b"\r")) if end >= 0]
+            if not ends:
+                return []
+            chunk, self._dropping = chunk[min(ends) :], False
+        end = chunk.rfind(b"\n") + 1
+        found = []
+        if end:
+            found.append(b"".join((*self._parts, memoryview(chunk)[:end])))
+            chunk, self._parts, self._size = chunk[end:], [], 0
+        if chunk:
+            self._parts.append(chunk)
+            self._size += len(chunk)
+        if self._size > LONGEST_LINE:
+            rest = b"".join(self._parts)
+            # A carriage return that is the last byte may be the first half of a line end.
+            end = rest.rfind(b"\r", 0, -1) + 1
+            if end:
+                # Carriage returns alone show nothing.
+                found += [rest[:end]] if rest[:end].strip(b"\r") else []
+                rest = rest[end:]
+            if len(rest) > LONGEST_LINE:
+                self._dropping = not rest.endswith(b"\r")
+                rest = rest[:LONGEST_LINE] + (b"" if self._dropping else b"\r")
+            self._parts, self._size = [rest], len(rest)
+        return found
+
+
+class Numbers:
+    """The numbers of the lines of a block. Places must not be asked for again behind a later one.
+
+    Args:
+        number: of the first one.
+        block: whole lines.
+        numpy: counts line ends several times as fast; None where it isn't installed or not worth its start.
+    """
+
+    def __init__(self, number: int, block: bytes, numpy: Any = None) -> None:
+        self._number = number
+        self._block = block
+        self._at = 0
+        self._numpy = numpy
+        self._ends: Any = None
+
+    def at(self, place: int) -> int:
+        """The number of the line that begins at a place."""
+        if self._numpy is not None and place - self._at > _WORTH_NUMPY:
+            if self._ends is None:
+                self._ends = self._numpy.frombuffer(self._block, self._numpy.uint8) == 0x0A
+            self._number += int(self._numpy.count_nonzero(self._ends[self._at : place]))
+        else:
+            self._number += self._block.count(b"\n", self._at, place)
+        self._at = place
+        return self._number
+
+    def pass_over(self, lines: int, start: int, end: int) -> None:
+        """Takes note of so many lines between two places."""
+        self._number = self.at(start) + lines
+        self._at = end
+
+
+_WORTH_NUMPY = 16_384
+"""Bytes."""
+
+
+def numpy_if_there() -> Any:
+    """The module numpy, or None where it isn't installed."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# The escape byte itself, and what other programs turn it into: cat -v, JSON, a bad decoding.
+_STAND_INS = ("^[[", "\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "␛[", "\x9b")
+_CONTROL = re.compile(
+    r"(?:(?:\x1b|␛|\^\[|\\u001[bB]|\\x1[bB]|\\033|\\e)\[|\x9b(?=\d))[0-9;?]*[ -/]*[@-~]"
+    r"|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)"  # window titles and hyperlinks
+    r"|\x1b[()][A-Z0-9]|\x1b[=>]"
+)
+# Colours that lost their escape byte. The reset can follow a word; others only what is no letter or
+# digit, since rate[5m] is no colour.
+_BARE = re.compile(r"\[0m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m")
+
+
+def clean(text: str) -> str:
+    """Lines without colours and NUL bytes (a log that was emptied while in use begins with them)."""
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    if "\x1b" in text or any(mark in text for mark in _STAND_INS):
+        text = _CONTROL.sub("", text)
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    return _BARE.sub("", text) if "[" in text else text
+
+
+_PREFIX = re.compile(
+    r"\s*\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s(?:\s*std(?:out|err) [FP]\s)?"  # docker, CRI
+    r"|\s*\[pod/[^\]\s]+\]\s?"  # kubectl logs --prefix
+    r"|\s*[\w.-]+[-_]\d+\s+\|\s"  # docker compose
+    r"|\s*\[(?:default|rank|trainer)?\d+\]:\s?"  # torchrun --tee, and torch's own
+    r"|\s*\[\d+,\d+\]<std(?:out|err)>:\s?"  # mpirun --tag-output
+    r"|\s*\d{1,6}: (?=\S)|\s*\d{1,6}:  ?"  # srun --label
+    r"|\s*std(?:out|err): "
+    # Primus' launcher: [time] [NODE-0(host)] [LEVEL]
+    r"|\s*(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\] )?\[NODE-[\d?]+\([^)]*\)\]\s?(?:\[[A-Z]+\]\s?)?"
+    # Primus: [time][team/user]…[rank-R/W][LEVEL] [---file.py:line] :
+    r"|\s*\[\d{8} \d\d:\d\d:\d\d\](?:\[[^\]]*\])*?\[rank-\d+/\d+\]\s*\[\s*[A-Z]+\s*\]\s*(?:\[[-\w./<>]*:\d+\]\s*:\s?)?"
+)
+
+
+def without_prefixes(text: str) -> str:
+    """A line without what launchers and loggers put before it, in whatever order they did."""
+    for _ in range(8):
+        match = _PREFIX.match(text)
+        if match is None or match.end() == 0:
+            break
+        text = text[match.end() :]
+    return text
+
+
+class Stamp(NamedTuple):
+    """A time that a line states.
+
+    Attributes:
+        time: as written: aware where the line states an offset, naive where it doesn't.
+        resolution: s, of the way it is written.
+    """
+
+    time: datetime.datetime
+    resolution: float
+
+    def seconds_after(self, earlier: Stamp) -> float | None:
+        """Seconds from another stamp to this one; None where only one of them states an offset."""
+        if (self.time.tzinfo is None) != (earlier.time.tzinfo is None):
+            return None
+        return (self.time - earlier.time).total_seconds()
+
+
+_STAMP = re.compile(
+    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?!\d)"
+    r"|\[(\d{4})(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\]"
+)
+
+
+def last_stamp(text: str) -> Stamp | None:
+    """The last time in a text: the one nearest to what the training itself wrote."""
+    found = list(_STAMP.finditer(text))
+    return _as_stamp(found[-1]) if found else None
+
+
+def last_stamp_span(text: str) -> tuple[int, int] | None:
+    """Where in a text the last time stands, be it one that a calendar has or not."""
+    found = list(_STAMP.finditer(text))
+    return found[-1].span() if found else None
+
+
+def first_stamp(text: str) -> Stamp | None:
+    """The first time in a text that is one."""
+    found = _STAMP.search(text)
+    return _as_stamp(found) if found else None
+
+
+def _as_stamp(match: re.Match[str]) -> Stamp | None:
+    groups = match.groups()
+    figures = [int(group) for group in (groups[:6] if groups[0] else groups[8:])]
+    fraction, offset = groups[6] or "", groups[7]
+    zone = None
+    if offset:
+        zone = datetime.timezone.utc if offset == "Z" else _zone(offset)
+    year, month, day, hour, minute, second = figures[:6]
+    microsecond = int(fraction[:6].ljust(6, "0"))
+    try:
+        time = datetime.datetime(year, month, day, hour, minute, second, microsecond, zone)
+    except ValueError:
+        return None
+    return Stamp(time, 10.0 ** -min(len(fraction), 6))
+
+
+def _zone(offset: str) -> datetime.timezone | None:
+    minutes = int(offset[1:3]) * 60 + int(offset[-2:])
+    # Out of a day's range is no offset but digits that look like one.
+    return (
+        datetime.timezone((1 if offset[0] == "+" else -1) * datetime.timedelta(minutes=minutes))
+        if minutes < 1440
+        else None
+    )

@@ -1,0 +1,248 @@
+"""TensorBoard's event files -> scalars and texts; a reader of the format itself, without TensorBoard.
+
+A file is a sequence of records: length (8 bytes), masked CRC-32C of the length (4), a protocol
+buffer Event of that length, its masked CRC-32C (4). Of an Event these fields are read:
+
+    1 wall_time (double)   2 step (varint)   5 summary: 1 value: 1 tag, 2 simple_value (float),
+    8 tensor, 9 metadata   7 session_log: 1 status
+
+A training that is running leaves a part of a record at the end: reading stops before it, as at a
+record whose checksum is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+LONGEST_RECORD = 1 << 28
+"""Bytes. Graphs and images take some megabytes; a length beyond is no length."""
+
+CHECKED = 2048
+"""Bytes. The checksum of a longer record (a graph, a picture) isn't computed: no scalar is in it."""
+
+
+class Point(NamedTuple):
+    """A scalar: wall time in s since 1970, step, value."""
+
+    wall_time: float
+    step: int
+    value: float
+
+
+@dataclasses.dataclass
+class Events:
+    """What event files hold.
+
+    Attributes:
+        scalars: by tag, in the order of the file.
+        texts: by tag, the last one.
+        first_time, last_time: wall times of the first and the last event, s since 1970.
+        cut: why reading ended before the end of a file, or None.
+    """
+
+    scalars: dict[str, list[Point]] = dataclasses.field(default_factory=dict)
+    texts: dict[str, str] = dataclasses.field(default_factory=dict)
+    first_time: float | None = None
+    last_time: float | None = None
+    cut: str | None = None
+
+
+def _table() -> tuple[int, ...]:
+    found = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        found.append(value)
+    return tuple(found)
+
+
+_TABLE = _table()
+
+
+def masked_crc(content: bytes) -> int:
+    """The checksum of the format: CRC-32C, turned by 15 bits and with a constant added."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def is_event_file(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is one: its first length has its checksum."""
+    if len(head) < 12:
+        return False
+    length, crc = struct.unpack("<QI", head[:12])
+    return bool(0 < length <= LONGEST_RECORD and crc == masked_crc(head[:8]))
+
+
+def read_into(stream: BinaryIO, events: Events) -> None:
+    """Adds what a file holds. Never raises for its content: what can't be read is said in events.cut."""
+    for content in _records(stream, events):
+        try:
+            _event(content, events)
+        except _MalformedError:
+            events.cut = "a record is no event"
+            return
+
+
+def _records(stream: BinaryIO, events: Events) -> Iterator[bytes]:
+    while header := stream.read(12):
+        if len(header) < 12:
+            events.cut = "the file ends within a record"
+            return
+        length, crc = struct.unpack("<QI", header)
+        if length > LONGEST_RECORD or crc != masked_crc(header[:8]):
+            events.cut = "the length of a record is damaged"
+            return
+        content = stream.read(length + 4)
+        if len(content) < length + 4:
+            events.cut = "the file ends within a record"
+            return
+        body = content[:length]
+        if length <= CHECKED and struct.unpack("<I", content[length:])[0] != masked_crc(body):
+            events.cut = "the checksum of a record is wrong"
+            return
+        yield body
+
+
+class _MalformedError(ValueError):
+    """Bytes that are no protocol buffer."""
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if place >= len(content) or shift > 63:
+            raise _MalformedError
+        byte = content[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+
+
+def _fields(content: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+    """Number, wire type and value of each field: an integer, or the bytes."""
+    place = 0
+    while place < len(content):
+        key, place = _varint(content, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(content, place)
+            yield key >> 3, kind, value
+            continue
+        if kind == 2:
+            size, place = _varint(content, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise _MalformedError
+        if place + size > len(content):
+            raise _MalformedError
+        yield key >> 3, kind, content[place : place + size]
+        place += size
+
+
+def _event(content: bytes, events: Events) -> None:
+    wall_time, step = 0.0, 0
+    summaries: list[bytes] = []
+    restarted = False
+    for number, kind, value in _fields(content):
+        if number == 1 and kind == 1:
+            assert isinstance(value, bytes)
+            wall_time = struct.unpack("<d", value)[0]
+        elif number == 2 and isinstance(value, int):
+            step = value - (1 << 64) if value >= 1 << 63 else value
+        elif number == 5 and isinstance(value, bytes):
+            summaries.append(value)
+        elif number == 7 and isinstance(value, bytes):
+            restarted = any(field == 1 and status == 1 for field, _, status in _fields(value))
+    if wall_time > 0:
+        events.first_time = wall_time if events.first_time is None else min(events.first_time, wall_time)
+        events.last_time = wall_time if events.last_time is None else max(events.last_time, wall_time)
+    if restarted:
+        # A session that starts at a step takes back what was written for it and later ones.
+        for tag, points in events.scalars.items():
+            events.scalars[tag] = [point for point in points if point.step < step]
+    for summary in summaries:
+        for number, kind, value in _fields(summary):
+            if number == 1 and kind == 2 and isinstance(value, bytes):
+                _value(value, wall_time, step, events)
+
+
+def _value(content: bytes, wall_time: float, step: int, events: Events) -> None:
+    tag, scalar, tensor = "", None, None
+    for number, kind, value in _fields(content):
+        if number == 1 and isinstance(value, bytes):
+            tag = value.decode("utf-8", errors="replace")
+        elif number == 2 and kind == 5 and isinstance(value, bytes):
+            scalar = struct.unpack("<f", value)[0]
+        elif number == 8 and isinstance(value, bytes):
+            tensor = value
+    if tensor is not None:
+        read = _tensor(tensor)
+        if isinstance(read, str):
+            events.texts[tag] = read
+            return
+        scalar = read
+    if scalar is not None:
+        events.scalars.setdefault(tag, []).append(Point(wall_time, step, scalar))
+
+
+_PACKED = {5: "f", 6: "d", 7: None, 10: None}
+"""Fields of a tensor that hold numbers: floats, doubles, and two kinds of integers as varints."""
+
+_RAW = {1: "f", 2: "d", 3: "i", 9: "q"}
+"""Types of a tensor whose numbers stand in tensor_content."""
+
+
+def _tensor(content: bytes) -> float | str | None:
+    """The one number or text of a tensor; None for one of several, or of another type."""
+    kind_of_data, numbers, texts, raw, size = 0, [], [], b"", 1
+    for number, kind, value in _fields(content):
+        if number == 1 and isinstance(value, int):
+            kind_of_data = value
+        elif number == 2 and isinstance(value, bytes):
+            size = _size(value)
+        elif number == 4 and isinstance(value, bytes):
+            raw = value
+        elif number == 8 and isinstance(value, bytes):
+            texts.append(value.decode("utf-8", errors="replace"))
+        elif number in _PACKED:
+            numbers += _numbers(_PACKED[number], kind, value)
+    if texts:
+        return texts[0]
+    form = _RAW.get(kind_of_data)
+    if raw and form and len(raw) == struct.calcsize("<" + form):
+        return float(struct.unpack("<" + form, raw)[0])
+    return numbers[0] if len(numbers) == 1 and size == 1 else None
+
+
+def _numbers(form: str | None, kind: int, value: int | bytes) -> list[float]:
+    if isinstance(value, int):
+        return [float(value)]
+    if form is None:
+        found: list[float] = []
+        place = 0
+        while place < len(value) and len(found) < 2:
+            each, place = _varint(value, place)
+            found.append(float(each))
+        return found
+    width = struct.calcsize("<" + form)
+    return [
+        float(struct.unpack("<" + form, value[at : at + width])[0])
+        for at in range(0, min(len(value), 2 * width) - width + 1, width)
+    ]
+
+
+def _size(shape: bytes) -> int:
+    size = 1
+    for number, _, value in _fields(shape):
+        if number == 2 and isinstance(value, bytes):
+            size *= next((each for field, _, each in _fields(value) if field == 1 and isinstance(each, int)), 1)
+    return size

@@ -1,0 +1,291 @@
+"""Reader of TraceLens' reports of a trace: a workbook, or a folder of CSV files; of one rank, of several, or compared.
+
+What is taken is where the time goes: computation, exposed communication, copies and idle time
+(gpu_timeline), by category (ops_summary_by_category), by kernel (kernel_summary) and by collective
+(coll_analysis). Sheets and columns vary by version; they are found by their headers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+import statistics
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tprimat.read.assembly import number, without_records
+from tprimat.read.files import FileDialect, Part, folder_of
+from tprimat.read.reading import Reading
+from tprimat.run import Timing
+
+TIMING = Timing(
+    clock="the profiler's time stamps on the device",
+    covers="the stretch that was traced; a profiler slows what it watches",
+    over_ranks="the rank that was traced",
+)
+
+LARGEST_WORKBOOK = 1 << 28
+"""Bytes of all parts of a workbook, unpacked. The largest real report takes some 10 MB."""
+
+MOST_PACKED = 200
+"""Times that a part may grow when it is unpacked; what spreadsheets hold grows 5 to 20 times."""
+
+MOST_ROWS, MOST_COLUMNS = 100_000, 200
+LONGEST_NAME = 400
+MOST_KERNELS = 20
+"""Kernels that a result holds, by their time; the rest is one figure."""
+
+_PARTS = {
+    "computation_time": "computation",
+    "exposed_comm_time": "exposed_communication",
+    "exposed_memcpy_time": "exposed_copies",
+    "idle_time": "idle",
+    "total_time": "total",
+    "total_comm_time": "communication",
+    "total_memcpy_time": "copies",
+}
+"""Rows of gpu_timeline. Computation, exposed parts and idle time add up to the total; the last two overlap these."""
+
+_RANK = re.compile(r"(?<![a-zA-Z])(rank[_-]?)\d{1,6}", re.IGNORECASE)
+
+Rows = Iterable[Sequence[Any]]
+Table = dict[str, dict[str, dict[str, float]]]
+"""Side -> kind (time, category, kernel, collective) -> name -> seconds."""
+
+
+def _side_columns(header: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+    """Columns of a quantity by side: one without a name, or `h100::time ms` of several."""
+    found: dict[str, int] = {}
+    for index, name in enumerate(header):
+        side, mark, quantity = name.rpartition("::")
+        if quantity in wanted and (mark or not side):
+            found.setdefault(side, index)
+    return found
+
+
+_SHEETS: tuple[tuple[str, str, tuple[str, ...], float], ...] = (
+    ("time", "type", ("time ms",), 1e-3),
+    ("category", "op category", ("total_direct_kernel_time_ms",), 1e-3),
+    ("kernel", "Kernel name", ("Kernel duration (µs)_sum", "Kernel duration (us)_sum"), 1e-6),
+    ("collective", "Collective name", ("dur_sum", "total_dur", "dur (µs)_sum", "dur_sum (µs)"), 1e-6),
+)
+"""What is taken: kind, the column of names, the columns of times, and the unit of these in s."""
+
+
+def _kind_of(header: Sequence[str]) -> tuple[str, str, tuple[str, ...], float] | None:
+    names = {name.rpartition("::")[2] for name in header}
+    for sheet in _SHEETS:
+        if sheet[1] in names and any(column in names for column in sheet[2]):
+            return sheet
+    return None
+
+
+def _take(rows: Iterator[Sequence[Any]], table: Table) -> str | None:
+    """Adds what a sheet holds; its kind, or None for one that isn't needed."""
+    header = [str(cell or "").strip() for cell in next(rows, ())]
+    sheet = _kind_of(header)
+    if sheet is None:
+        return None
+    kind, name_column, columns, unit = sheet
+    names = next(index for index, name in enumerate(header) if name.rpartition("::")[2] == name_column)
+    times_of = _side_columns(header, columns)
+    own = {side: [index for index, title in enumerate(header) if title.startswith(f"{side}::")] for side in times_of}
+    for side in times_of:
+        table.setdefault(side, {}).setdefault(kind, {})
+    seen: set[tuple[Any, ...]] = set()
+    for row in itertools.islice(rows, MOST_ROWS):
+        if len(row) <= names or row[names] in (None, ""):
+            continue
+        name = str(row[names])[:LONGEST_NAME]
+        for side, column in times_of.items():
+            value = number(row[column]) if column < len(row) else None
+            if value is None or not 0 <= value < 1e15:
+                continue
+            if side:
+                # A comparison pairs each row of one side with each of the other that has its name.
+                cells = (side, name, *(row[index] for index in own[side] if index < len(row)))
+                if cells in seen:
+                    continue
+                seen.add(cells)
+            times = table[side][kind]
+            # One row for each stream, or each module that a category comes from.
+            times[name] = times.get(name, 0.0) + value * unit
+    return kind
+
+
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, KeyError, ValueError, SyntaxError, TypeError, IndexError,
+    AttributeError, OSError, EOFError, RuntimeError,
+)  # fmt: skip
+"""What zipfile, zlib and openpyxl raise for a workbook whose bytes are wrong."""
+
+
+class _RefusedError(ValueError):
+    """A workbook that holds what no report does."""
+
+
+def _workbook_rows(part: Part) -> Iterator[Iterator[Sequence[Any]]]:
+    """The sheets of a workbook, row by row. Formulas are never evaluated: their last values are read."""
+    import openpyxl  # type: ignore[import-untyped]
+
+    _check_workbook(part)
+    try:
+        book = openpyxl.load_workbook(part.stream, read_only=True, data_only=True, keep_links=False)
+    except _DAMAGE as error:
+        raise ValueError(f"the workbook is damaged: {error}") from error
+    try:
+        for sheet in book.worksheets:
+            yield _guarded(sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS, max_row=MOST_ROWS))
+    finally:
+        book.close()
+
+
+def _guarded(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    try:
+        yield from rows
+    except _DAMAGE as error:
+        raise ValueError(f"a sheet of the workbook is damaged: {error}") from error
+
+
+def _check_workbook(part: Part) -> None:
+    """Refuses what no program writes into a workbook: parts that explode, and document types with entities."""
+    try:
+        with zipfile.ZipFile(part.stream) as archive:
+            infos = archive.infolist()
+            # A part is unpacked to its stated size at most, so that the stated size is what counts.
+            if sum(info.file_size for info in infos) > LARGEST_WORKBOOK or len(infos) > 10_000:
+                raise _RefusedError(f"its parts unpack to more than {LARGEST_WORKBOOK >> 20} MiB: it is left alone")
+            for info in infos:
+                if info.file_size > MOST_PACKED * max(info.compress_size, 1) and info.file_size > 1 << 24:
+                    raise ValueError(
+                        f"a part unpacks to {info.file_size >> 20} MiB from almost nothing: it is left alone"
+                    )
+                if info.flag_bits & 1:
+                    raise _RefusedError("it is encrypted")
+                if info.filename.endswith((".xml", ".rels")) and _has_document_type(archive.read(info)):
+                    raise _RefusedError("it declares entities, which no report does: it is left alone")
+    except _DAMAGE as error:
+        if isinstance(error, _RefusedError):
+            raise
+        raise ValueError(f"the workbook is damaged: {error}") from error
+    part.stream.seek(0)
+
+
+def _has_document_type(content: bytes) -> bool:
+    """Whether a part of a workbook has a document type, in whatever encoding."""
+    plain = content.replace(b"\0", b"") if b"\0" in content[:400] else content
+    return b"<!DOCTYPE" in plain or b"<!ENTITY" in plain
+
+
+def _read_workbooks(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Reading]:
+    tables = []
+    for part in parts:
+        table: Table = {}
+        for rows in _workbook_rows(part):
+            _take(rows, table)
+        tables.append(table)
+    return _readings(tables, "xlsx")
+
+
+def _read_tables(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Reading]:
+    by_folder: dict[str, Table] = {}
+    for part in parts:
+        text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
+        try:
+            rows = csv.reader(line.replace("\0", "") for line in text)
+            _take(iter(rows), by_folder.setdefault(folder_of(part.name), {}))
+        except csv.Error as error:
+            raise ValueError(f"{part.name} is no table: {error}") from error
+        finally:
+            text.detach()
+    return _readings(list(by_folder.values()), "CSV")
+
+
+def _readings(tables: Sequence[Table], form: str) -> list[Reading]:
+    """One reading a side; several tables are of several ranks."""
+    sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
+    if not sides:
+        raise ValueError("it has no sheet gpu_timeline with times")
+    return [_reading(side, [table[side] for table in tables if side in table], form, len(sides)) for side in sides]
+
+
+def _reading(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str, sides: int) -> Reading:
+    breakdown: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
+    for row, part in _PARTS.items():
+        values = [rank["time"][row] for rank in ranks if row in rank.get("time", {})]
+        if values:
+            breakdown[part] = statistics.fmean(values)
+            if len(ranks) > 1:
+                figures[f"{part}_lowest_of_ranks_seconds"] = min(values)
+                figures[f"{part}_highest_of_ranks_seconds"] = max(values)
+    for kind in ("category", "kernel", "collective"):
+        names = list(dict.fromkeys(name for rank in ranks for name in rank.get(kind, {})))
+        means = {name: statistics.fmean([rank.get(kind, {}).get(name, 0.0) for rank in ranks]) for name in names}
+        ordered = sorted(means, key=lambda name: (-means[name], name))
+        for name in ordered[:MOST_KERNELS]:
+            breakdown[f"{kind} {name}"] = means[name]
+        if len(ordered) > MOST_KERNELS:
+            breakdown[f"{kind}, others"] = sum(means[name] for name in ordered[MOST_KERNELS:])
+        if means:
+            figures[f"{kind}_total_seconds"] = sum(means.values())
+    assembly = without_records(
+        "tracelens",
+        f"tracelens ({form}{', comparison' if sides > 1 else ''})",
+        TIMING,
+        lines=False,
+        breakdown=breakdown,
+        figures=figures,
+        label=side or None,
+        status=("complete", None),
+        notes=(f"means of {len(ranks)} ranks",) if len(ranks) > 1 else (),
+    )
+    warnings = assembly.training.warnings
+    warnings.append(
+        "a report of a trace: the breakdown is of the whole stretch that was traced, of an unstated number of steps"
+    )
+    parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
+    total = breakdown.get("total")
+    if total and all(part is not None for part in parts):
+        covered = sum(part for part in parts if part is not None)
+        if abs(covered / total - 1) > 0.01:
+            warnings.append(f"its parts add up to {covered / total:.1%} of its total time; one of them is wrong")
+    return assembly.reading()
+
+
+def _without_rank(path: str) -> str:
+    return _RANK.sub(r"\1", path)
+
+
+def _is_workbook(head: bytes) -> bool:
+    return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
+
+
+def _is_table(head: bytes) -> bool:
+    first = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
+    if "," not in first or len(first) > 20_000:
+        return False
+    header = [name.strip().strip('"') for name in first.strip().split(",")]
+    return _kind_of(header) is not None
+
+
+WORKBOOK = FileDialect(
+    "tracelens",
+    "a workbook of TraceLens (a sheet gpu_timeline)",
+    _is_workbook,
+    _read_workbooks,
+    # A trace of another rank is called alike, but for its number.
+    together=_without_rank,
+)
+TABLES = FileDialect(
+    "tracelens",
+    "CSV files of TraceLens (gpu_timeline and others)",
+    _is_table,
+    _read_tables,
+    together=lambda path: _without_rank(folder_of(path)),
+)

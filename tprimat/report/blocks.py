@@ -1,0 +1,110 @@
+"""What a report is made of, before anybody knows whether it becomes Markdown or HTML.
+
+Texts in here are plain: whoever renders a block escapes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """A text that is to be read letter by letter: a path, a digest, a command."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Strong:
+    """A text that a reader is to see first."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """Numbers of footnotes."""
+
+    numbers: tuple[int, ...]
+
+
+Inline = str | Code | Strong | Marks
+Content = Inline | Sequence[Inline]
+"""What stands in a line: a text, or several pieces that follow each other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Heading:
+    """A heading; level 1 is the title."""
+
+    level: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Paragraph:
+    """Running text."""
+
+    content: Content
+
+
+@dataclasses.dataclass(frozen=True)
+class Bullets:
+    """A list, each entry with the entries below it."""
+
+    entries: Sequence[tuple[Content, Sequence[Content]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        header: titles of the columns.
+        rows: cells, as many as titles.
+        right_from: index of the first column that is aligned to the right.
+    """
+
+    header: Sequence[Content]
+    rows: Sequence[Sequence[Content]]
+    right_from: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """The place of the picture.
+
+    Attributes:
+        text: what it shows, for those who don't see it.
+    """
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """A command line."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Footnotes:
+    """Footnotes with their numbers."""
+
+    entries: Sequence[tuple[int, str]]
+
+
+Block = Heading | Paragraph | Bullets | Table | Image | Script | Footnotes
+
+
+def pieces(content: Content) -> tuple[Inline, ...]:
+    """The pieces of a line."""
+    return (content,) if isinstance(content, (str, Code, Strong, Marks)) else tuple(content)
+
+
+def plain_bullets(texts: Sequence[Content]) -> Bullets:
+    """A list of which no entry has others below it."""
+    return Bullets([(text, ()) for text in texts])

@@ -1,0 +1,123 @@
+"""Comparison -> comparison_report.md, in GitHub's Markdown, with warnings as footnotes.
+
+Every text from a result passes escape() or code(): none can become markup, a link or a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from tprimat.compare import Comparison
+from tprimat.report import Picture, Provenance, document
+from tprimat.report.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Content,
+    Footnotes,
+    Heading,
+    Image,
+    Inline,
+    Marks,
+    Paragraph,
+    Script,
+    Strong,
+    Table,
+    pieces,
+)
+from tprimat.text import plain
+
+_MARKUP = re.compile(r"[\\`*\[\]<>&|~#$@!]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;", ".": "&#46;"}
+
+
+def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
+    """The report as a file. See report.Form for the arguments."""
+    blocks = document.blocks(comparison, provenance, picture=picture is not None)
+    return text_of(blocks, picture).encode()
+
+
+def text_of(blocks: Iterable[Block], picture: Picture | None = None) -> str:
+    """Blocks as Markdown."""
+    return "\n\n".join(_block(block, picture) for block in blocks) + "\n"
+
+
+def escape(text: object) -> str:
+    """Text as Markdown that shows it as it is."""
+    return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], "\\" + match[0]), plain(text))
+
+
+def code(text: object) -> str:
+    """Text as inline code that may stand in a table."""
+    shown = plain(text).replace("|", "\\|")
+    longest = max((len(ticks) for ticks in re.findall(r"`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown or ' '}{space}{fence}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: int = 1) -> str:
+    """A table with aligned columns. Cells are Markdown already.
+
+    Args:
+        header: titles of the columns.
+        rows: cells, as many as titles.
+        right_from: index of the first column that is aligned to the right.
+    """
+    lines = [list(header), *map(list, rows)]
+    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if column < right_from else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = ["-" * width if column < right_from else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    return "\n".join([line(lines[0]), f"| {' | '.join(rule)} |", *map(line, lines[1:])])
+
+
+def _block(block: Block, picture: Picture | None) -> str:
+    match block:
+        case Heading():
+            return f"{'#' * block.level} {escape(block.text)}"
+        case Paragraph():
+            return _line(block.content)
+        case Bullets():
+            lines = []
+            for entry, below in block.entries:
+                lines += [f"- {_line(entry)}", *(f"  - {_line(each)}" for each in below)]
+            return "\n".join(lines)
+        case Table():
+            return table(
+                [_line(cell) for cell in block.header],
+                [[_line(cell) for cell in row] for row in block.rows],
+                right_from=block.right_from,
+            )
+        case Image():
+            return "" if picture is None else f"![{escape(block.text)}]({quote(picture.link)})"
+        case Script():
+            return "\n".join(["````sh", plain(block.text), "````"])
+        case Footnotes():
+            return "\n".join(f"[^{number}]: {escape(text)}" for number, text in block.entries)
+
+
+def _line(content: Content) -> str:
+    return "".join(map(_inline, pieces(content)))
+
+
+def _inline(piece: Inline) -> str:
+    match piece:
+        case Code():
+            return code(piece.text)
+        case Strong():
+            return f"**{escape(piece.text)}**"
+        case Marks():
+            return "".join(f"[^{number}]" for number in piece.numbers)
+        case _:
+            # plain() takes the spaces at the ends, which part the pieces of a line.
+            shown = escape(piece)
+            return f"{' ' * piece.startswith(' ')}{shown}{' ' * (bool(shown) and piece.endswith(' '))}"

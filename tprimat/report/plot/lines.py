@@ -1,0 +1,215 @@
+"""The panels with lines: step time over the steps, loss over tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tprimat import units
+from tprimat.compare import RunResult
+from tprimat.report.plot.items import Item, note_below, nothing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+FULL_SHADES = 4
+"""Sides whose warm-up is shaded over the whole height; with more it would be mud, and each gets a
+strip at the foot of the panel."""
+
+LOG_FROM = 4.0
+"""From this factor between the slowest and the fastest side on, steps are drawn on a log scale."""
+
+LEAST_SPAN = 0.2
+"""Share of the slowest side's step time that the axis shows at least."""
+
+LOSS_LOG_FROM = 50.0
+SHOWN_SHARE = 0.995
+"""Share of the steady steps that must fit the scale when spikes would flatten the rest."""
+
+FEW = 40
+"""Records that are drawn with a marker each; of more, some ten carry one."""
+
+
+def step_times(axes: Axes, items: Sequence[Item]) -> tuple[list[Line2D], list[str]]:
+    """Step time over the steps; what is not in the average is shaded.
+
+    Returns:
+        Lines and what a legend says of them: the side and its average.
+    """
+    axes.set_title("Step time over the steps")
+    drawn = [item for item in items if item.side.counted]
+    if not drawn:
+        nothing(axes, [f"{item.label}: the run {item.side.ended}" for item in items])
+        return [], []
+    handles = []
+    for index, item in enumerate(drawn):
+        for result in item.side.counted:
+            line = _step_line(axes, item, result)
+        handles.append(line)
+        _shade(axes, item, index, len(drawn))
+    axes.set_ylabel("s per step")
+    axes.set_xlabel("optimizer step")
+    notes = [_said_of_shades(drawn), _step_limits(axes, drawn)]
+    note_below(axes, [note for note in notes if note])
+    return handles, [_with_mean(item) for item in drawn]
+
+
+def loss(axes: Axes, items: Sequence[Item]) -> None:
+    """Loss over the tokens that were trained on."""
+    axes.set_title("Loss over tokens")
+    drawn, missing = [], []
+    for item in items:
+        reason = _why_no_loss(item)
+        if reason:
+            missing.append(f"{item.label}: {reason}")
+        else:
+            drawn.append(item)
+    if not drawn:
+        nothing(axes, missing)
+        return
+    most = max(
+        result.run.steps[-1] * (result.run.tokens_per_step or 0) for item in drawn for result in _with_loss(item)
+    )
+    scale, word = next(
+        ((scale, word) for scale, word in ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³")) if most >= scale),
+        (1.0, ""),
+    )
+    seen: list[float] = []
+    for item in drawn:
+        for result in _with_loss(item):
+            run = result.run
+            tokens = run.tokens_per_step or 0
+            points = [
+                (step * tokens / scale, value)
+                for step, value in zip(run.steps, run.loss_values, strict=True)
+                if value is not None
+            ]
+            seen += [value for _, value in points]
+            axes.plot(*zip(*points, strict=True), **_looks(item, len(points)))
+    if min(seen) > 0 and max(seen) / min(seen) > LOSS_LOG_FROM:
+        _log(axes)
+    notes = missing if len(missing) <= 2 else [f"{len(missing)} sides without loss over tokens"]
+    for floor in sorted({item.side.run.data.entropy for item in drawn if item.side.run.data.entropy}):
+        axes.axhline(floor, color="0.35", linestyle=(0, (1, 2)), linewidth=1.3)
+        notes.append(f"dotted: {floor:.3g}, the entropy of the data, which no loss can stay below")
+    axes.set_ylabel("loss, nats/token")
+    axes.set_xlabel(f"{word} tokens".strip())
+    note_below(axes, notes)
+
+
+def _step_line(axes: Axes, item: Item, result: RunResult) -> Line2D:
+    """The run as a line; the steps that are not in the average paler."""
+    run, steady = result.run, result.summary.steady
+    times = [math.nan if time is None else time for time in run.step_times]
+    first = steady.first_step or 1
+    cut = next((index for index, step in enumerate(run.steps) if step >= first), 0)
+    looks = _looks(item, len(times))
+    # One step of overlap, so that the line has no gap at the cut.
+    axes.plot(run.steps[: cut + 1], times[: cut + 1], **{**looks, "alpha": 0.4, "marker": None})
+    (line,) = axes.plot(run.steps[cut:], times[cut:], **looks)
+    return line
+
+
+def _looks(item: Item, points: int) -> dict[str, Any]:
+    every = 1 if points <= FEW else max(1, points // 10)
+    alone = len(item.side.counted) == 1
+    return {
+        "color": item.color,
+        "linestyle": item.line,
+        "marker": item.marker,
+        "markevery": every,
+        "markersize": 4.5,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.5,
+        "linewidth": 1.2 if alone else 0.9,
+        "alpha": 0.95 if alone else 0.7,
+    }
+
+
+def _shade(axes: Axes, item: Item, index: int, count: int) -> None:
+    result = item.side.counted[0]
+    first = result.summary.steady.first_step
+    if first is None or first <= result.run.steps[0]:
+        return
+    if count <= FULL_SHADES:
+        axes.axvspan(result.run.steps[0] - 0.5, first - 0.5, color=item.color, alpha=0.13, linewidth=0)
+        return
+    strip = min(0.02, 0.24 / count)
+    axes.axvspan(
+        result.run.steps[0] - 0.5,
+        first - 0.5,
+        ymin=index * strip,
+        ymax=(index + 0.85) * strip,
+        color=item.color,
+        alpha=0.75,
+        linewidth=0,
+    )
+
+
+def _said_of_shades(items: Sequence[Item]) -> str | None:
+    """What pale lines and shades mean, where there are any."""
+    firsts = ((result.run.steps[0], result.summary.steady.first_step) for item in items for result in item.side.counted)
+    if not any(steady is not None and steady > first for first, steady in firsts):
+        return None
+    return f"pale {'and shaded' if len(items) <= FULL_SHADES else 'and marked at the foot'}: not in the average"
+
+
+def _step_limits(axes: Axes, items: Sequence[Item]) -> str | None:
+    """Makes the steady steps readable; says what that leaves off the scale."""
+    steady: list[float] = []
+    every: list[float] = []
+    for item in items:
+        for result in item.side.counted:
+            first = result.summary.steady.first_step or 1
+            pairs = zip(result.run.steps, result.run.step_times, strict=True)
+            timed = [(step, time) for step, time in pairs if time is not None]
+            steady += [time for step, time in timed if step >= first]
+            every += [time for _, time in timed]
+    medians = [item.side.value("median_step_time_seconds") or 0.0 for item in items]
+    ranked = sorted(steady)
+    low, high = ranked[0], ranked[-1]
+    if high > 2 * max(medians):
+        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * max(medians))
+    foot = 0.12 if len(items) <= FULL_SHADES else 0.35
+    if max(medians) / min(medians) < LOG_FROM:
+        # Noise of one percent must not fill the panel.
+        missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
+        low, high = low - missing, high + missing
+        span = high - low
+        top = high + 0.1 * span
+        axes.set_ylim(max(0.0, low - foot * span), top)
+    else:
+        _log(axes)
+        top = high * (high / low) ** 0.1
+        axes.set_ylim(low / (high / low) ** foot, top)
+    beyond = [time for time in every if time > top]
+    if not beyond:
+        return None
+    return f"{len(beyond)} steps lie off the scale, the longest at {units.seconds(max(beyond))}"
+
+
+def _log(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _with_mean(item: Item) -> str:
+    figure = item.side.figures["avg_step_time_seconds"]
+    word = "mean" if figure.runs == 1 else f"mean of {figure.runs} runs"
+    return f"{item.label}: {word} {units.seconds(figure.value)}"
+
+
+def _with_loss(item: Item) -> list[RunResult]:
+    return [result for result in item.side.counted if any(value is not None for value in result.run.loss_values)]
+
+
+def _why_no_loss(item: Item) -> str | None:
+    if not _with_loss(item):
+        return "no loss was recorded"
+    return "tokens per step are unknown" if item.side.run.tokens_per_step is None else None

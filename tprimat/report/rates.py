@@ -1,0 +1,34 @@
+"""Rates as text: with their unit, and with the levels of a run that has several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tprimat import units
+from tprimat.compare import SideResult
+
+RATE = "tokens_per_second_per_gpu"
+
+
+def rate_unit(sides: Iterable[SideResult]) -> str:
+    """tokens/s/GPU, or what stands for it where a processor trained."""
+    platforms = {(side.run.platform, side.side.count) for side in sides}
+    kinds = {platform for platform, _ in platforms}
+    if kinds == {"cpu"}:
+        return "tokens/s" if {count for _, count in platforms} == {1} else "tokens/s/process"
+    return "tokens/s/device" if "cpu" in kinds else "tokens/s/GPU"
+
+
+def rate(value: float | None) -> str:
+    """A rate with at least three digits."""
+    digits = 0 if value is None or value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
+    return units.number(value, digits)
+
+
+def rate_of(side: SideResult) -> str:
+    """A side's rate; of a run that changes its level, the lowest and highest level's."""
+    if not side.levels:
+        return rate(side.value(RATE))
+    rates = [level.tokens_per_second_per_gpu for level in side.levels]
+    known = [each for each in rates if each is not None]
+    return f"{rate(min(known))}–{rate(max(known))}" if known else units.UNKNOWN

@@ -1,0 +1,172 @@
+"""What an answer rests on, and what would make it better. For all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tprimat.compare import Group, Pair, SideResult
+from tprimat.intervals import RUNS_FOR_SIGNIFICANCE
+from tprimat.report.rates import RATE, rate
+
+NAMED = 4
+"""Sides that a sentence names; beyond, the table has them."""
+
+STEPS = 4
+"""Things to do that are listed; more are a wish list."""
+
+
+def why(group: Group, unit: str) -> Iterator[str]:
+    """What the answer rests on and what weakens it, in whole sentences.
+
+    Args:
+        group: the sides.
+        unit: of the rate.
+    """
+    compared = [pair for pair in group.pairs if pair.ratio]
+    for caveat in dict.fromkeys(caveat for pair in compared for caveat in pair.caveats):
+        yield f"{_capital(caveat)}."
+    if compared:
+        yield from _of_ledger(compared)
+        yield from _of_runs([group.sides[0], *(pair.side for pair in compared)], compared, unit)
+        yield from _of_training(compared)
+    # Without any ratio the reasons are the headline.
+    if compared:
+        for pair in group.pairs:
+            if not pair.ratio:
+                yield f"{_capital(pair.reason or 'not compared')}."
+    for side in group.sides:
+        if side.refusal is not None:
+            # What is excluded stands in the report.
+            for explanation in side.refusal.explanations:
+                if ": excluded" not in explanation:
+                    yield f"{side.side.name} would fit with {explanation}"
+    yield from _of_data(group.sides)
+
+
+def what_next(group: Group) -> tuple[str, ...]:
+    """What would make the answer better, the most useful first."""
+    return tuple(dict.fromkeys(_wishes(group)))[:STEPS]
+
+
+def _wishes(group: Group) -> Iterator[str]:
+    yield from _of_refused(group.sides)
+    compared = [pair for pair in group.pairs if pair.ratio]
+    if group.pairs and not compared and not any(side.refusal for side in group.sides):
+        shares = {(pair.ledger.verdict) for pair in group.pairs}
+        if "not comparable" in shares:
+            yield "Measure both with the same setup: ./benchmark.py --match RESULT repeats another result's."
+    if not compared:
+        return
+    sides = [group.sides[0], *(pair.side for pair in compared)]
+    fewest = min(len(side.counted) for side in sides)
+    needed = [pair.ratio.needed for pair in compared if pair.ratio and pair.ratio.needed is not None]
+    if fewest < RUNS_FOR_SIGNIFICANCE:
+        yield (
+            f"{RUNS_FOR_SIGNIFICANCE} runs a side, better 5 and in turns, give the ratio an interval: "
+            f"./benchmark.py --runs {RUNS_FOR_SIGNIFICANCE} on each."
+        )
+    elif needed:
+        yield f"{max(needed)} runs a side would show the difference that was seen: ./benchmark.py --runs {max(needed)}."
+    if any(side.levels for side in sides):
+        yield "Find what changed where the level did, or run longer: the level that lasts decides."
+    if any(not result.summary.steady.found for side in sides for result in side.counted):
+        yield "Run longer, for a steady state and an interval: ./benchmark.py --steps 200 (500 for its full coverage)."
+    unstated = [side for side in sides if side.run.training_config.precision is None and side.run.platform != "cpu"]
+    if unstated:
+        yield (
+            "State the precision (--precision bf16, where all sides that don't state it ran in that): the check "
+            "against the peak needs it."
+        )
+    covers = {side.run.timing.covers for side in sides}
+    if len(covers) > 1:
+        yield "Time all sides alike: with ./benchmark.py on each, or BenchmarkCallback in the training script."
+    if any(pair.ledger.of("different") for pair in compared if pair.ledger.verdict != "identical configuration"):
+        yield "For identical configurations: ./benchmark.py --match RESULT, then compare with --mode identical."
+
+
+def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:
+    for side in sides:
+        finding = side.refusal
+        if finding is None:
+            continue
+        if finding.rule == "precision-unstated":
+            # Not --precision: that would fill in the other sides too.
+            yield f"State the precision of {side.side.name} in its result (training_config.precision), if you know it."
+        elif finding.rule == "own-rate" and finding.explanations:
+            best = finding.explanations[0].partition(":")[0]
+            yield f"Look what {side.side.name} really ran ({best}?) and make its result again with that stated."
+        else:
+            yield f"Look what {side.side.name} really ran and make its result again with that stated."
+
+
+def _of_ledger(compared: Sequence[Pair]) -> Iterator[str]:
+    different = list(dict.fromkeys(entry.title for pair in compared for entry in pair.ledger.of("different")))
+    one_sided = list(
+        dict.fromkeys(
+            entry.title for pair in compared for entry in pair.ledger.of("unknown") if entry.values != (None, None)
+        )
+    )
+    parts = []
+    if different:
+        parts.append(f"The sides differ in {_few(different)}")
+    if one_sided:
+        parts.append(f"{'only' if parts else 'Only'} some state {_few(one_sided)}")
+    if parts:
+        yield f"{'; '.join(parts)} (see below)."
+
+
+def _few(titles: Sequence[str]) -> str:
+    shown = titles if len(titles) <= NAMED + 1 else [*titles[:NAMED], f"{len(titles) - NAMED} more settings"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _of_training(compared: Sequence[Pair]) -> Iterator[str]:
+    """Whether anything may be said about quality; nothing where the trainings can't be told apart."""
+    different = [pair for pair in compared if pair.training.same is False]
+    if not different:
+        return
+    if len(compared) == 1:
+        reasons = "; ".join(different[0].training.reasons)
+        yield f"It was not the same training, so nothing follows for quality: {reasons}."
+    else:
+        yield f"{len(different)} of {len(compared)} pairs were not the same training: nothing follows for quality."
+
+
+def _of_data(sides: Sequence[SideResult]) -> Iterator[str]:
+    """What the losses say of the data: no evidence for or against speed."""
+    found: dict[str, list[str]] = {}
+    for side in sides:
+        for finding in side.findings:
+            if finding.rule == "synthetic-data":
+                found.setdefault(finding.text, []).append(side.side.name)
+    for text, names in found.items():
+        who = "" if len(names) == len(sides) else f"{_few(names)}: "
+        yield f"{who}{text if who else _capital(text)}."
+
+
+def _of_runs(sides: Sequence[SideResult], compared: Sequence[Pair], unit: str) -> Iterator[str]:
+    if all(len(side.counted) == 1 for side in sides):
+        return
+    spreads = []
+    for side in sides[:NAMED]:
+        figure = side.figures.get(RATE)
+        if figure is not None and figure.low is not None:
+            spreads.append(f"{side.side.name}: {rate(figure.low)} to {rate(figure.high)} in {figure.runs} runs")
+        else:
+            spreads.append(f"{side.side.name}: a single run")
+    more = "; …" if len(sides) > NAMED else ""
+    yield f"Run means in {unit}: {'; '.join(spreads)}{more}. {_of_chance(compared)}"
+
+
+def _of_chance(compared: Sequence[Pair]) -> str:
+    """What so many runs can show."""
+    tested = [pair.ratio for pair in compared if pair.ratio is not None and pair.ratio.smallest is not None]
+    if not tested:
+        return f"Whether the difference exceeds chance takes {RUNS_FOR_SIGNIFICANCE} runs a side."
+    smallest = max(ratio.smallest for ratio in tested if ratio.smallest is not None)
+    return f"So many runs find a difference of {smallest:.1%} in four of five cases."
+
+
+def _capital(text: str) -> str:
+    # Only an article: what begins with the name of a side keeps it as it is.
+    return "The" + text[3:] if text.startswith("the ") else text

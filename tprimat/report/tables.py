@@ -1,0 +1,245 @@
+"""What the console and the Markdown show in tables, before either knows how a table looks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+
+from tprimat import efficiency, intervals, metrics, units
+from tprimat.compare import Comparison, Group, RunResult, SettingRow, SideResult
+from tprimat.compare.money import efficiencies
+from tprimat.compare.ratios import steps
+from tprimat.report.efficiency import figure
+from tprimat.report.rates import RATE, rate, rate_of, rate_unit
+from tprimat.report.verdict import ratio_text
+
+SHORT_VALUE = 60
+"""Characters; longer values of settings that don't differ are left to the report."""
+
+MONEY = ("tokens_per_dollar", "dollars_per_trillion_tokens")
+WORTH = {
+    "model_tflops_per_gpu": "TFLOP/s /GPU",
+    "mfu": "MFU, %",
+    "tokens_per_dollar": "tokens /$",
+    "dollars_per_trillion_tokens": "$/10¹² tokens",
+}
+"""Rows of efficiency.METRICS that a comparison shows beside the speeds, and what they are called above
+a narrow column."""
+
+MEMORY = tuple(metric for metric in metrics.METRICS if "_memory_" in metric.name)
+
+
+class Footnotes:
+    """Warnings with numbers, each text once: first those about figures, then those about runs.
+
+    Attributes:
+        about_figures: how many are about figures.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        sides = [side for model in comparison.models for side in model.sides]
+        doubts = dict.fromkeys(text for side in sides for text in side.doubts)
+        warnings = dict.fromkeys(text for side in sides for text in side.warnings)
+        self.about_figures = len(doubts)
+        self._numbers = {text: number for number, text in enumerate({**doubts, **warnings}, start=1)}
+
+    def numbers(self, texts: Iterable[str]) -> tuple[int, ...]:
+        """The numbers of texts, rising."""
+        return tuple(sorted(self._numbers[text] for text in texts))
+
+    def entries(self) -> list[tuple[int, str]]:
+        """Numbers and texts."""
+        return [(number, text) for text, number in self._numbers.items()]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A text and the footnotes that belong to it."""
+
+    text: str
+    notes: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A quantity of all sides of a group.
+
+    Attributes:
+        title: with its unit.
+        short: the same above a narrow column.
+        cells: in the order of the sides.
+    """
+
+    title: str
+    short: str
+    cells: tuple[Cell, ...]
+
+
+def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
+    """Throughput, step times, and what they are of."""
+    unit = rate_unit(group.sides)
+    ratios = {id(pair.side): ratio_text(pair.ratio) for pair in group.pairs}
+
+    def throughput(side: SideResult) -> Cell:
+        refused = " (refused)" if side.refusal else ""
+        return Cell(f"{rate_of(side)}{_between(side)}{refused}", footnotes.numbers(side.doubts))
+
+    def runs(side: SideResult) -> Cell:
+        return Cell(runs_text(side), footnotes.numbers(side.warnings))
+
+    rows = [_row(f"Throughput, {unit}", unit.replace("s/s", "s /s"), group, throughput)]
+    if any(_within(side) for side in group.sides):
+        rows.append(_row("Within the run", "in the run", group, lambda side: Cell(_within(side) or units.UNKNOWN)))
+    if any(_range(side) for side in group.sides):
+        rows.append(_row("range over runs", "range", group, lambda side: Cell(_range(side) or units.UNKNOWN)))
+    if group.pairs:
+        rows.append(_row("Against the reference", "ratio", group, lambda side: Cell(ratios.get(id(side), "reference"))))
+    rows += [
+        _row("Step time, mean", "step mean", group, _step_time("mean", "avg_step_time_seconds")),
+        _row("Step time, median", "step median", group, _step_time("median", "median_step_time_seconds")),
+        _row("Runs", "runs", group, runs),
+        _row("Steady steps", "steady steps", group, lambda side: Cell(_steady_of(side))),
+    ]
+    if any(_spikes(side) for side in group.sides):
+        rows.append(_row("Spikes (share of time)", "spikes", group, lambda side: Cell(_spikes(side) or "none")))
+    return rows
+
+
+def _step_time(of_level: str, of_side: str) -> Callable[[SideResult], Cell]:
+    """A step time; of a run that changes its level, each level's."""
+
+    def cell(side: SideResult) -> Cell:
+        if side.levels:
+            return Cell(", ".join(units.seconds(getattr(level, of_level)) for level in side.levels))
+        return Cell(units.seconds(side.value(of_side)))
+
+    return cell
+
+
+def _within(side: SideResult) -> str | None:
+    """The interval within a single run, relative to its figure, and of which figure it is."""
+    summaries = [result.summary for result in side.counted]
+    if len(summaries) != 1 or not summaries[0].one_level:
+        return None
+    level = summaries[0].levels[0]
+    interval = level.interval
+    if interval is None or interval.about == "range":
+        return None
+    centre = level.mean if interval.about == "mean" else level.median
+    half = max(interval.high - centre, centre - interval.low) / centre
+    of = "" if interval.about == "mean" else "median "
+    return f"{of}±{half:.1%} ({interval.coverage:.0%})"
+
+
+def _between(side: SideResult) -> str:
+    """Half the width of the interval between runs, relative; nothing below three runs."""
+    rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
+    interval = intervals.over_runs([each for each in rates if each])
+    if interval is None or not all(len(result.summary.levels) <= 1 for result in side.counted):
+        return ""
+    return f" ±{(interval.high / interval.low) ** 0.5 - 1:.1%}"
+
+
+def worth_rows(comparison: Comparison, group: Group) -> list[Row]:
+    """Share of the peak, where the precision is known; and what tokens cost, where prices are."""
+    found = [efficiencies(comparison, side) for side in group.sides]
+    if not any(_has(each, "mfu") or _has(each, "tokens_per_dollar") for each in found):
+        return []
+    rows = []
+    for metric in efficiency.METRICS:
+        if metric.name in WORTH and any(_has(each, metric.name) for each in found):
+            cells = tuple(
+                Cell(", ".join(_worth(level.values.get(metric.name), metric.name) for level in each) or units.UNKNOWN)
+                for each in found
+            )
+            rows.append(Row(f"{metric.title}, {metric.unit}", WORTH[metric.name], cells))
+    return rows
+
+
+def _worth(value: efficiency.Value | None, name: str) -> str:
+    # A cost is told with its interval; that of the others is the speed's, which stands above.
+    shown = value if value is None or name in MONEY else dataclasses.replace(value, low=None, high=None)
+    return figure(shown)
+
+
+def _has(found: Sequence[efficiency.Efficiency], name: str) -> bool:
+    return any((value := each.values.get(name)) is not None and value.value is not None for each in found)
+
+
+def _spikes(side: SideResult) -> str | None:
+    levels = [level for result in side.counted for level in result.summary.levels]
+    count = sum(level.spikes for level in levels)
+    if not count:
+        return None
+    steps = [level.last_step - level.first_step + 1 for level in levels]
+    share = sum(level.spike_share * size for level, size in zip(levels, steps, strict=True)) / sum(steps)
+    return f"{count} ({share:.1%})"
+
+
+def memory_rows(group: Group) -> list[Row]:
+    """Each kind of memory that a side has a figure of. The kinds are never set against each other."""
+    rows = [
+        _row(each.title, each.title.removeprefix("Memory "), group, _figure(each.name, units.gigabytes))
+        for each in MEMORY
+    ]
+    return [row for row in rows if any(cell.text != units.UNKNOWN for cell in row.cells)]
+
+
+def differing(group: Group) -> list[SettingRow]:
+    """Settings that differ between sides, or that one side states and another doesn't."""
+    return [row for row in group.settings if row.differs]
+
+
+def equal(group: Group) -> list[str]:
+    """Essential settings that all sides state and share, with their value."""
+    return [
+        f"{row.title} {row.values[0]}"
+        for row in group.settings
+        if row.essential and not row.unknown and not row.differs and len(str(row.values[0])) <= SHORT_VALUE
+    ]
+
+
+def unstated(group: Group) -> list[str]:
+    """Essential settings that no side states."""
+    return [row.title for row in group.settings if row.unknown and row.essential]
+
+
+def steady_steps(result: RunResult) -> str:
+    """Which steps a run's figures are of."""
+    steady = result.summary.steady
+    if steady.first_step is None:
+        return units.UNKNOWN
+    steps = f"{steady.first_step}–{steady.last_step}"
+    return steps if steady.found else f"none found; {steps}"
+
+
+def runs_text(side: SideResult) -> str:
+    """How many runs the figures are of, and of how many, where that is not the same."""
+    counted, every = len(side.counted), len(side.runs)
+    text = str(every) if counted == every else f"{counted} of {every}"
+    statuses = sorted({result.run.status for result in side.runs if result.run.status != "complete"})
+    return f"{text} ({', '.join(statuses)})" if statuses else text
+
+
+def _row(title: str, short: str, group: Group, cell: Callable[[SideResult], Cell]) -> Row:
+    return Row(title, short, tuple(cell(side) for side in group.sides))
+
+
+def _figure(name: str, text: Callable[[float | None], str]) -> Callable[[SideResult], Cell]:
+    return lambda side: Cell(text(side.value(name)))
+
+
+def _range(side: SideResult) -> str | None:
+    figure = side.figures.get(RATE)
+    if figure is None or figure.low is None:
+        return None
+    return f"{rate(figure.low)}–{rate(figure.high)}"
+
+
+def _steady_of(side: SideResult) -> str:
+    if side.levels:
+        return ", ".join(steps(level) for level in side.levels)
+    texts: Sequence[str] = list(dict.fromkeys(steady_steps(result) for result in side.counted))
+    if not texts:
+        return units.UNKNOWN
+    return texts[0] if len(texts) == 1 else f"{texts[0]} and {len(texts) - 1} other" + "s" * (len(texts) > 2)

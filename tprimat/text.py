@@ -1,0 +1,92 @@
+"""Text from results and logs, made safe to show. Whoever wrote a result chose it; none is trusted.
+
+plain() is the only place that decides which characters reach a terminal, a picture or a page.
+Escaping for a format (Markdown, HTML) comes on top and lives with that format.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_ESCAPE_SEQUENCES = re.compile(
+    # CSI: colours, cursor, clearing the screen.
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
+    # OSC, DCS, SOS, PM, APC with their text: window titles, links, the clipboard.
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    # Any other escape, and an introducer whose sequence never ends.
+    r"|\x1b[ -/]{0,16}[0-~]?"
+)
+
+_SPACES = {"Zs", "Zl", "Zp", "Cc"}
+_DROPPED = {"Cf", "Cs", "Co", "Cn"}
+"""Format characters turn text around or hide it; surrogates and unassigned ones can't be written."""
+
+ELLIPSIS = "…"
+
+_ASCII = {
+    "×": "x",
+    "·": "-",
+    "–": "-",
+    "—": "-",
+    "…": "...",
+    "→": "->",
+    "≥": ">=",
+    "≤": "<=",
+    "±": "+/-",
+    "−": "-",
+    "²": "2",
+    "⁹": "^9",
+    "’": "'",
+    "─": "-",
+}
+
+
+def plain(text: object, limit: int | None = None) -> str:
+    """Text as one line without anything that a terminal or a renderer would act on.
+
+    Args:
+        text: anything; its str() is taken.
+        limit: characters after which it is cut, with an ellipsis; None for no limit.
+    """
+    without = _ESCAPE_SEQUENCES.sub("", str(text))
+    kept = []
+    for character in without:
+        category = unicodedata.category(character)
+        if category in _SPACES:
+            kept.append(" ")
+        elif category not in _DROPPED:
+            kept.append(character)
+    line = " ".join("".join(kept).split())
+    return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
+
+
+def shortened(text: str, limit: int) -> str:
+    """Text of at most so many letters: its middle is left out, since names differ at their ends."""
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) // 2
+    return f"{text[:head].rstrip()}{ELLIPSIS}{text[len(text) - (limit - 1 - head) :].lstrip()}"
+
+
+def for_encoding(text: str, encoding: str | None) -> str:
+    """Text with what an output's encoding lacks replaced: × by x, the unknown by a question mark."""
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        spelled = "".join(
+            _ASCII.get(character, character) if not _can(character, encoding) else character for character in text
+        )
+        return spelled.encode(encoding, errors="replace").decode(encoding)
+    except LookupError:
+        return for_encoding(text, "ascii")
+    return text
+
+
+def _can(character: str, encoding: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""`--set path=value`: sets any field of a NeMo recipe, and knows what a wrong path may have meant.
+
+A recipe is a tree of fiddle configurations: each holds a class and the arguments that it will be
+made with. Knows fiddle only through that form.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+from typing import Any
+
+from tprimat.errors import UsageError
+
+OWN_OPTIONS = {
+    "data.global_batch_size": "--global-batch-size",
+    "data.micro_batch_size": "--micro-batch-size",
+    "data.seq_length": "--sequence-length",
+    "model.config.seq_length": "--sequence-length",
+    "trainer.max_steps": "--max-steps",
+    "trainer.devices": "--gpus",
+    "trainer.num_nodes": "--nodes",
+    "trainer.strategy.tensor_model_parallel_size": "--tensor-model-parallel-size",
+    "trainer.strategy.pipeline_model_parallel_size": "--pipeline-model-parallel-size",
+    "trainer.strategy.context_parallel_size": "--context-parallel-size",
+}
+"""Fields on which other choices depend: each has an option, which keeps them in step."""
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+
+
+def assign(recipe: Any, setting: str) -> None:
+    """Sets one field.
+
+    Args:
+        recipe: NeMo's recipe, a fiddle configuration.
+        setting: path=value, such as trainer.strategy.sequence_parallel=true. The path's parts are
+            fields, or places in a list.
+
+    Raises:
+        UsageError: there is no such field, or the setting has another form.
+    """
+    path, sign, text = setting.partition("=")
+    path = path.strip()
+    if not sign or not path:
+        raise UsageError(
+            f"--set {setting}: write path=value, such as trainer.strategy.sequence_parallel=true", heading="nemo-set"
+        )
+    if path in OWN_OPTIONS:
+        raise UsageError(f"--set {path}: use {OWN_OPTIONS[path]}, which keeps the rest in step", heading="nemo-set")
+    parts = path.split(".")
+    owner = recipe
+    for depth, part in enumerate(parts[:-1]):
+        _check(owner, part, parts[:depth], setting)
+        owner = owner[int(part)] if isinstance(owner, (list, tuple)) else getattr(owner, part, None)
+    _check(owner, parts[-1], parts[:-1], setting)
+    value = parsed(text.strip())
+    if isinstance(owner, list):
+        owner[int(parts[-1])] = value
+    else:
+        setattr(owner, parts[-1], value)
+
+
+def parsed(text: str) -> Any:
+    """A value as Python has it: true, false, none, numbers, lists, torch.bfloat16; else the text itself."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if text.startswith("torch."):
+        import torch
+
+        found = getattr(torch, text.removeprefix("torch."), None)
+        if isinstance(found, torch.dtype):
+            return found
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def fields(owner: Any) -> list[str]:
+    """The names of what a configuration can be given; empty for what is none."""
+    if isinstance(owner, (list, tuple)):
+        return [str(place) for place in range(len(owner))]
+    made = getattr(owner, "__fn_or_cls__", None)
+    if made is None:
+        return []
+    names: list[str] = []
+    # A class that takes **kwargs hands them on to the one it derives from.
+    for kind in inspect.getmro(made) if inspect.isclass(made) else (made,):
+        if kind is object:
+            continue
+        try:
+            parameters = inspect.signature(kind).parameters.values()
+        except (TypeError, ValueError):
+            continue
+        names += [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+            break
+    return list(dict.fromkeys(names))
+
+
+def _check(owner: Any, part: str, before: list[str], setting: str) -> None:
+    known = fields(owner)
+    if part in known:
+        return
+    where = ".".join(before) or "the recipe"
+    if not known:
+        raise UsageError(f"--set {setting}: {where} has no fields: set it as a whole, or leave it", heading="nemo-set")
+    near = difflib.get_close_matches(part, known, n=3, cutoff=0.5)
+    meant = f"the nearest are {', '.join(near)}" if near else f"it has {', '.join(known[:8])}, …"
+    raise UsageError(f"--set {setting}: {where} has no field {part!r}: {meant}", heading="nemo-set")

@@ -1,0 +1,69 @@
+"""Ending a training early, in good order, when its time is up. Knows no framework."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tprimat import units
+
+CHECKED_EVERY = 10
+"""Steps between the processes' agreeing whether to end early; each time costs a short wait."""
+
+
+class TimeLimit:
+    """Watches the time of one training.
+
+    Args:
+        steps: that were asked for.
+        limit_s: seconds that they may take; None for no limit.
+        world_size: processes that train.
+        agree: has all processes say whether the time is up, and returns whether any does.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        limit_s: float | None,
+        world_size: int,
+        agree: Callable[[bool], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._steps = steps
+        self._limit_s = limit_s
+        self._world_size = world_size
+        self._agree = agree
+        self._clock = clock
+        self._started = clock()
+        self._step = 0
+        self._first_step_s = 0.0
+
+    def reached(self, step: int) -> str | None:
+        """Whether the training is to end after a step, with the reason; None to go on.
+
+        To be called by every process, after every batch; a step that was seen costs nothing.
+        """
+        limit = self._limit_s
+        if step == self._step or limit is None or step >= self._steps:
+            return None
+        self._step = step
+        elapsed = self._clock() - self._started
+        if step == 1:
+            self._first_step_s = elapsed
+        if not is_checked(step, self._world_size):
+            return None
+        pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
+        # One process alone looks at each step; several look ahead to when they next agree.
+        ahead = 0 if self._world_size == 1 else CHECKED_EVERY - step % CHECKED_EVERY
+        over = elapsed + ahead * pace >= limit
+        if self._world_size > 1:
+            over = self._agree(over)
+        if not over:
+            return None
+        return f"{step} of max_steps={self._steps} steps: the time limit of {units.duration(limit)} was reached"
+
+
+def is_checked(step: int, world_size: int) -> bool:
+    """Whether the time limit is looked at after a step: always by one process, by several now and then."""
+    return world_size == 1 or step <= 2 or step % CHECKED_EVERY == 0

@@ -1,0 +1,71 @@
+"""Quantities as text: scaled once, here, with their unit. Knows numbers, not benchmarks."""
+
+from __future__ import annotations
+
+import math
+
+GB = 1e9
+"""Bytes in a gigabyte; every name that ends in _gb means this one."""
+
+GIB = 2**30
+"""Bytes in a gibibyte, which Primus, Megatron and torchtitan print (Primus as "GB")."""
+
+UNKNOWN = "–"
+"""What a table shows where a figure is unknown."""
+
+
+def gib_to_gb(gib: float) -> float:
+    """Gibibytes as gigabytes of 10⁹ bytes."""
+    return gib * GIB / GB
+
+
+def round_figure(value: float | None) -> float | None:
+    """A summary figure as it is stored: 3 decimals, or 4 significant digits where those lose it.
+
+    Returns None for None. Raises ValueError for a value that is not finite.
+    """
+    if value is None:
+        return None
+    if not math.isfinite(value):
+        raise ValueError(f"a figure must be finite, not {value}")
+    if value == 0 or abs(value) >= 1:
+        return round(value, 3)
+    # Below 1, three decimals keep fewer than four digits: 0.0354 would become 0.035.
+    return round(value, max(3, 3 - math.floor(math.log10(abs(value)))))
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """A step time for people. Units: s in; text in s, or ms below a tenth of a second."""
+    if value is None:
+        return UNKNOWN
+    if value < 0.1:
+        return f"{value * 1e3:.{max(digits - 2, 1)}f} ms"
+    return f"{value:.{digits}f} s"
+
+
+def duration(value: float | None) -> str:
+    """A length of time for people, such as 1 h 05 min. Units: s."""
+    if value is None:
+        return UNKNOWN
+    if value < 59.95:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A figure with thousands separated by commas."""
+    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+
+
+def gigabytes(value: float | None) -> str:
+    """Memory for people. Units: GB of 10⁹ bytes."""
+    return UNKNOWN if value is None else f"{value:.2f} GB"
+
+
+def times(ratio: float) -> str:
+    """A ratio as people say it: 1.36×; with more digits when it is close to one."""
+    return f"{ratio:.3f}×" if 0.95 < ratio < 1.05 else f"{ratio:.2f}×"
