@@ -29,7 +29,14 @@ CONTAINER = {
     "transformers": "4.57.6",
     "numpy": "1.26.4",
 }
-OTHERS = {"filelock": "3.18.0", "matplotlib": "3.10.1", "msgspec": "0.19.0", "rich": "13.9.4", "scipy": "1.15.2"}
+OTHERS = {
+    "filelock": "3.18.0",
+    "matplotlib": "3.10.1",
+    "msgspec": "0.19.0",
+    "openpyxl": "3.1.5",
+    "rich": "13.9.4",
+    "scipy": "1.15.2",
+}
 # What the analysis tier gets along without.
 TRAINING_PACKAGES = ("lightning", "pytorch_lightning", "torch", "transformers")
 

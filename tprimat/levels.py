@@ -64,11 +64,12 @@ class Level:
     drift: float | None
 
 
-def find(values: Sequence[float]) -> tuple[Level, ...]:
+def find(values: Sequence[float], *, minimum: int = stats.MINIMUM_RECORDS) -> tuple[Level, ...]:
     """The levels of a series after its warm-up, in order of time.
 
     Args:
         values: shape (records,).
+        minimum: records that it takes, see stats.minimum_records.
 
     Returns:
         One level for a steady series, several for one that changes; none where no steady state
@@ -76,7 +77,7 @@ def find(values: Sequence[float]) -> tuple[Level, ...]:
     """
     import numpy as np
 
-    start = steady_from(values)
+    start = steady_from(values, minimum=minimum)
     if start is None:
         return ()
     series = np.asarray(values, dtype=np.float64)
@@ -97,13 +98,13 @@ def find(values: Sequence[float]) -> tuple[Level, ...]:
     )
 
 
-def steady_from(values: Sequence[float]) -> int | None:
+def steady_from(values: Sequence[float], *, minimum: int = stats.MINIMUM_RECORDS) -> int | None:
     """Index of the first value after the warm-up; None where no steady state is found.
 
     The tail-reference rule cuts all that isn't on the last level. Where it cuts more than a
     warm-up takes, the part before may be a level of its own, so its own warm-up is looked for.
     """
-    state, values = _first_reference(values)
+    state, values = _first_reference(values, minimum)
     if state is None:
         return None
     start = state.start
@@ -121,7 +122,7 @@ def steady_from(values: Sequence[float]) -> int | None:
     return start
 
 
-def _first_reference(values: Sequence[float]) -> tuple[stats.SteadyState | None, Sequence[float]]:
+def _first_reference(values: Sequence[float], minimum: int) -> tuple[stats.SteadyState | None, Sequence[float]]:
     """The tail reference, and the values that it is of. A run whose level changes in the second
     half isn't on its last one by the middle; it is looked for before the change then.
     """
@@ -129,7 +130,7 @@ def _first_reference(values: Sequence[float]) -> tuple[stats.SteadyState | None,
 
     after = stats.LEVEL_SHIFT_AFTER
     for _ in range(DEPTH):
-        state = stats.tail_reference(values)
+        state = stats.tail_reference(values, minimum=minimum)
         if state is not None:
             return state, values
         changes = _changes(np.asarray(values[after:], dtype=np.float64))

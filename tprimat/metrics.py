@@ -105,6 +105,22 @@ def by_name(name: str) -> Metric:
 
 
 @dataclasses.dataclass(frozen=True)
+class Stretch:
+    """A part of a level that drifts.
+
+    Attributes:
+        first_step, last_step: numbers of its first and last optimizer step.
+        mean: step time, s.
+        tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
+    """
+
+    first_step: int
+    last_step: int
+    mean: float
+    tokens_per_second_per_gpu: float | None
+
+
+@dataclasses.dataclass(frozen=True)
 class LevelFigures:
     """The figures of a stretch of one level.
 
@@ -116,6 +132,7 @@ class LevelFigures:
         drift: by how much the quarter medians differ, where that is more than noise; else None.
         spikes: records that lie far above the level.
         spike_share: share of the level's time that they took beyond the median.
+        extremes: where it drifts, its slowest and its fastest quarter in order of time; else none.
     """
 
     first_step: int
@@ -127,6 +144,7 @@ class LevelFigures:
     drift: float | None
     spikes: int
     spike_share: float
+    extremes: tuple[Stretch, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,9 +169,16 @@ class Summary:
         """Whether one figure describes the steady part of the run."""
         return len(self.levels) == 1 and self.levels[0].drift is None
 
+    @property
+    def stretches(self) -> tuple[LevelFigures | Stretch, ...]:
+        """What has a figure of its own: each level, or of one that drifts its extremes."""
+        return tuple(each for level in self.levels for each in level.extremes or (level,))
+
 
 def summarize(run: Run) -> Summary:
     """The figures of a run, computed from its records alone."""
+    profiled = run.profiled_steps
+    run = run.unprofiled()
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
     times = [time for time in run.step_times if time is not None]
     windows = [run.window_steps[index] for index in timed]
@@ -162,7 +187,10 @@ def summarize(run: Run) -> Summary:
         return Summary(Steady(), empty, ("no step time was recorded: there are no speeds to give",))
 
     warnings = []
-    found = levels.find(times)
+    if profiled:
+        warnings.append(f"a profiler watched steps {profiled[0]} to {profiled[-1]}: no figure is of them")
+    least = stats.minimum_records(windows)
+    found = levels.find(times, minimum=least)
     # A run of several levels has no single figure; what older readers take for one is that of the
     # level that the run ended on. Where nothing steady is found, the first step is left out all
     # the same: it holds initialisation on every platform.
@@ -175,8 +203,8 @@ def summarize(run: Run) -> Summary:
     )
     if not found:
         why = (
-            f"{len(times)} records are too few to find one (it takes {stats.MINIMUM_RECORDS})"
-            if len(times) < stats.MINIMUM_RECORDS
+            f"{len(times)} records are too few to find one (it takes {least})"
+            if len(times) < least
             else "the step times of the first half never reach the level of the second"
         )
         warnings.append(f"no steady state: {why}; the figures are of all steps after the first")
@@ -254,21 +282,40 @@ def _level_figures(run: Run, found: Sequence[levels.Level], *, rated: bool) -> t
         assert sample is not None
         limit = level.median + max(SPIKE_FRACTION * level.median, SPIKE_SIGMAS * stats.robust_sigma(stretch))
         spikes = [time for time in stretch if time > limit]
-        tokens, gpus = run.tokens_per_step, run.num_gpus
+        whole = _stretch(run, timed[level.start : level.stop], rated=rated)
         figures.append(
             LevelFigures(
-                first_step=run.steps[timed[level.start]],
-                last_step=run.steps[timed[level.stop - 1]],
-                mean=sample.mean,
+                first_step=whole.first_step,
+                last_step=whole.last_step,
+                mean=whole.mean,
                 median=sample.median,
-                tokens_per_second_per_gpu=tokens / sample.mean / gpus if rated and tokens and gpus else None,
+                tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
                 interval=intervals.within_run(stretch, steps=windows[level.start : level.stop]),
                 drift=level.drift,
                 spikes=len(spikes),
                 spike_share=(sum(spikes) - len(spikes) * level.median) / sum(stretch),
+                extremes=() if level.drift is None else _extremes(run, timed[level.start : level.stop], rated=rated),
             )
         )
     return tuple(figures)
+
+
+def _stretch(run: Run, indices: Sequence[int], *, rated: bool) -> Stretch:
+    sample = stats.summarize(
+        [run.step_times[index] or 0.0 for index in indices], [run.window_steps[i] for i in indices]
+    )
+    assert sample is not None
+    tokens, gpus = run.tokens_per_step, run.num_gpus
+    rate = tokens / sample.mean / gpus if rated and tokens and gpus else None
+    return Stretch(run.steps[indices[0]], run.steps[indices[-1]], sample.mean, rate)
+
+
+def _extremes(run: Run, indices: Sequence[int], *, rated: bool) -> tuple[Stretch, ...]:
+    """The slowest and the fastest quarter of some records, in order of time."""
+    edges = [number * len(indices) // 4 for number in range(5)]
+    quarters = [_stretch(run, indices[low:high], rated=rated) for low, high in itertools.pairwise(edges)]
+    ends = min(quarters, key=lambda each: each.mean), max(quarters, key=lambda each: each.mean)
+    return tuple(sorted(ends, key=lambda each: each.first_step))
 
 
 def _said_of_levels(found: tuple[LevelFigures, ...]) -> list[str]:

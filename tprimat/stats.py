@@ -11,6 +11,12 @@ MINIMUM_RECORDS = 20
 """Fewer than this and no steady state is looked for: on the first ten steps of a run whose
 warm-up lasts eight, every rule that was tried finds a steady state in the warm-up."""
 
+MINIMUM_WINDOWS = 10
+"""So many records are enough where each averages several steps, of this many in all: a warm-up
+of some steps is a part of the first one or two."""
+
+MINIMUM_WINDOWED_STEPS = 100
+
 BAND_SIGMAS = 4.0
 BAND_FRACTION = 0.02
 LOOK_AHEAD = 5
@@ -34,7 +40,17 @@ class SteadyState:
     band: float
 
 
-def tail_reference(values: Sequence[float]) -> SteadyState | None:
+def minimum_records(windows: Sequence[int]) -> int:
+    """How many records it takes to look for a steady state.
+
+    Args:
+        windows: shape (records,), steps that each record averages.
+    """
+    several = bool(windows) and min(windows) > 1 and sum(windows) >= MINIMUM_WINDOWED_STEPS
+    return MINIMUM_WINDOWS if several else MINIMUM_RECORDS
+
+
+def tail_reference(values: Sequence[float], *, minimum: int = MINIMUM_RECORDS) -> SteadyState | None:
     """Finds where a series becomes steady, by the level of its second half.
 
     The first value counts that lies, with four of the five values from it, within
@@ -43,11 +59,12 @@ def tail_reference(values: Sequence[float]) -> SteadyState | None:
 
     Args:
         values: shape (records,), in order of time.
+        minimum: see minimum_records.
 
     Returns:
         None when there are too few values, or when none before the middle qualifies.
     """
-    if len(values) < MINIMUM_RECORDS:
+    if len(values) < minimum:
         return None
     tail = values[len(values) // 2 :]
     reference = statistics.median(tail)

@@ -81,9 +81,9 @@ class TestIntervals:
         assert found.ratio.needed is None or found.ratio.needed > 4
 
 
-def at_two_levels(first, second, steps=120):
+def at_two_levels(first, second, steps=120, day=1):
     """A run that changes its level half-way."""
-    run = make_run(**AMD, steps=steps)
+    run = make_run(**AMD, steps=steps, timestamp=f"2026-01-0{day}T00:00:00+00:00")
     half = steps // 2
     wobble = [1 + 0.002 * (-1) ** index for index in range(steps)]
     times = [first * w for w in wobble[:half]] + [second * w for w in wobble[half:]]
@@ -101,6 +101,60 @@ class TestLevels:
     def test_levels_of_both_sides_are_crossed(self):
         found = pair(at_two_levels(3.2, 3.0), msgspec.structs.replace(at_two_levels(2.5, 2.0), label="b"))
         assert len(found.ratio.levels) == 4
+
+
+def drifting(step_time, by, **fields):
+    """A run whose step time grows by a share from its first steady step to its last."""
+    run = make_run(**fields, steps=160)
+    grown = [time * (1 + by * index / 160) for index, time in enumerate(run.step_times)]
+    return msgspec.structs.replace(run, step_times=tuple(time * step_time / 3.2 for time in grown))
+
+
+class TestSeveralRuns:
+    """A run of several levels has no single figure, among others just as alone."""
+
+    def others(self, step_time, **fields):
+        return tuple(
+            make_run(steps=120, step_time=step_time, timestamp=f"2026-03-0{day}T00:00:00+00:00", **fields)
+            for day in (1, 2, 3)
+        )
+
+    def test_one_that_changes_its_level_gives_the_least_and_the_largest(self):
+        found = pair(self.others(3.2), (at_two_levels(2.5, 2.0), *self.others(2.0, **AMD)))
+        assert [level.value for level in found.ratio.levels] == pytest.approx([1.28, 1.6], rel=0.01)
+        assert found.ratio.levels[0].of_side == "2–60 of run 1"
+        assert (found.ratio.low, found.ratio.high) == (None, None)
+
+    def test_of_many_pairs_two_are_told(self):
+        second = msgspec.structs.replace(at_two_levels(2.5, 2.0), label="b")
+        found = pair(
+            (at_two_levels(3.2, 3.0), at_two_levels(3.3, 3.1, day=2)), (second, *self.others(2.2, **AMD, label="b"))
+        )
+        assert [level.value for level in found.ratio.levels] == pytest.approx([3.0 / 2.5, 3.3 / 2.0], rel=0.01)
+
+    def test_steady_ones_keep_their_interval(self):
+        found = pair(runs_around(3.2, (0.99, 1.0, 1.01)), runs_around(2.0, (0.99, 1.0, 1.01), **AMD))
+        assert found.ratio.levels == ()
+        assert found.ratio.low is not None
+
+
+class TestDrift:
+    def test_has_a_ratio_for_its_slowest_and_its_fastest_quarter(self):
+        found = pair(make_run(step_time=3.2, steps=160), drifting(1.6, 0.2, **AMD))
+        values = [level.value for level in found.ratio.levels]
+        assert values == pytest.approx([3.2 / (1.6 * 1.026), 3.2 / (1.6 * 1.176)], rel=0.01)
+        assert any("drifts by" in caveat for caveat in found.caveats)
+
+    def test_several_runs_of_it_have_no_interval(self):
+        found = pair(
+            runs_around(3.2, (0.99, 1.0, 1.01), steps=160),
+            tuple(
+                drifting(1.6 * factor, 0.2, **AMD, timestamp=f"2026-03-01T0{factor}:00:00+00:00")
+                for factor in (1, 2, 3)
+            ),
+        )
+        assert found.ratio.low is None
+        assert len(found.ratio.levels) == 2
 
 
 class TestJudged:
@@ -159,3 +213,19 @@ class TestCaveats:
     def test_timers_that_cover_other_things(self):
         found = pair(make_run(), make_run(**AMD, timing=Timing(covers="forward and backward")))
         assert found.caveats == ("the step times don't cover the same parts of a step",)
+
+    def test_one_extreme_step_is_named(self):
+        run = make_run(**AMD, steps=120)
+        times = list(run.step_times)
+        times[70] = 60.0
+        found = pair(make_run(steps=120), msgspec.structs.replace(run, step_times=tuple(times)))
+        (said,) = (caveat for caveat in found.caveats if "a single step" in caveat)
+        assert "8×MI300X took 13.2% of its steady time" in said
+
+    def test_too_few_steps_for_a_steady_state(self):
+        found = pair(make_run(steps=12), make_run(**AMD))
+        assert any("no steady state was found" in caveat for caveat in found.caveats)
+
+    def test_a_single_record_holds_no_known_warm_up(self):
+        found = pair(make_run(steps=1, warmup=()), make_run(**AMD))
+        assert "8×H100 80GB HBM3: a single record, from which no warm-up can be told" in found.caveats

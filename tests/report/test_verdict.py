@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
@@ -47,6 +48,35 @@ class TestHeadline:
         assert slower_second.headline.startswith(
             "8×H100 80GB HBM3 is 2.00 times as fast as 8×MI300X: 5,120 against 2,560"
         )
+
+    def test_with_other_numbers_of_gpus_it_is_per_gpu(self):
+        found = answer(make_run(), make_run(**AMD, step_time=1.6, gpus=16, batch=256))
+        assert found.headline.startswith("16×MI300X is 4.00 times as fast per GPU as 8×H100 80GB HBM3: ")
+
+    def test_bounds_can_be_told_apart(self):
+        def runs(step_time, **fields):
+            days = enumerate((1.0, 1.0005, 0.9995), 1)
+            return tuple(
+                make_run(step_time=step_time * factor, timestamp=f"2026-02-0{day}T00:00:00+00:00", **fields)
+                for day, factor in days
+            )
+
+        found = answer(runs(3.2), runs(2.8, **AMD))
+        assert "1.143 times (95 %: 1.142 to 1.144)" in found.headline
+
+    def test_a_run_that_never_settled_is_named_at_once(self):
+        found = answer(make_run(), make_run(**AMD, steps=15))
+        assert "No steady state was found in 8×MI300X: a rough figure." in found.brief
+
+    def test_several_runs_one_of_which_drifts_have_no_single_headline(self):
+        run = make_run(**AMD, steps=160, step_time=1.6, warmup=())
+        grown = tuple(time * (1 + index / 800) for index, time in enumerate(run.step_times))
+        found = answer(
+            make_run(steps=160),
+            (make_run(**AMD, steps=160, step_time=1.6), msgspec.structs.replace(run, step_times=grown)),
+        )
+        assert found.headline.count(" times") > 1
+        assert "of run 2" in found.headline
 
     def test_equal_sides(self):
         assert "equally fast" in answer(make_run(), make_run(**AMD)).headline

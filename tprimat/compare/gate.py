@@ -254,7 +254,7 @@ def _bounds_of_runs(side: SideResult, name: str) -> list[tuple[float, float]]:
     """Least and most that each run's figure may be called: of a rate, those of its levels."""
     found = []
     for result in side.counted:
-        rates = [level.tokens_per_second_per_gpu for level in result.summary.levels] if name == RATE else []
+        rates = [each.tokens_per_second_per_gpu for each in result.summary.stretches] if name == RATE else []
         known = [rate for rate in rates if rate is not None]
         single = value(result, name)
         if known:

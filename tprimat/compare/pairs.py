@@ -119,17 +119,51 @@ def _caveats(reference: SideResult, side: SideResult) -> tuple[str, ...]:
         name = each.side.name
         summaries = [result.summary for result in each.counted]
         if not all(summary.steady.found for summary in summaries):
-            said.append(f"{name} never reached a steady state, so its figures hold warm-up")
+            said.append(f"{name}: {_unsteady(each)}")
         if each.levels or any(len(summary.levels) > 1 for summary in summaries):
             said.append(f"{name} changed its level during the run, so a run of another length gives another ratio")
         drifts = [level.drift for summary in summaries for level in summary.levels if level.drift is not None]
         if drifts:
             said.append(f"the step time of {name} drifts by {max(drifts):.1%}")
+        if (share := _one_step(each)) is not None:
+            said.append(
+                f"a single step of {name} took {share:.1%} of its steady time: without it the ratio would be another"
+            )
         if each.order is not None:
             said.append(_of_order(name, each.order))
         if not any(result.run.status == "complete" for result in each.counted):
             said.append(f"{name} has no complete run")
     return tuple(said)
+
+
+def _unsteady(side: SideResult) -> str:
+    """Why the figures of a side are rough, as the words that follow its name."""
+    counts = {len([time for time in each.run.step_times if time is not None]) for each in side.counted}
+    if counts == {1}:
+        return "a single record, from which no warm-up can be told"
+    return "no steady state was found, so the figures may hold warm-up"
+
+
+EXTREME = 0.01
+"""Share of the steady time that one record may take beyond the median before it decides the ratio:
+as much as the least change that is called a level."""
+
+
+def _one_step(side: SideResult) -> float | None:
+    """Share of a run's steady time that its longest step took beyond the median, where it decides; else None."""
+    shares = []
+    for each in side.counted:
+        figures = each.summary.performance
+        longest, median, mean = (
+            figures.max_step_time_seconds,
+            figures.median_step_time_seconds,
+            figures.avg_step_time_seconds,
+        )
+        if longest is None or median is None or not mean or not each.summary.one_level:
+            continue
+        level = each.summary.levels[0]
+        shares.append((longest - median) / (mean * (level.last_step - level.first_step + 1)))
+    return max((share for share in shares if share > EXTREME), default=None)
 
 
 def _of_order(name: str, order: Order) -> str:

@@ -6,9 +6,12 @@ import statistics
 
 from tprimat import intervals
 from tprimat.compare.result import LevelRatio, Ratio, SideResult
-from tprimat.metrics import LevelFigures
+from tprimat.metrics import LevelFigures, Stretch
 
 RATE = "tokens_per_second_per_gpu"
+
+PAIRS = 4
+"""Pairs of levels that are told one by one; of more, the least and the largest ratio."""
 
 
 def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
@@ -16,9 +19,9 @@ def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
     means = [_speeds(each) for each in (side, reference)]
     if not all(means):
         return None
-    if side.levels or reference.levels:
-        return _by_levels(reference, side)
     value = statistics.fmean(means[0]) / statistics.fmean(means[1])
+    if not (side.settled and reference.settled):
+        return _by_levels(reference, side, value)
     steady = all(_one_level(each) for each in (side, reference))
     between = intervals.log_welch(*means) if steady else None
     if between is None:
@@ -29,7 +32,7 @@ def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
     return Ratio(between.ratio, between.low, between.high, between.smallest, needed)
 
 
-def steps(level: LevelFigures) -> str:
+def steps(level: LevelFigures | Stretch) -> str:
     """The steps of a level, as a report shows them."""
     return f"{level.first_step}–{level.last_step}"
 
@@ -51,17 +54,34 @@ def _one_level(side: SideResult) -> bool:
     return all(result.summary.one_level for result in side.counted)
 
 
-def _by_levels(reference: SideResult, side: SideResult) -> Ratio:
-    by_level = tuple(
+def _by_levels(reference: SideResult, side: SideResult, value: float) -> Ratio:
+    sides, references = _speeds_by_level(side), _speeds_by_level(reference)
+    by_level = [
         LevelRatio(of_side / of_reference, side_steps, reference_steps)
-        for side_steps, of_side in _speeds_by_level(side)
-        for reference_steps, of_reference in _speeds_by_level(reference)
-    )
-    return Ratio(by_level[-1].value, None, None, levels=by_level)
+        for side_steps, of_side in sides
+        for reference_steps, of_reference in references
+    ]
+    single = len(side.counted) == len(reference.counted) == 1
+    # A single run's last level is what it ended on; of several runs all that is left is the whole.
+    shown = by_level[-1].value if single else value
+    if len(by_level) > PAIRS:
+        by_level.sort(key=lambda level: level.value)
+        by_level = [by_level[0], by_level[-1]]
+    return Ratio(shown, None, None, levels=tuple(by_level))
 
 
 def _speeds_by_level(side: SideResult) -> list[tuple[str | None, float]]:
     """Steps and rate of each level; one entry without steps for a side of a single figure."""
-    rated = [(steps(level), level.tokens_per_second_per_gpu) for level in side.levels]
+    rated = [
+        (_place(side, number, stretch), stretch.tokens_per_second_per_gpu)
+        for number, result in enumerate(side.counted, 1)
+        for stretch in result.summary.stretches
+    ]
     known: list[tuple[str | None, float]] = [(place, rate) for place, rate in rated if rate is not None]
-    return known or [(None, statistics.fmean(_speeds(side)))]
+    if len(known) > 1 and not side.settled:
+        return known
+    return [(None, statistics.fmean(_speeds(side)))]
+
+
+def _place(side: SideResult, number: int, stretch: LevelFigures | Stretch) -> str:
+    return steps(stretch) if len(side.counted) == 1 else f"{steps(stretch)} of run {number}"

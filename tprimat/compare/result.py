@@ -91,6 +91,11 @@ class SideResult:
         return found if len(found) > 1 else ()
 
     @property
+    def settled(self) -> bool:
+        """Whether no run that counts is known to change its level or to drift."""
+        return all(len(result.summary.stretches) <= 1 for result in self.counted)
+
+    @property
     def ended(self) -> str:
         """How the first run ended, as the words that follow "the run"."""
         run = self.runs[0].run
@@ -119,7 +124,8 @@ class LevelRatio:
 
     Attributes:
         value: above 1 where the side is faster.
-        of_side, of_reference: steps of the level, such as 3–160; None for a side of one level.
+        of_side, of_reference: steps of the level, such as 3–160, with the run where there are
+            several; None for a side of one level.
     """
 
     value: float
@@ -132,13 +138,14 @@ class Ratio:
     """How many times as fast as the reference a side is.
 
     Attributes:
-        value: above 1 where the side is faster. With levels, that of the levels on which the runs
-            ended; it is never shown without the others.
+        value: above 1 where the side is faster. With levels, that of the levels on which two single
+            runs ended, or of the means of several; it is never shown without the others.
         low, high: bounds of its 95 % interval; None where there are too few runs for one.
         smallest: relative difference that so many runs find in four of five cases.
         needed: runs a side that would show the difference that was seen; None where it is shown,
             or where no number up to a hundred would.
-        levels: one for each pair of levels, where a run changes its level.
+        levels: one for each pair of levels, where a run changes its level; the quarters of one that
+            drifts are levels too. Of many pairs the least and the largest.
     """
 
     value: float

@@ -26,9 +26,9 @@ def rate(value: float | None) -> str:
 
 
 def rate_of(side: SideResult) -> str:
-    """A side's rate; of a run that changes its level, the lowest and highest level's."""
-    if not side.levels:
+    """A side's rate; of runs that change their level or drift, the lowest and the highest one."""
+    if side.settled:
         return rate(side.value(RATE))
-    rates = [level.tokens_per_second_per_gpu for level in side.levels]
+    rates = [each.tokens_per_second_per_gpu for result in side.counted for each in result.summary.stretches]
     known = [each for each in rates if each is not None]
     return f"{rate(min(known))}–{rate(max(known))}" if known else units.UNKNOWN

@@ -40,11 +40,11 @@ def ratio_text(ratio: Ratio | None) -> str:
         return units.UNKNOWN
     if ratio.levels:
         values = sorted(level.value for level in ratio.levels)
-        return f"{units.times(values[0]).removesuffix('×')}–{units.times(values[-1])} by level"
+        return f"{_factor(values[0])}–{units.times(values[-1])} by level"
     if ratio.low is None or ratio.high is None:
         return units.times(ratio.value)
-    bounds = f"[{units.times(ratio.low).removesuffix('×')}–{units.times(ratio.high).removesuffix('×')}]"
-    return f"{'' if ratio.shown else '~ '}{units.times(ratio.value)} {bounds}"
+    value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
+    return f"{'' if ratio.shown else '~ '}{value}× [{low}–{high}]"
 
 
 def answers(model: ModelComparison) -> tuple[Answer, ...]:
@@ -54,7 +54,22 @@ def answers(model: ModelComparison) -> tuple[Answer, ...]:
 
 def fold(ratio: float) -> str:
     """How many times, as a sentence says it."""
-    return f"{units.times(ratio).removesuffix('×')} times"
+    return f"{_factor(ratio)} times"
+
+
+def _factor(ratio: float) -> str:
+    return units.times(ratio).removesuffix("×")
+
+
+def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """A ratio and its bounds as text, with as many digits as it takes to tell the bounds apart."""
+    for digits in (3, 4):
+        if _factor(low) != _factor(high):
+            break
+        low_text, high_text = f"{low:.{digits}f}", f"{high:.{digits}f}"
+        if low_text != high_text:
+            return f"{value:.{digits}f}", low_text, high_text
+    return _factor(value), _factor(low), _factor(high)
 
 
 def _answer(group: Group) -> Answer:
@@ -69,7 +84,8 @@ def _answer(group: Group) -> Answer:
         first, *others = _refusals(refused)
         return Answer(first, tuple(others), why, what_next)
     headline = _of_two(compared[0], unit) if len(compared) == 1 else _of_many(compared, unit)
-    return Answer(headline, (*_sure(compared), *_fair(compared), *_left_out(refused)), why, what_next)
+    brief = (*_sure(compared), *_unsteady(compared), *_fair(compared), *_left_out(refused))
+    return Answer(headline, brief, why, what_next)
 
 
 def _sure(compared: Sequence[Pair]) -> list[str]:
@@ -81,6 +97,13 @@ def _sure(compared: Sequence[Pair]) -> list[str]:
     if min(counts) < RUNS_FOR_SIGNIFICANCE:
         return [f"Fewer than {RUNS_FOR_SIGNIFICANCE} runs a side: no claim about other runs."]
     return []
+
+
+def _unsteady(compared: Sequence[Pair]) -> list[str]:
+    """Whose figures are of a run that never settled, which is said as soon as the figures are."""
+    sides = [compared[0].reference, *(pair.side for pair in compared)]
+    found = [side.side.name for side in sides if not all(each.summary.steady.found for each in side.counted)]
+    return [f"No steady state was found in {listed(found)}: a rough figure."] if found else []
 
 
 def _fair(compared: Sequence[Pair]) -> list[str]:
@@ -129,15 +152,27 @@ def _of_two(pair: Pair, unit: str) -> str:
         )
     if f"{factor:.3f}" == "1.000":
         return f"{faster.side.name} and {slower.side.name} are equally fast to three decimals{_basis(pair, unit)}."
-    return f"{faster.side.name} is {fold(factor)}{_bounds(pair)} as fast as {slower.side.name}{_basis(pair, unit)}."
+    return (
+        f"{faster.side.name} is {_factor_of(pair)} as fast{_each(pair, unit)} as {slower.side.name}"
+        f"{_basis(pair, unit)}."
+    )
 
 
-def _bounds(pair: Pair) -> str:
+def _each(pair: Pair, unit: str) -> str:
+    """Per what the speed is, where the numbers of GPUs differ and it could be taken for the whole."""
+    return f" per {unit.rpartition('/')[2]}" if pair.side.side.count != pair.reference.side.count else ""
+
+
+def _factor_of(pair: Pair) -> str:
+    """How many times as fast the faster of two is, with its interval."""
     ratio = pair.ratio
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return ""
-    low, high = (ratio.low, ratio.high) if ratio.value >= 1 else (1 / ratio.high, 1 / ratio.low)
-    return f" (95 %: {units.times(low).removesuffix('×')} to {units.times(high).removesuffix('×')})"
+    assert ratio is not None
+    value = max(ratio.value, 1 / ratio.value)
+    if ratio.low is None or ratio.high is None:
+        return fold(value)
+    bounds = (ratio.low, ratio.high) if ratio.value >= 1 else (1 / ratio.high, 1 / ratio.low)
+    shown, low, high = _with_bounds(value, *bounds)
+    return f"{shown} times (95 %: {low} to {high})"
 
 
 def _of_levels(pair: Pair, unit: str) -> str:
@@ -150,7 +185,7 @@ def _of_levels(pair: Pair, unit: str) -> str:
     for number, level in enumerate(pair.ratio.levels):
         own, others = (level.of_reference, level.of_side) if turned else (level.of_side, level.of_reference)
         places = [f"its steps {own}" if own else "", f"steps {others} of the other" if others else ""]
-        as_fast = f" as fast as {other.side.name}" if number == 0 else ""
+        as_fast = f" as fast{_each(pair, unit)} as {other.side.name}" if number == 0 else ""
         value = 1 / level.value if turned else level.value
         parts.append(f"{fold(value)}{as_fast} in {' against '.join(place for place in places if place)}")
     return f"{subject.side.name} is {listed(parts)}: {rate_of(subject)} against {rate_of(other)} {unit}."
@@ -177,7 +212,7 @@ def _of_one(pair: Pair) -> str:
     name = pair.side.side.name
     if pair.ratio.levels:
         values = sorted(level.value for level in pair.ratio.levels)
-        return f"{name} is {units.times(values[0]).removesuffix('×')} to {fold(values[-1])} as fast, by level"
+        return f"{name} is {_factor(values[0])} to {fold(values[-1])} as fast, by level"
     if pair.ratio.shown is False:
         return f"no difference is shown to {name} ({ratio_text(pair.ratio).removeprefix('~ ')})"
     return f"{name} is {fold(_value(pair))} as fast"
