@@ -74,10 +74,12 @@ run() {
     tprimat run-primus --model "$model" --output-dir "$output" --label "$label" "$@"
 }
 
-# What would stop the second run is found before the first one takes its time.
+# What would stop a run is found before the first one takes its time.
+run max-performance --dry-run -- "$@" >/dev/null ||
+    stop $? "the maximum-performance run can't be made; nothing was trained"
 if [[ $fair == 1 ]]; then
     run identical-config --match "$result" --dry-run -- "$@" >/dev/null ||
-        stop $? "the identical-configuration run can't be made"
+        stop $? "the identical-configuration run can't be made; nothing was trained"
 fi
 
 printf 'Maximum performance: as Primus is configured for this GPU\n\n'

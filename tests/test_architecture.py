@@ -23,7 +23,7 @@ PACKAGE = REPOSITORY / "tprimat"
 RINGS = {
     "foundation": {
         "earlier_fields", "earlier_forms", "efficiency", "errors", "flops", "hardware", "intervals", "levels",
-        "metrics", "models", "prices", "published", "run", "stats", "store", "text", "units",
+        "metrics", "models", "plain_files", "prices", "published", "run", "stats", "store", "text", "units",
     },
     "sources": {
         "collect", "devices", "find_logs", "gpu_processes", "host", "launch", "occupancy", "platforms", "read", "train",

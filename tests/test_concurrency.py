@@ -10,12 +10,17 @@ import threading
 from pathlib import Path
 
 import pytest
+from test_store import a_run
 
-from tprimat import store
+from tprimat import commands, plain_files, store
+from tprimat.errors import UsageError
+from tprimat.run import TrainingConfig
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands are called as on POSIX")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="commands are called as on POSIX")
 
 WRITERS = 8
+NEVER_S = 1800
+"""No bound that a slow machine could reach: only what hangs does."""
 
 # A benchmark whose training takes no time: everything but the training is real.
 BENCHMARK = """
@@ -99,7 +104,7 @@ class Readers:
             command = start(
                 [str(repository / "compare_results.py"), str(folder), "--no-plot"], folder.parent, repository
             )
-            _, said = command.communicate(timeout=120)
+            _, said = command.communicate(timeout=NEVER_S)
             if command.returncode not in (0, 2, 3) or "passed over" in said or "Traceback" in said:
                 self.wrong.append(f"compare: {command.returncode}: {said}")
             self.rounds += 1
@@ -113,7 +118,8 @@ class Readers:
     def end(self):
         self._stop.set()
         for thread in self._threads:
-            thread.join(180)
+            thread.join(NEVER_S)
+            assert not thread.is_alive()
 
 
 def check(folder, repetitions):
@@ -124,6 +130,7 @@ def check(folder, repetitions):
     assert left <= {store.LOCK_NAME, "comparison_report.md", "comparison_report.html"}
 
 
+@posix
 def test_eight_benchmarks_with_readers_and_comparisons(tmp_path, repository):
     folder = tmp_path / "output"
     folder.mkdir()
@@ -140,7 +147,7 @@ def test_eight_benchmarks_with_readers_and_comparisons(tmp_path, repository):
         )
         for number in range(WRITERS)
     ]
-    said = [writer.communicate(timeout=300) for writer in writers]
+    said = [writer.communicate(timeout=NEVER_S) for writer in writers]
     readers.end()
     assert [writer.returncode for writer in writers] == [0] * WRITERS, said
     assert readers.wrong == []
@@ -152,6 +159,7 @@ def test_eight_benchmarks_with_readers_and_comparisons(tmp_path, repository):
         assert any(line.split()[:3] == ["llama", "2/2", str(steps)] for line in out.splitlines()), out
 
 
+@posix
 @pytest.mark.reliability
 def test_eight_real_trainings_at_once(tmp_path, repository):
     pytest.importorskip("lightning")
@@ -160,10 +168,178 @@ def test_eight_real_trainings_at_once(tmp_path, repository):
     readers = Readers(folder, repository)
     options = ["--model", "llama", "--steps", "5", "--output-dir", str(folder)]
     writers = [start([str(repository / "benchmark.py"), *options], tmp_path, repository) for _ in range(WRITERS)]
-    said = [writer.communicate(timeout=500) for writer in writers]
+    said = [writer.communicate(timeout=NEVER_S) for writer in writers]
     readers.end()
     assert [writer.returncode for writer in writers] == [0] * WRITERS, said
     assert readers.wrong == []
     check(folder, WRITERS)
     (path,) = folder.glob("*.json")
     assert len(json.loads(path.read_bytes())["runs"]) == WRITERS
+
+
+# One moment of what the others do, at the worst place each
+
+
+def another(number: int):
+    """A run of a setup of its own."""
+    return a_run(training_config=TrainingConfig(global_batch_size=number))
+
+
+def gone_when_opened(monkeypatch, name):
+    """Somebody removes a file after it was listed and before it is opened."""
+    opened = plain_files.opened
+
+    def remove_first(path):
+        if path.name == name:
+            path.unlink(missing_ok=True)
+        return opened(path)
+
+    monkeypatch.setattr(plain_files, "opened", remove_first)
+
+
+def gone_when_read(monkeypatch, name):
+    """Somebody removes a file after it was read."""
+    decoded = store._decoded
+
+    def remove_then(content, path):
+        if path.name == name:
+            path.unlink()
+        return decoded(content, path)
+
+    monkeypatch.setattr(store, "_decoded", remove_then)
+
+
+def test_a_file_that_vanishes_before_it_is_opened_was_never_there(tmp_path, monkeypatch):
+    kept = store.save(a_run(), tmp_path).path
+    gone = store.save(a_run(label="gone"), tmp_path).path
+    gone_when_opened(monkeypatch, gone.name)
+    loaded, warnings = store.find([tmp_path])
+    assert [each.path for each in loaded] == [kept]
+    assert warnings == []
+
+
+def test_a_folder_that_vanishes_was_never_there(tmp_path, monkeypatch):
+    store.save(a_run(), tmp_path)
+    store.save(a_run(label="below"), tmp_path / "machine")
+    walk = os.walk
+
+    def vanishing(folder, onerror):
+        yield next(walk(folder))
+        onerror(FileNotFoundError(2, "No such file or directory", str(tmp_path / "machine")))
+
+    monkeypatch.setattr(os, "walk", vanishing)
+    loaded, warnings = store.find([tmp_path])
+    assert (len(loaded), warnings) == (1, [])
+
+
+@pytest.mark.parametrize("vanish", [gone_when_opened, gone_when_read])
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("compare", ["--no-plot", "--results-dir", "OUT", "DIR"]),
+        ("compare", ["--baseline", "DIR", "--candidate", "DIR"]),
+        ("compare-frameworks", ["--results-dir", "DIR"]),
+        ("enhanced-metrics", ["DIR"]),
+    ],
+)
+def test_no_command_stumbles_over_a_file_that_vanishes(tmp_path, monkeypatch, capsys, vanish, command, options):
+    folder = tmp_path / "results"
+    for label in ("gone", "left", "right"):
+        store.save(a_run(label=label, framework="megatron"), folder)
+    (gone,) = folder.glob("*gone.json")
+    vanish(monkeypatch, gone.name)
+    named = [option.replace("DIR", str(folder)).replace("OUT", str(tmp_path / "out")) for option in options]
+    status = commands.run(command, named)
+    said = capsys.readouterr().err
+    assert status in (0, 3, 4), said
+    assert "passed over" not in said
+    assert not gone.exists()
+
+
+def test_a_digest_is_of_what_was_read(tmp_path):
+    import hashlib
+
+    path = store.save(a_run(), tmp_path).path
+    ((loaded,), _) = store.find([tmp_path])
+    assert loaded.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_under_its_name_there_is_a_whole_result_at_every_moment(tmp_path, monkeypatch, links):
+    path = store.save(another(1), tmp_path).path
+    seen = []
+
+    def watched(real):
+        def call(*arguments, **options):
+            seen.append(store.read(path))
+            if real.__name__ == "link" and not links:
+                raise PermissionError(1, "Operation not permitted")
+            found = real(*arguments, **options)
+            seen.append(store.read(path))
+            return found
+
+        return call
+
+    for name in ("replace", "link", "unlink"):
+        monkeypatch.setattr(os, name, watched(getattr(os, name)))
+    saved = store.save(another(2), tmp_path)
+    assert seen[0] == (another(1),)
+    assert seen[-1] == (another(2),)
+    assert {len(runs) for runs in seen} == {1}
+    assert store.read(saved.moved) == (another(1),)
+    assert store.read(path) == (another(2),)
+    left = {each.name for each in tmp_path.rglob("*") if each.is_file()}
+    assert left <= {path.name, saved.moved.name, store.LOCK_NAME}
+
+
+def test_a_writer_that_is_ended_before_the_last_moment_leaves_the_older_result(tmp_path, monkeypatch):
+    path = store.save(another(1), tmp_path).path
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.save(another(2), tmp_path)
+    assert store.read(path) == (another(1),)
+    saved = store.save(another(2), tmp_path)
+    assert store.read(path) == (another(2),)
+    # What it had put into history/ by then is there once.
+    assert list((tmp_path / store.HISTORY).iterdir()) == [saved.moved]
+    assert store.read(saved.moved) == (another(1),)
+
+
+def test_a_full_disk_leaves_the_older_result_and_nothing_in_history(tmp_path, monkeypatch):
+    path = store.save(another(1), tmp_path).path
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(UsageError, match="No space left"):
+            store.save(another(2), tmp_path)
+    assert store.read(path) == (another(1),)
+    assert not (tmp_path / store.HISTORY).exists()
+
+
+def test_a_result_is_located_though_it_is_moved_meanwhile(tmp_path, monkeypatch):
+    path = store.save(another(1), tmp_path).path
+    read, moved = store.read, []
+
+    def moved_first(file):
+        if not moved:
+            moved.append(None)
+            moved[0] = store.save(another(2), tmp_path).moved
+        return read(file)
+
+    monkeypatch.setattr(store, "read", moved_first)
+    assert store.locate(path, store.fingerprint(another(1))) == (another(1), moved[0])
+
+
+def test_trainings_that_start_in_the_same_second_have_logs_of_their_own(tmp_path):
+    from tprimat.launch import process
+
+    logs = [process.new_log(tmp_path / "logs", "benchmark_cpu_llama_20261121_100000") for _ in range(3)]
+    assert len({*logs}) == len([*(tmp_path / "logs").iterdir()]) == 3

@@ -7,7 +7,9 @@ lines of a file come from a function that is handed in.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -190,12 +192,13 @@ class _Looks:
 
 def _of_variable(model: str, named: str, looks: _Looks) -> Found:
     path = Path(named).expanduser()
-    if not path.is_file():
+    modified = _modified(path)
+    if modified is None:
         raise UnreadableError(
             f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
         )
     stated = looks.at(path).sure
-    return Found(path, model, variable(model), stated[0] if stated else None, path.stat().st_mtime)
+    return Found(path, model, variable(model), stated[0] if stated else None, modified)
 
 
 def _by_name(model: str, files: Sequence[_File], looks: _Looks, passed_over: list[str]) -> Found | None:
@@ -268,17 +271,23 @@ def belongs(stated: str, model: str) -> bool:
 
 def _files(where: Sequence[Folder]) -> list[_File]:
     """Logs by their names' endings, the newest first; of equally new ones those under their usual name."""
-    found: dict[Path, _File] = {}
+    found: dict[str, _File] = {}
     for folder in where:
         for path in islice(_below(folder.path, _DEEPEST if folder.deep else 0), MOST_FILES):
-            try:
-                if ENDINGS.search(path.name) and path.is_file():
-                    found.setdefault(path.resolve(), _File(path, path.stat().st_mtime))
-            except OSError:
-                continue
+            if ENDINGS.search(path.name) and (modified := _modified(path)) is not None:
+                found.setdefault(os.path.realpath(path), _File(path, modified))
     return sorted(
         found.values(), key=lambda file: (-file.modified, not file.path.name.startswith("training_"), file.path)
     )
+
+
+def _modified(path: Path) -> float | None:
+    """When a file was last written, s since the epoch; None where there is none, or none any more."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) else None
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:

@@ -7,12 +7,12 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from tprimat import intervals, levels, models, stats
-from tprimat.run import ModelConfig, PerformanceMetrics, Run, Steady
+from tprimat.run import SERIES, ModelConfig, PerformanceMetrics, Run, Steady
 from tprimat.units import round_figure
 
 RATE_TOLERANCE = 0.05
@@ -26,6 +26,9 @@ SPIKE_SIGMAS = 4.0
 
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
+
+
+EMULATED = "an emulated device trained, whose times mean nothing: there are no speeds to give"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,10 +181,13 @@ class Summary:
 def summarize(run: Run) -> Summary:
     """The figures of a run, computed from its records alone."""
     profiled = run.profiled_steps
-    run = run.unprofiled()
+    run = unprofiled(run)
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
     times = [time for time in run.step_times if time is not None]
     windows = [run.window_steps[index] for index in timed]
+    if run.environment.emulated:
+        empty = PerformanceMetrics(total_steps=_recorded_steps(run), final_loss=_final_loss(run))
+        return Summary(Steady(), empty, (EMULATED,))
     if not times:
         empty = PerformanceMetrics(total_steps=_recorded_steps(run), final_loss=_final_loss(run))
         return Summary(Steady(), empty, ("no step time was recorded: there are no speeds to give",))
@@ -207,7 +213,11 @@ def summarize(run: Run) -> Summary:
             if len(times) < least
             else "the step times of the first half never reach the level of the second"
         )
-        warnings.append(f"no steady state: {why}; the figures are of all steps after the first")
+        if len(times) == 1:
+            mean = f" is the mean of {windows[0]} steps, and" if windows[0] > 1 else ""
+            warnings.append(f"the only record{mean} is all there is: no warm-up can be told from it")
+        else:
+            warnings.append(f"no steady state: {why}; the figures are of all steps after the first")
     sample = stats.summarize(times[start:], windows[start:])
     assert sample is not None
     rate, refusal = _tokens_per_second(run, sample.mean)
@@ -233,6 +243,23 @@ def summarize(run: Run) -> Summary:
     figures = _level_figures(run, found, rated=rate is not None)
     warnings += _said_of_levels(figures)
     return Summary(steady, performance, tuple(warnings), figures)
+
+
+def unprofiled(run: Run) -> Run:
+    """The run without the steps that a profiler watched, which slows them."""
+    watched = set(run.profiled_steps)
+    if not watched.intersection(run.steps):
+        return run
+    kept = [index for index, step in enumerate(run.steps) if step not in watched]
+
+    def shortened(series: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(series[index] for index in kept)
+
+    native = {
+        name: shortened(value) if isinstance(value, tuple) else value for name, value in run.native_metrics.items()
+    }
+    series = {name: shortened(getattr(run, name)) for name in SERIES}
+    return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
 
 
 def over_levels(run: Run, summary: Summary) -> Summary:

@@ -268,6 +268,7 @@ class Repetition(_Series, frozen=True, kw_only=True):
     ] = {}
     breakdown: Annotated[dict[str, float | None], _said("seconds of a step by part")] = {}
     profile: Annotated[dict[str, str], _said("traces that belong to the run, by kind")] = {}
+    profiled_steps: Annotated[tuple[Count, ...], _said("steps that a profiler watched: no figure is of them")] = ()
     epochs: Annotated[
         tuple[dict[str, float | None], ...], _said("figures of each epoch, where a training has epochs")
     ] = ()

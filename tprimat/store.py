@@ -10,9 +10,11 @@ import codecs
 import contextlib
 import dataclasses
 import datetime
+import filecmp
 import hashlib
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat import earlier_forms, hardware, metrics, stats
+from tprimat import earlier_forms, hardware, metrics, plain_files, stats
 from tprimat.earlier_fields import parse
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.run import (
@@ -53,10 +55,17 @@ LOCK_SECONDS = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A result file that was read: where, and the runs in it."""
+    """A result file that was read.
+
+    Attributes:
+        path: where.
+        runs: those in it.
+        sha256: of the bytes that they were read from; by now the file may hold more.
+    """
 
     path: Path
     runs: tuple[Run, ...]
+    sha256: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,12 +115,22 @@ def read(path: Path) -> tuple[Run, ...]:
 
     Raises UnreadableError, one line with the file and the field, for anything else.
     """
+    return _decoded(_content(path), path)
+
+
+def _content(path: Path) -> bytes:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise UnreadableError(path, "too large for a result file: is it one?", heading="not-a-result")
-        content = _as_utf8(path.read_bytes())
-    except OSError as error:
-        raise UnreadableError(path, f"can't be read: {error.strerror}", heading="unreadable-file") from error
+        with plain_files.opened(path) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_FILE:
+                raise UnreadableError(path, "too large for a result file: is it one?", heading="not-a-result")
+            return file.read()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
+
+
+def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
+    content = _as_utf8(content)
     try:
         version = _version(content)
         if version is None:
@@ -130,11 +149,6 @@ def read(path: Path) -> tuple[Run, ...]:
         raise UnreadableError(path, f"not whole JSON: {error}", line=line, heading="not-a-result") from error
 
 
-def sha256(path: Path) -> str:
-    """The digest of a file, in hexadecimal. Raises OSError."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def fingerprint(run: Run) -> str:
     """What tells a run from all others: its setup, its start, its times to the nanosecond. In hexadecimal."""
     content = msgspec.json.encode([run.timestamp, run.status, run.steps, run.step_times, run.loss_values])
@@ -143,8 +157,7 @@ def fingerprint(run: Run) -> str:
 
 def locate(path: Path, wanted: str) -> tuple[Run, Path] | None:
     """A run by its fingerprint: in the file that it was written to, or where that was moved to since."""
-    moved = (path.parent / HISTORY).glob(f"{path.stem}_*.json")
-    for file in (path, *sorted(moved, reverse=True)):
+    for file in _places(path):
         try:
             runs = read(file)
         except UnreadableError:
@@ -155,15 +168,21 @@ def locate(path: Path, wanted: str) -> tuple[Run, Path] | None:
     return None
 
 
+def _places(path: Path) -> Iterator[Path]:
+    yield path
+    # Listed only now: a file that was replaced since it was read is in history/ by this time.
+    yield from sorted((path.parent / HISTORY).glob(f"{path.stem}_*.json"), reverse=True)
+
+
 def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """Reads files, and folders with all that lies below them except history/.
 
     Returns:
         What was read, in the order of the arguments and within a folder by name; and a warning
-        for each file in a folder that is no result. A broken file that was named itself raises
-        UnreadableError.
+        for each file in a folder that is no result. What vanishes from a folder meanwhile is as
+        good as never there. A broken file that was named itself raises UnreadableError.
     """
-    loaded: dict[Path, Loaded] = {}
+    loaded: dict[str, Loaded] = {}
     warnings: list[str] = []
     for path in paths:
         try:
@@ -172,14 +191,20 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
             why = getattr(error, "strerror", None) or str(error)
             raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
         if not is_folder:
-            loaded.setdefault(path.resolve(), Loaded(path, read(path)))
+            loaded.setdefault(os.path.realpath(path), _load(path))
             continue
         for file in sorted(_results_below(path, warnings)):
             try:
-                loaded.setdefault(file.resolve(), Loaded(file, read(file)))
+                loaded.setdefault(os.path.realpath(file), _load(file))
             except UnreadableError as error:
-                warnings.append(f"passed over: {error.message}")
+                if os.path.lexists(file):
+                    warnings.append(f"passed over: {error.message}")
     return list(loaded.values()), warnings
+
+
+def _load(path: Path) -> Loaded:
+    content = _content(path)
+    return Loaded(path, _decoded(content, path), hashlib.sha256(content).hexdigest())
 
 
 def save(run: Run, folder: Path) -> Saved:
@@ -199,15 +224,13 @@ def save_as(run: Run, path: Path) -> Saved:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
-            earlier: tuple[Run, ...] = ()
-            moved = None
-            if path.exists():
-                earlier = _runs_to_join(path, run)
-                if not earlier:
-                    moved = _move_to_history(path)
+            earlier = _runs_to_join(path, run)
             runs, known = _joined(earlier, run)
             _clear_unfinished(folder)
-            write_atomically(path, encode(as_file(runs)), UNFINISHED)
+            with _written_beside(path, encode(as_file(runs)), UNFINISHED) as whole:
+                # Under its name there is a whole result at every moment, the older one or this one.
+                moved = _keep_in_history(path) if path.exists() and not earlier else None
+                os.replace(whole, path)
     except OSError as error:
         raise UsageError(
             f"{folder}: the result can't be written: {error.strerror or error}: choose another --output-dir",
@@ -285,7 +308,8 @@ def _line_of(content: bytes, error: Exception) -> int | None:
 
 def _results_below(folder: Path, warnings: list[str]) -> Iterator[Path]:
     def pass_over(error: OSError) -> None:
-        warnings.append(f"passed over: {error.filename}: can't be read: {error.strerror}")
+        if not isinstance(error, FileNotFoundError):
+            warnings.append(f"passed over: {error.filename}: can't be read: {error.strerror}")
 
     for parent, folders, files in os.walk(folder, onerror=pass_over):
         folders[:] = sorted(name for name in folders if name != HISTORY and not name.startswith("."))
@@ -334,15 +358,26 @@ def _same_training(first: Run, second: Run) -> bool:
     )
 
 
-def _move_to_history(path: Path) -> Path:
+def _keep_in_history(path: Path) -> Path:
+    """Puts a result under a second name in history/, so that it may be replaced under its own."""
     written = datetime.datetime.fromtimestamp(path.stat().st_mtime)
-    target = path.parent / HISTORY / f"{path.stem}_{written:%Y%m%d_%H%M%S}.json"
+    stem = f"{path.stem}_{written:%Y%m%d_%H%M%S}"
+    target = path.parent / HISTORY / f"{stem}.json"
     target.parent.mkdir(exist_ok=True)
     number = 1
     while target.exists():
+        # It is there already where a program was killed between this and the replacing.
+        if filecmp.cmp(path, target, shallow=False):
+            return target
         number += 1
-        target = target.with_name(f"{path.stem}_{written:%Y%m%d_%H%M%S}_{number}.json")
-    os.replace(path, target)
+        target = target.with_name(f"{stem}_{number}.json")
+    try:
+        os.link(os.path.realpath(path), target)
+    except OSError:
+        # FAT knows no second names, nor does any system across its borders.
+        with _written_beside(target, path.read_bytes(), UNFINISHED) as whole:
+            shutil.copystat(path, whole)
+            os.replace(whole, target)
     return target
 
 
@@ -355,7 +390,7 @@ def clear_unfinished(folder: Path) -> None:
 
 def _clear_unfinished(folder: Path) -> None:
     # Whoever writes a result holds the lock, which is ours now.
-    for left in folder.glob(f".*{UNFINISHED}"):
+    for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
         left.unlink(missing_ok=True)
 
 
@@ -367,6 +402,13 @@ def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
         content: all of it.
         suffix: of its name while it is being written.
     """
+    with _written_beside(path, content, suffix) as whole:
+        os.replace(whole, path)
+
+
+@contextlib.contextmanager
+def _written_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
+    """A file with this content, on the disk and in the folder of another one, to be given its name."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=suffix, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -377,7 +419,7 @@ def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
         umask = os.umask(0)
         os.umask(umask)
         Path(name).chmod(0o666 & ~umask)
-        os.replace(name, path)
+        yield name
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)

@@ -88,7 +88,7 @@ class TestMemory:
             env={**os.environ, "PYTHONPATH": str(repository), "PYTHONWARNINGS": "ignore"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=1800,
         )
         assert done.returncode != 0
         (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
@@ -219,7 +219,7 @@ def benchmark(repository, cwd, folder, **settings):
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=1800,
     )
 
 

@@ -20,7 +20,7 @@ def python(repository, program, package="lightning"):
         cwd=repository,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=1800,
     )
 
 

@@ -201,7 +201,7 @@ def environment(repository):
         ("pass", "Step   3", signal.SIGTERM, "terminated (SIGTERM)"),
         ("pass", "Step   3", signal.SIGINT, "interrupted (Ctrl-C)"),
         # Before the first step nobody but us would leave a result.
-        ("print('hanging', flush=True); time.sleep(60)", "hanging", signal.SIGTERM, "terminated (SIGTERM)"),
+        ("print('hanging', flush=True); time.sleep(3600)", "hanging", signal.SIGTERM, "terminated (SIGTERM)"),
     ],
     ids=["term", "int", "term while it is set up"],
 )
@@ -219,7 +219,7 @@ def test_a_signal_leaves_an_incomplete_result(trainings, repository, tmp_path, h
                 break
         process.send_signal(number)
         process.stdout.read()
-        process.wait(timeout=60)
+        process.wait(timeout=1800)
     finally:
         process.kill()
         process.stdout.close()
@@ -238,7 +238,7 @@ def test_two_processes_write_one_result(trainings, repository, tmp_path):
         env=environment(repository),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr
     (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")

@@ -19,7 +19,8 @@ def test_the_hosts_clock_tells_seconds():
     before = clock.mark()
     time.sleep(0.002)
     after = clock.mark()
-    assert 0.002 <= clock.seconds(before, after) < 1
+    assert clock.seconds(before, after) >= 0.002
+    assert clock.seconds(1_000_000_000, 2_500_000_000) == 1.5
     assert clock.is_ready(after)
     assert clock.wait(after, None)
     assert clock.name == "monotonic"

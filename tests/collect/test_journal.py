@@ -205,7 +205,7 @@ class TestOwner:
             pytest.skip("this system names no boots")
         code = (
             "import os, sys, time; from tprimat.collect import owner\n"
-            "h = os.open(sys.argv[1], os.O_RDWR); assert owner.lock(h); print('locked', flush=True); time.sleep(60)"
+            "h = os.open(sys.argv[1], os.O_RDWR); assert owner.lock(h); print('locked', flush=True); time.sleep(3600)"
         )
         child = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path / "x")],
@@ -222,7 +222,7 @@ class TestOwner:
 
     def test_a_zombie_has_ended(self):
         child = subprocess.Popen([sys.executable, "-c", ""])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 600
         while owner.started_at(child.pid) is not None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert owner.started_at(child.pid) is None

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -139,6 +138,8 @@ class TestSlowOnes:
         assert self.said([0.3] * 6 + [0.6, 0.7]).startswith("ranks 6, 7 are slow: up to 0.7 s")
 
 
+GLOOS_PATIENCE_S = 1800
+
 PROGRAM = """
 import os, signal, sys, time
 import torch, lightning.pytorch as pl
@@ -186,7 +187,6 @@ class TestRealOnes:
         script = tmp_path / "train.py"
         script.write_text(PROGRAM.format(**{**usual, **fields}))
         environment = {**os.environ, "PYTHONPATH": str(repository), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-        began = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, *launcher, str(script), str(tmp_path / "output")],
             env=environment,
@@ -196,10 +196,10 @@ class TestRealOnes:
             start_new_session=True,
         )
         try:
-            said, _ = process.communicate(timeout=120)
+            # What waited for a dead process would do so for gloo's half an hour.
+            said, _ = process.communicate(timeout=GLOOS_PATIENCE_S / 2)
         finally:
             _end_group(process.pid)
-        self.took = time.monotonic() - began
         losses = re.findall(r"LOSS (\d) ([\d.e+-]+)", said)
         path = tmp_path / "output" / "benchmark_cpu_llama.json"
         return said, sorted(losses), store.read(path)[-1] if path.exists() else None
@@ -207,13 +207,14 @@ class TestRealOnes:
     @pytest.mark.slow
     def test_under_torchrun_the_slow_one_is_named(self, trainings, tmp_path, repository):
         torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-        said, _, run = self.train(tmp_path, repository, torchrun, act="time.sleep(0.15)")
+        said, _, run = self.train(tmp_path, repository, torchrun, act="time.sleep(0.5)")
         assert run is not None, said
         assert run.status == "complete"
         assert run.steps == tuple(range(1, 9))
         assert run.timing.over_ranks == "the longest of 2 processes, step by step"
-        assert min(run.step_times) >= 0.15
-        assert any(warning.startswith("rank 1 is slow: up to 0.15") for warning in run.warnings), run.warnings
+        assert min(run.step_times) >= 0.5
+        (slow,) = [warning for warning in run.warnings if " slow: " in warning]
+        assert float(re.match(r"rank 1 is slow: up to ([\d.]+) s from a step's start", slow)[1]) >= 0.5
 
     @pytest.mark.reliability
     def test_losses_are_bit_identical_with_and_without(self, trainings, tmp_path, repository):
@@ -235,7 +236,6 @@ class TestRealOnes:
         assert len(run.steps) == 4
         assert run.timing.over_ranks == "the first of 2 processes"
         assert any("the training ended before they were gathered" in warning for warning in run.warnings)
-        assert self.took < 60
 
     @pytest.mark.reliability
     def test_one_that_dies_at_the_end_loses_nothing(self, trainings, tmp_path, repository):
@@ -248,7 +248,6 @@ class TestRealOnes:
         assert run.steps == tuple(range(1, 9))
         assert run.timing.over_ranks == "the first of 2 processes"
         assert any("was ended while it gathered them" in warning for warning in run.warnings)
-        assert self.took < 60
 
     @pytest.mark.reliability
     def test_a_failure_on_one_is_a_result_of_the_other(self, trainings, tmp_path, repository):
@@ -257,7 +256,6 @@ class TestRealOnes:
         assert run is not None, said
         assert run.status in ("failed", "incomplete")
         assert len(run.steps) == 3
-        assert self.took < 60
 
 
 def _end_group(pid):

@@ -110,7 +110,11 @@ print("not reached", flush=True)
 )
 def test_where_nobody_else_would_act_last_words_come_first(repository, ready, said):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(ready=ready)], cwd=repository, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM.format(ready=ready)],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        timeout=1800,
     )
     assert done.stdout == said
     assert done.returncode == -signal.SIGTERM

@@ -172,7 +172,7 @@ def test_an_exception_that_nobody_catches_leaves_a_result(repository, tmp_path):
         Failing(model=model(), args=settings, train_dataset=sequences(64), callbacks=[callback]).train()
     """.replace('"mine", quiet', 'model_name="mine", quiet')
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], cwd=repository, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=repository, capture_output=True, text=True, timeout=1800
     )
     assert done.returncode == 1
     assert "ValueError: a bad batch" in done.stderr

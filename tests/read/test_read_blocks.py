@@ -31,15 +31,31 @@ def short_lines(monkeypatch):
     monkeypatch.setattr(text, "LONGEST_LINE", 64)
 
 
-@pytest.mark.xfail(
-    reason="known: of a progress bar longer than LONGEST_LINE an empty part may be kept, by where a chunk ends",
-    strict=False,
-)
 @given(st.lists(PIECES, max_size=60), st.integers(0, 2**32))
 @settings(max_examples=400, deadline=None)
 def test_lines_are_the_same_wherever_chunks_end(pieces, seed):
     content = b"".join(pieces)
     assert list(text.lines(cut(content, seed))) == list(text.lines([content]))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 65, 1000])
+@pytest.mark.parametrize("between", ["", "\x1b[0m", "\r", "\r\r", "\x1b[0m\r\x1b[0m"])
+def test_what_a_long_progress_bar_leaves_empty_is_no_line(between, size):
+    bar = "".join(f"{number:6d}%\r{between}" for number in range(40))
+    content = f"first\r\n{bar}{between}\r\n\r\n\n{bar}{between}\nlast".encode()
+    found = list(text.lines(content[at : at + size] for at in range(0, len(content), size)))
+    shown = [f"{number:6d}%" for number in range(40)]
+    assert [line.text for line in found] == ["first", *shown, "", "", *shown, "last"]
+    assert [line.number for line in found] == [1, *[2] * 40, 3, 4, *[5] * 40, 6]
+    assert [line.whole for line in found] == [True] * 83 + [False]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_lines_that_show_nothing_at_all_are_the_same_wherever_chunks_end(size):
+    nothing = b"\x1b[0m" * 30
+    content = nothing + b"\r" + nothing + b"\n" + nothing + b"\r\n" + nothing + b"\n" + b"\r" * 200 + b"\n" + b"x\r"
+    found = list(text.lines(content[at : at + size] for at in range(0, len(content), size)))
+    assert found == [(2, "", True), (3, "", True), (5, "x", True)]
 
 
 @given(st.lists(PIECES, max_size=60), st.integers(0, 2**32))

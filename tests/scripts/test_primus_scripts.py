@@ -27,6 +27,9 @@ pytestmark = pytest.mark.skipif(
     os.name == "nt" or shutil.which("bash") is None, reason="the scripts are for machines with bash"
 )
 
+HANGS = 900
+"""s after which a script is taken to hang, on however busy a machine."""
+
 NEWER_THAN_BASH_4_4 = {
     r"\$\{\w+@[ULuKk]\}": "5.0 or later",
     r"\bEPOCH(SECONDS|REALTIME)\b": "5.0",
@@ -87,7 +90,7 @@ class TestStarted:
 def start(script: Path, *arguments: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:
     return subprocess.run(
         [str(script), *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=120,
+        text=True, timeout=HANGS,
     )  # fmt: skip
 
 
@@ -147,6 +150,13 @@ class TestRunPrimus:
         assert "not run: qwen" in done.stderr
         assert place.result("benchmark_rocm_llama.json").status == "incomplete"
 
+    @pytest.mark.parametrize("name", ["llama", "qwen", "all"])
+    def test_help_names_the_model_of_the_script(self, place, name):
+        script = "run_primus_all.sh" if name == "all" else f"scripts/run_primus_{name}.sh"
+        done = place.run(script, "--help", COLUMNS="200")
+        assert done.returncode == 0
+        assert f"(default: {name})" in done.stdout
+
     @pytest.mark.parametrize("script", ["run_primus_all.sh", "scripts/run_primus_llama.sh"])
     def test_no_primus_is_one_line(self, place, script):
         done = place.run(script, PRIMUS_PATH=str(place.folder / "none"))
@@ -164,7 +174,7 @@ class TestRunPrimus:
         try:
             wait_for((place.folder / "seen.jsonl.worker").exists)
             started.send_signal(number)
-            assert started.wait(60) == 130
+            assert started.wait(HANGS) == 130
         finally:
             started.kill()
             started.wait()
@@ -177,7 +187,7 @@ class TestRunPrimus:
 
 
 def wait_for(condition) -> None:
-    for _ in range(600):
+    for _ in range(10 * HANGS):
         if condition():
             return
         time.sleep(0.1)
@@ -234,11 +244,20 @@ class TestDualComparison:
         assert place.seen() == []
 
     def test_what_would_stop_the_second_run_is_found_before_the_first(self, place, theirs):
-        done = place.run(self.script, str(theirs), FAIR_CONFIG="1", GPUS_PER_NODE="3")
+        done = place.run(self.script, str(theirs), FAIR_CONFIG="1", GPUS_PER_NODE="2")
         assert done.returncode == 2
-        assert "3 GPUs can't be divided by TP 4" in done.stderr
+        assert "2 GPUs can't be divided by TP 4" in done.stderr
         assert "stopped: the identical-configuration run can't be made" in done.stderr
         assert place.seen() == []
+
+    @pytest.mark.parametrize("fair", ["0", "1"])
+    def test_without_primus_nothing_is_said_to_have_run(self, place, theirs, fair):
+        done = place.run(self.script, str(theirs), FAIR_CONFIG=fair, PRIMUS_PATH=str(place.folder / "none"))
+        assert done.returncode == 2
+        assert "error: there is no Primus in" in done.stderr
+        assert "the maximum-performance run can't be made; nothing was trained (status 2)" in done.stderr
+        assert "failed" not in done.stderr
+        assert done.stdout == ""
 
     def test_a_failing_run_stops_it_with_its_reason(self, place, theirs):
         done = place.run(self.script, str(theirs), FAIR_CONFIG="1", STANDIN_BEHAVIOUR="crash")

@@ -8,6 +8,9 @@ from tprimat.run import Status
 
 LONGEST_REASON = 400
 
+OUT_OF_MEMORY = "out of memory"
+"""How the reason begins of a training that failed for want of memory."""
+
 
 def of_end(trainer: Any) -> tuple[Status, str | None]:
     """Of a training whose loop came to its end by itself: complete, unless it was cut short."""
@@ -41,7 +44,7 @@ def of_exception(exception: BaseException, *, terminated: bool) -> tuple[Status,
     if isinstance(exception, (SystemExit, GeneratorExit)):
         return "incomplete", f"the program ended itself: {said}"
     if _out_of_memory(exception, name, first):
-        return "failed", f"out of memory: {said}"
+        return "failed", f"{OUT_OF_MEMORY}: {said}"
     return "failed", said
 
 

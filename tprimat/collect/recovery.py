@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -127,7 +128,8 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
     if path.name.startswith(f"{os.getpid()}-"):
         return None
     try:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND)
+        # Whatever lies there: a pipe would be waited for.
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return None  # its training has just ended, or another command was faster
     except OSError as error:
@@ -135,6 +137,9 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
     # Closing the journal, by whatever handle, gives its lock away: this one is kept to the end.
     with os.fdopen(handle, "r+b", buffering=0) as file:
         try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
+                return _left(path, "it is no journal")
             return _turn_into_result(path, file, folder) if _is_ours(path, file) else None
         except OSError as error:
             return _left(path, error.strerror or str(error))

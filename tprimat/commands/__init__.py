@@ -21,6 +21,7 @@ COMMANDS = {
     "benchmark": "measure the training of language models on this machine",
     "compare": "set results against each other: console, picture, report",
     "compare-frameworks": "set the frameworks in train_*.json against each other, model by model",
+    "convert": "turn a model from Hugging Face's form into NeMo's, and back",
     "enhanced-metrics": "MFU, cost, energy, memory and time to train of results",
     "extract-primus": "turn the log of a Primus training into a result",
     "gpu-memory": "show who holds GPU memory, and end your own processes there",

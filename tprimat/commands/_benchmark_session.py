@@ -15,7 +15,7 @@ from tprimat.commands import _benchmark_display as display
 from tprimat.commands import _benchmark_logged as _logged
 from tprimat.commands import _bundle
 from tprimat.errors import ExitStatus
-from tprimat.launch import process
+from tprimat.launch import memory, process
 from tprimat.launch.progress import Message, Saved
 from tprimat.launch.request import Request
 from tprimat.run import Run
@@ -185,7 +185,7 @@ class Session:
                 display.note(f"its process ended with status {ended.status} after the result was written: {log}")
             return
         self.failures += 1
-        self._explain(title, run, ended, log)
+        self._explain(title, request, run, ended, log)
 
     def _recovered(self, request: Request, began: datetime.datetime) -> tuple[Run | None, Path | None]:
         """What a training that was killed has left in its journal."""
@@ -198,12 +198,13 @@ class Session:
                 found = run, each.path
         return found
 
-    def _explain(self, title: str, run: Run | None, ended: process.Ended, log: Path) -> None:
+    def _explain(self, title: str, request: Request, run: Run | None, ended: process.Ended, log: Path) -> None:
         if ended.interrupted:
             kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
             display.say(f"{title}: interrupted; {kept}", error=True)
             return
-        display.say(f"error: {title}: {why_failed(run, ended)} (docs/troubleshooting.md#training-failed)", error=True)
+        why = text.plain(f"{why_failed(run, ended)}{memory.advice_after(run, request)}")
+        display.say(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)", error=True)
         for line in ended.tail:
             display.say(f"    {text.plain(line, 160)}", error=True)
         display.say(f"    all of it: {_short(log)}", error=True)
@@ -271,15 +272,8 @@ def _identity(request: Request) -> Run:
 
 
 def _log_path(request: Request) -> Path:
-    """A file for a training's output that isn't there yet."""
     stem = Path(store.file_name(_identity(request))).stem
-    started = datetime.datetime.now()
-    path = request.output_dir / LOGS / f"{stem}_{started:%Y%m%d_%H%M%S}.log"
-    number = 1
-    while path.exists():
-        number += 1
-        path = path.with_name(f"{stem}_{started:%Y%m%d_%H%M%S}_{number}.log")
-    return path
+    return process.new_log(request.output_dir / LOGS, f"{stem}_{datetime.datetime.now():%Y%m%d_%H%M%S}")
 
 
 def _read_back(saved: list[Saved]) -> tuple[Run | None, Path | None]:

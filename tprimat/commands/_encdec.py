@@ -239,11 +239,6 @@ def _rest(asked: Asked, settings: Settings) -> bool:
 
 
 def _log_path(folder: Path) -> Path:
-    """A file for a training's output that isn't there yet."""
-    started = datetime.datetime.now()
-    path = folder / LOGS / f"encdec_{started:%Y%m%d_%H%M%S}.log"
-    number = 1
-    while path.exists():
-        number += 1
-        path = path.with_name(f"encdec_{started:%Y%m%d_%H%M%S}_{number}.log")
-    return path
+    from tprimat.launch import process
+
+    return process.new_log(folder / LOGS, f"encdec_{datetime.datetime.now():%Y%m%d_%H%M%S}")

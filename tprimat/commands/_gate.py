@@ -117,4 +117,4 @@ def _loaded(option: str, names: list[str]) -> tuple[list[Loaded], list[str]]:
             "name the results that ./benchmark.py wrote",
             heading="no-results",
         )
-    return [Loaded(str(each.path), store.sha256(each.path), each.runs) for each in found], notes
+    return [Loaded(str(each.path), each.sha256, each.runs) for each in found], notes

@@ -12,12 +12,15 @@ import gzip
 import hashlib
 import importlib
 import lzma
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tprimat import plain_files
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read import text
 from tprimat.run import SourceFile
@@ -25,6 +28,11 @@ from tprimat.run import SourceFile
 STANDARD_INPUT = "-"
 CHUNK = 1 << 18
 """Bytes that are read at a time."""
+
+UNPACKED_FREELY = 1 << 26
+MOST_TIMES = 100
+"""A compressed file may unpack to so many bytes, or to so many times its own size if that is more. The
+text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a machine."""
 
 
 def named_files(names: Sequence[str]) -> list[str]:
@@ -84,10 +92,15 @@ class Log:
             yield from self._of(sys.stdin.buffer)
             return
         try:
-            if Path(self.path).is_dir():
+            mode = Path(self.path).stat().st_mode
+            if stat.S_ISDIR(mode):
                 raise UnreadableError(self.name, "is a folder: name the log in it", heading="unreadable-file")
-            with Path(self.path).open("rb") as stream:
-                yield from self._of(stream)
+            if is_handed_over(self.path, mode):
+                with Path(self.path).open("rb") as stream:
+                    yield from self._of(stream)
+            else:
+                with plain_files.opened(Path(self.path)) as stream:
+                    yield from self._of(stream)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise UnreadableError(
@@ -106,20 +119,30 @@ class Log:
         read = getattr(unpacked, "read1", unpacked.read)
         # BadGzipFile is an OSError without a number; bz2 has no class of its own and raises such, too.
         faults: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError, *_zstd_errors())
+        size = 0
         try:
             while chunk := read(CHUNK):
+                size += len(chunk)
+                if size > max(UNPACKED_FREELY, MOST_TIMES * self._size):
+                    self.cut = f"it unpacks to {MOST_TIMES} times its size and more"
+                    break
                 yield chunk
         except faults as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             self.cut = str(error) or type(error).__name__
         while raw.read(CHUNK):
-            # What follows a fault belongs to the file all the same: its hash is of all of it.
+            # What was left belongs to the file all the same: its hash is of all of it.
             continue
 
     def _count(self, content: bytes) -> None:
         self._hash.update(content)
         self._size += len(content)
+
+
+def is_handed_over(path: str, mode: int) -> bool:
+    """Whether a name is that of an open pipe, as the shell's <(…) gives it; one in a folder may never be written to."""
+    return stat.S_ISFIFO(mode) and os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
 class _Counted:

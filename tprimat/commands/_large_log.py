@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tprimat import read
+from tprimat import plain_files, read
 from tprimat.commands import _inputs
 from tprimat.errors import TensorPrimatError
 from tprimat.read import megatron
@@ -95,11 +95,15 @@ def _start_method() -> str:
 def _size_of(log: _inputs.Log) -> int:
     """Bytes of a file that can be read from any line on; 0 for any other."""
     path = Path(log.path)
-    if log.path == _inputs.STANDARD_INPUT or not path.is_file():
+    if log.path == _inputs.STANDARD_INPUT:
         return 0
-    with path.open("rb") as stream:
-        head = stream.read(8)
-    return path.stat().st_size if _inputs.is_plain(head) and Blocks.is_utf8(head) else 0
+    try:
+        with plain_files.opened(path) as stream:
+            head = stream.read(8)
+            size = os.fstat(stream.fileno()).st_size
+    except OSError:
+        return 0  # a pipe; or it is gone, which its reader says
+    return size if _inputs.is_plain(head) and Blocks.is_utf8(head) else 0
 
 
 class _Division:

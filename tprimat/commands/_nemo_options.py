@@ -18,6 +18,7 @@ from tprimat.units import GB
 if TYPE_CHECKING:
     from tprimat.hardware import Gpu
     from tprimat.launch.framework import Framework
+    from tprimat.platforms import Machine
 
 DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
 WISHES = ("num_nodes", *DIVISION, "data", "preset", "settings")
@@ -187,7 +188,7 @@ def submit(options: argparse.Namespace, requests: Sequence[Request], notes: Sequ
             display.say(f"submitted; the result will be in {request.output_dir}")
 
 
-def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str]) -> int:
+def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], machine: Machine) -> int:
     """Trains in this process, one of those that torchrun has started; the exit status.
 
     Raises:
@@ -195,10 +196,12 @@ def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str]) -> 
     """
     if len(requests) * runs > 1:
         raise UsageError("under torchrun one training is run: name one --model, and --runs 1", heading="nemo-options")
+    from tprimat import platforms
     from tprimat.commands import _benchmark_display as display
     from tprimat.train import nemo_training
 
     if os.environ.get("RANK", "0") == "0":
-        for note in notes:
+        held = platforms.held_by_others(machine)
+        for note in [*notes, *([held] if held else [])]:
             display.note(note)
     return nemo_training.main(requests[0].to_arguments())

@@ -182,16 +182,9 @@ class Job:
             )
 
     def _log_path(self, made: Plan, moment: datetime.datetime) -> Path:
-        """A file for a training's output that isn't there yet."""
         node = f"_node{made.node}" if made.nodes > 1 else ""
         stem = f"primus_training_{made.model}_{moment:%Y%m%d_%H%M%S}{node}"
-        path = self._output_dir / f"{stem}.log"
-        number = 1
-        while path.exists():
-            number += 1
-            path = self._output_dir / f"{stem}_{number}.log"
-        _make_folder(path.parent)
-        return path
+        return process.new_log(self._output_dir, stem)
 
     def _record(self, made: Plan, name: str, moment: datetime.datetime, command: Sequence[str]) -> StartRecord:
         run = made.setup()

@@ -20,7 +20,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from tprimat.commands import _large_log
+from tprimat import plain_files
+from tprimat.commands import _inputs, _large_log
 from tprimat.commands._inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.commands._mlperf_systems import with_system
 from tprimat.errors import TensorPrimatError, UnreadableError, missing_package
@@ -141,13 +142,18 @@ def _add(path: Path, units: list[Unit], passed: list[Passed], *, named: bool) ->
         if not stat.S_ISREG(status.st_mode) and not named:
             passed.append(Passed(str(path), "is no plain file"))
             return
-        if not stat.S_ISREG(status.st_mode):
-            # A pipe, as the shell's <(…) gives it, can be read once.
+        if _inputs.is_handed_over(str(path), status.st_mode):
+            # It can be read once.
             units.append(Unit((str(path),), None, str(path.parent), named, 0))
             return
         head = _head(path)
-    except (OSError, TensorPrimatError) as error:
-        why = error.message if isinstance(error, TensorPrimatError) else f"can't be read: {error.strerror}"
+    except TensorPrimatError as error:
+        if named:
+            raise
+        passed.append(Passed(str(path), error.message.removeprefix(f"{path}: ")))
+        return
+    except OSError as error:
+        why = f"can't be read: {error.strerror}"
         if named:
             raise UnreadableError(path, f"{why}: check the name", heading="unreadable-file") from error
         passed.append(Passed(str(path), why))
@@ -238,7 +244,7 @@ def _read_log(unit: Unit) -> Outcome:
     else:
         readings = _large_log.readings(log, _chain(head, chunks))
     source = (log.source_file(),)
-    cut = (f"the compressed file could not be read to its end: {log.cut}",) if log.cut else ()
+    cut = tuple(_said_of_cut(log))
     return Outcome(
         tuple(
             Found(
@@ -259,11 +265,12 @@ def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 def _read_files(unit: Unit) -> Outcome:
     dialect = next(each for each in files.file_dialects() if each.looks_for == unit.dialect)
     with contextlib.ExitStack() as stack:
-        parts, sources = [], []
+        parts, sources, cut = [], [], []
         for path in unit.paths:
-            stream, source = _opened(path, stack)
-            parts.append(files.Part(path, stream))
-            sources.append(source)
+            log = Log(path)
+            parts.append(files.Part(path, _spooled(path, log.chunks(), stack)))
+            sources.append(log.source_file())
+            cut += _said_of_cut(log)
         folder = Path(unit.paths[0]).parent
         beside = {name: content for name in dialect.beside if (content := _small(folder / name)) is not None}
         readings = _structured(dialect, parts, beside, unit.title)
@@ -271,7 +278,7 @@ def _read_files(unit: Unit) -> Outcome:
         for number, reading in enumerate(readings):
             # Files that are not of one training give one training each.
             own = sources if dialect.together or len(readings) != len(sources) else [sources[number]]
-            runs.append(Found(_with_source(reading.run(), tuple(own), ()), reading.notes, True))
+            runs.append(Found(_with_source(reading.run(), tuple(own), tuple(cut)), reading.notes, True))
     return Outcome(tuple(runs))
 
 
@@ -286,11 +293,8 @@ def _structured(
         ) from error
 
 
-def _opened(path: str, stack: contextlib.ExitStack) -> tuple[BinaryIO, SourceFile]:
-    """A file as a seekable stream, decompressed, and what a result says of it."""
-    log = Log(path)
-    stream = _spooled(path, log.chunks(), stack)
-    return stream, log.source_file()
+def _said_of_cut(log: Log) -> list[str]:
+    return [f"the compressed file could not be read to its end: {log.cut}"] if log.cut else []
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
@@ -313,7 +317,7 @@ def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) ->
 
 def _small(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as stream:
+        with plain_files.opened(path) as stream:
             return stream.read(CHUNK)
     except OSError:
         return None

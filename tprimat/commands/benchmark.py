@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tprimat import models
 from tprimat.commands import _nemo_options as nemo_options
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.launch.request import PRECISIONS, Place, Request, Wishes
+from tprimat.launch.request import PRECISIONS, PROFILERS, Place, Request, Wishes
 from tprimat.text import plain
 from tprimat.train import scales
 from tprimat.units import GB
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     framework = launch.choose(options.framework, machine.platform, to_show=elsewhere)
     plan = plan_of(options, framework, machine)
     if framework.divides and nemo_options.under_torchrun(os.environ):
-        return nemo_options.train_here(plan.requests, plan.runs, plan.notes)
+        return nemo_options.train_here(plan.requests, plan.runs, plan.notes, machine)
     if options.executor != "local":
         nemo_options.submit(options, plan.requests, plan.notes)
         return ExitStatus.WELL
@@ -152,7 +152,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
                 label = "-".join(part for part in (label, precision) if part)
             wanted = dataclasses.replace(wishes, precision=precision, label=label)
             request, said = framework.settle(name, wanted, place, output_dir)
-            requests.append(request)
+            requests.append(_profiled(request, framework, options))
             notes += said
     cooldown = options.cooldown
     if cooldown is None:
@@ -167,6 +167,18 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
         output_dir=options.output_dir,
         bundle=options.bundle,
     )
+
+
+def _profiled(request: Request, framework: Framework, options: argparse.Namespace) -> Request:
+    """The request with the profiler that was asked for. Raises UsageError for one that can't watch it."""
+    if options.profile is None:
+        return request
+    from tprimat.launch import profiling
+
+    request = dataclasses.replace(request, profile=options.profile)
+    torchrun = nemo_options.under_torchrun(os.environ)
+    profiling.check(request, framework, executor=options.executor, torchrun=torchrun, dry_run=options.dry_run)
+    return request
 
 
 def _wished(
@@ -350,6 +362,13 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
         type=Path,
         metavar="FILE",
         help="put results, logs and environment into one .tar.gz or .zip to send to whoever compares",
+    )
+    group.add_argument(
+        "--profile",
+        choices=tuple(PROFILERS),
+        metavar="NAME",
+        help="a profiler watches the last steps, which are marked and which no figure is of: "
+        + "; ".join(f"{name}: {text}" for name, text in PROFILERS.items()),
     )
     group.add_argument("--dry-run", action="store_true", help="show the commands and what they would do; run nothing")
 

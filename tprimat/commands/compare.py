@@ -134,7 +134,7 @@ def _comparison(arguments: argparse.Namespace, folder: Path) -> Comparison:
             "run ./benchmark.py first, or name the results to compare",
             heading="no-results",
         )
-    files = [Loaded(str(each.path), store.sha256(each.path), each.runs) for each in found]
+    files = [Loaded(str(each.path), each.sha256, each.runs) for each in found]
     comparison = compare(
         files,
         reference=arguments.reference,

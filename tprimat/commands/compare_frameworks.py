@@ -118,7 +118,7 @@ def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | Non
         )
     found, notes = store.find([folder])
     named = [each for each in found if TRAIN_FILE.fullmatch(each.path.name)]
-    files = [Loaded(str(each.path), store.sha256(each.path), each.runs) for each in named]
+    files = [Loaded(str(each.path), each.sha256, each.runs) for each in named]
     if len(found) > len(named):
         others = len(found) - len(named)
         notes.append(

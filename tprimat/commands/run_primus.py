@@ -62,7 +62,9 @@ def main(argv: Sequence[str]) -> int:
     """
     words = list(argv)
     cut = words.index("--") if "--" in words else len(words)
-    options = _parser().parse_args(words[:cut])
+    # A script for one model names it before what the user says.
+    own = words[1] if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and cut > 1 else "all"
+    options = _parser(own).parse_args(words[:cut])
     passed = tuple(words[cut + 1 :])
     from tprimat import platforms
     from tprimat.commands import _bundle
@@ -200,7 +202,7 @@ def _rest(cooldown: float | None, machine: Machine) -> bool:
     return True
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(model: str) -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
     parser = _Parser(
         prog=os.environ.get("TPRIMAT_SCRIPT")
@@ -211,7 +213,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     what = parser.add_argument_group("what to train")
-    what.add_argument("--model", default="all", metavar="NAME", help=f"{', '.join(FILES)}, or all (default); {_OWN}")
+    what.add_argument(
+        "--model", default=model, metavar="NAME", help=f"{', '.join(FILES)}, or all (default: {model}); {_OWN}"
+    )
     what.add_argument("--config", type=Path, metavar="FILE", help="a configuration of your own (PRIMUS_CONFIG)")
     what.add_argument(
         "--precision", choices=PRECISIONS, metavar="NAME", help=f"{', '.join(PRECISIONS)} (default: bf16)"

@@ -99,6 +99,8 @@ class SideResult:
     def ended(self) -> str:
         """How the first run ended, as the words that follow "the run"."""
         run = self.runs[0].run
+        if run.environment.emulated:
+            return "was emulated, and its times mean nothing"
         words = {"failed": "failed", "incomplete": "is incomplete"}.get(run.status, "holds no step times")
         return f"{words} ({plain(run.status_reason, 120)})" if run.status_reason else words
 

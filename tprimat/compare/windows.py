@@ -8,6 +8,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
 
+from tprimat import metrics
 from tprimat.run import Run
 
 
@@ -46,7 +47,7 @@ def sensitivity(reference: Run, side: Run) -> tuple[tuple[str, float], ...]:
         if run.tokens_per_step is None or not run.num_gpus or any(window != 1 for window in run.window_steps):
             return ()
         work.append(run.tokens_per_step / run.num_gpus)
-    times = [[time for time in run.unprofiled().step_times if time is not None] for run in (reference, side)]
+    times = [[time for time in metrics.unprofiled(run).step_times if time is not None] for run in (reference, side)]
     found = []
     for window in WINDOWS:
         picked = [window.pick(each) for each in times]

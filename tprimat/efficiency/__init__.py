@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from tprimat import flops, hardware, intervals, models, units
+from tprimat.efficiency import epochs
 from tprimat.efficiency.table import METRICS as METRICS
+from tprimat.efficiency.value import Value as Value
 from tprimat.metrics import LevelFigures, Metric, Summary, model_shape
 from tprimat.prices import Price
 from tprimat.run import Run
@@ -23,22 +25,6 @@ ROOM_ABOVE = 0.95
 RECOMPUTED_FORWARD = 4 / 3
 """Full recomputation runs the forward pass a second time: 4 passes' worth instead of 3
 (Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Value:
-    """A figure, or why there is none.
-
-    Attributes:
-        value: in the unit of its row; None with a reason.
-        low, high: the interval, where the step time has one.
-        reason: why there is no value; or what must be known of it.
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +86,7 @@ def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options)
     # What must fit is the run that took the most memory; energy is that of a run that measured it.
     fullest = max(runs, key=lambda run: ((memory := _memory(run)) and memory[0]) or 0.0)
     found = _efficiency(fullest, f"{len(runs)} runs", speed, options)
+    found = dataclasses.replace(found, values={**found.values, **epochs.figures(runs, options.price)})
     energies = [value for run in runs if (value := _measured_energy(run)) is not None]
     if energies:
         found = dataclasses.replace(
@@ -166,6 +153,7 @@ def _efficiency(run: Run, steps: str, speed: Value, options: Options) -> Efficie
         values |= _of_money(speed, options)
         values |= _of_time(run, speed)
         values |= _of_energy(run, speed, options)
+    values |= epochs.figures([run], options.price)
     values |= _of_memory(run)
     return Efficiency(steps, values, _hints(values))
 

@@ -9,6 +9,22 @@ _MEGATRON = "Megatron-LM, num_floating_point_operations"
 
 METRICS = (
     Metric(
+        "samples_per_second",
+        "Samples per second, all GPUs",
+        "samples/s",
+        "higher",
+        "samples of the measured epochs / their wall time; for trainings that count epochs",
+        "",
+    ),
+    Metric(
+        "seconds_per_epoch",
+        "Time per epoch",
+        "s",
+        "lower",
+        "mean wall time of the measured epochs that were not cut short",
+        "",
+    ),
+    Metric(
         "model_tflops_per_gpu",
         "Achieved, causal",
         "TFLOP/s/GPU",
@@ -89,6 +105,22 @@ METRICS = (
         "$",
         "lower",
         "10¹² / tokens_per_second_per_gpu / 3600 × price per GPU-hour",
+        "",
+    ),
+    Metric(
+        "dollars_per_epoch",
+        "Cost per epoch",
+        "$",
+        "lower",
+        "seconds_per_epoch / 3600 × GPUs × price per GPU-hour",
+        "",
+    ),
+    Metric(
+        "dollars_per_million_samples",
+        "Cost of 10⁶ samples",
+        "$",
+        "lower",
+        "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour",
         "",
     ),
     Metric("hours_per_trillion_tokens", "Time for 10¹² tokens", "h", "lower", "10¹² / tokens_per_second / 3600", ""),

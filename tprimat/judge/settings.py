@@ -77,7 +77,8 @@ def _shape(run: Run) -> str | None:
     shape = run.model_config
     heads = joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
     parts = (
-        (shape.num_layers, f"{shape.num_layers} layers"),
+        (shape.num_encoder_layers, f"{shape.num_encoder_layers} encoder layers"),
+        (shape.num_layers, f"{shape.num_layers} {'decoder ' if shape.num_encoder_layers else ''}layers"),
         (shape.hidden_size, f"hidden {shape.hidden_size}"),
         (heads, f"heads {heads}"),
         (shape.ffn_hidden_size, f"ffn {shape.ffn_hidden_size}"),
@@ -115,7 +116,7 @@ _SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups"
 
 def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
     """In what two shapes are known to differ; None where nothing says that they do."""
-    for name in (*_SHAPE, "vocab_size"):
+    for name in (*_SHAPE, "num_encoder_layers", "vocab_size"):
         first, second = getattr(one, name), getattr(other, name)
         if first is None or second is None:
             continue

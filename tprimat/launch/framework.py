@@ -28,6 +28,7 @@ class Framework:
         divides: whether it can divide a model over GPUs, and takes the wishes that go with that.
         plans_anywhere: whether it can say what it would run on a machine where it can't.
         data: what it trains on unless it is told otherwise, in the words of a result.
+        profiles: whether a profiler can watch it: its training calls train/profiled.py.
         logged: whether it writes a log and no result, so that the log is read.
         inner: the command that the command of `launch` starts in turn, for showing; None where it
             trains by itself.
@@ -43,5 +44,6 @@ class Framework:
     divides: bool = False
     plans_anywhere: bool = False
     data: str = "markov"
+    profiles: bool = False
     logged: bool = False
     inner: Callable[[Request], Launch] | None = None

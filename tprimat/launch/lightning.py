@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tprimat.host import Host, cpu_threads
+from tprimat.launch import profiling
 from tprimat.launch.framework import Framework
 from tprimat.launch.request import Launch, Request
 from tprimat.launch.settle import settle
@@ -53,7 +54,7 @@ def launch(request: Request) -> Launch:
     if request.platform == "cpu":
         settings |= threads(request.num_gpus)
     argv += ["-m", MODULE, *request.to_arguments()]
-    return Launch(tuple(argv), settings, REPOSITORY)
+    return profiling.around(request, Launch(tuple(argv), settings, REPOSITORY))
 
 
 def cores() -> int:
@@ -72,4 +73,4 @@ def threads(processes: int) -> dict[str, str]:
     return {name: value for name, value in chosen.items() if name not in os.environ}
 
 
-LIGHTNING = Framework("lightning", unavailable, settle, launch)
+LIGHTNING = Framework("lightning", unavailable, settle, launch, profiles=True)

@@ -12,6 +12,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from tprimat.launch import profiling
 from tprimat.launch.framework import Framework
 from tprimat.launch.lightning import ENVIRONMENT, REPOSITORY, threads
 from tprimat.launch.nemo_settle import NAME, PRECISIONS, settle
@@ -19,9 +20,10 @@ from tprimat.launch.request import MOCK, Launch, Request
 
 MODULE = "tprimat.train.nemo_training"
 
-ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SEGMENTS = "expandable_segments:True"
-"""Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments."""
+"""Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
+variable's second name is that of torch from 2.9 on, which takes both."""
 
 SEED_VARIABLE = "PL_GLOBAL_SEED"
 """Where Lightning, and through it NeMo, takes the seed of the weights from."""
@@ -52,7 +54,7 @@ def launch(request: Request) -> Launch:
         # --standalone finds a free port, so that two trainings on one machine don't meet.
         argv += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.num_gpus}"]
     argv += ["-m", MODULE, *request.to_arguments()]
-    return Launch(tuple(argv), environment(request), REPOSITORY)
+    return profiling.around(request, Launch(tuple(argv), environment(request), REPOSITORY))
 
 
 def environment(request: Request) -> dict[str, str]:
@@ -62,7 +64,8 @@ def environment(request: Request) -> dict[str, str]:
         return settings | threads(request.num_gpus)
     # Megatron's communication would otherwise overtake the computation that it waits for.
     settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
-    settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
+    if ALSO_ALLOCATOR not in os.environ:
+        settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
 
 
@@ -87,4 +90,5 @@ NEMO = Framework(
     divides=True,
     plans_anywhere=True,
     data=MOCK,
+    profiles=True,
 )

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat import models
+from tprimat import models, plain_files
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read import megatron_setup
 from tprimat.read.reading import Statement, Statements
@@ -341,7 +341,7 @@ def _pairs(node: Any) -> list[tuple[Any, Any]]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return plain_files.read(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error

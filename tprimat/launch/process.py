@@ -6,6 +6,7 @@ The one place where a child is run: its environment, its log, its end. Knows no 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import signal
 import threading
@@ -23,7 +24,7 @@ from tprimat.launch.request import Launch
 GRACE_SECONDS = 20.0
 """How long an interrupted training has to write its result before it is killed."""
 
-__all__ = ["GRACE_SECONDS", "TAIL_LINES", "Ended", "environment", "run", "shell_line"]
+__all__ = ["GRACE_SECONDS", "TAIL_LINES", "Ended", "environment", "new_log", "run", "shell_line"]
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.2
@@ -64,6 +65,32 @@ def shell_line(launch: Launch) -> str:
     return dataclasses.replace(launch, env=environment(launch)).shell_line()
 
 
+def new_log(folder: Path, stem: str) -> Path:
+    """Makes an empty file for a training's output: under a name of its own, whoever else starts one here now.
+
+    Raises UsageError when the folder can't be written.
+    """
+    path = folder / f"{stem}.log"
+    number = 1
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                path.touch(exist_ok=False)
+                return path
+            except FileExistsError:
+                number += 1
+                path = folder / f"{stem}_{number}.log"
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(log: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{log}: can't be written: {error.strerror or error}: choose another --output-dir", heading="unwritable-folder"
+    )
+
+
 def run(
     launch: Launch,
     log: Path,
@@ -82,7 +109,7 @@ def run(
 
     Args:
         launch: the command.
-        log: file for the output; must not exist.
+        log: file for the output; one that is there must be empty.
         on_line: called with each line of the standard output.
         on_message: called with each message of progress.
         limit_s: seconds after which the child is taken for hung; None to wait for ever.
@@ -93,12 +120,12 @@ def run(
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        file = log.open("xb", buffering=0)
+        file = log.open("ab", buffering=0)
+        if file.tell():
+            file.close()
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     except OSError as error:
-        raise UsageError(
-            f"{log}: can't be written: {error.strerror or error}: choose another --output-dir",
-            heading="unwritable-folder",
-        ) from error
+        raise _unwritable(log, error) from error
     with file, _Signals() as signals:
         return _Child(launch, file, grace_s).follow(signals, on_line, on_message, limit_s)
 

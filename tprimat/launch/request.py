@@ -20,6 +20,14 @@ MOCK, TOKENS = "mock", "tokens"
 DATA = (MOCK, TOKENS)
 """What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
 
+TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
+PROFILERS = {
+    TORCH: "PyTorch's own: a Chrome trace with memory",
+    NSYS: "Nsight Systems, for NVIDIA",
+    ROCPROF: "rocprofv3, for AMD",
+}
+"""What can watch the last steps of a training."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Request:
@@ -46,6 +54,7 @@ class Request:
         data: one of DATA; None where the framework has one kind only.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
         settings: fields of the framework's own recipe, each as path=value.
+        profile: a name in PROFILERS, or None.
     """
 
     framework: str
@@ -70,6 +79,7 @@ class Request:
     data: str | None = None
     cuda_graphs: bool = False
     settings: tuple[str, ...] = ()
+    profile: str | None = None
 
     @property
     def data_parallel_size(self) -> int:

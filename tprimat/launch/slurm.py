@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from tprimat import plain_files
 from tprimat.errors import UsageError
 
 
@@ -67,7 +68,7 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
 def read(path: Path) -> dict[str, str]:
     """The values of a file. Raises UsageError for one that can't be read, or a name that isn't known."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = plain_files.read(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(f"{path}: can't be read: {reason}", heading="slurm") from error

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat import plain_files
 from tprimat.errors import UnreadableError
 from tprimat.read.text import Line
 from tprimat.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
@@ -86,7 +87,7 @@ def read(path: Path) -> StartRecord | None:
         UnreadableError: the file is no record.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=StartRecord)
+        return msgspec.json.decode(plain_files.read(path), type=StartRecord)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -53,6 +53,9 @@ DIALECTS: tuple[type[Reader], ...] = (
 )
 """The dialects that are read."""
 
+FEWEST_QUOTED = 3
+"""Steps that make a training of what a JSON document quotes."""
+
 
 def readings(lines: Iterable[Line], name: str) -> list[Reading]:
     """The trainings that a log holds, in its order.
@@ -88,7 +91,14 @@ def intake() -> Intake:
 
 def readings_in(log: Intake, name: str) -> list[Reading]:
     """As readings(), when all of a log was taken in."""
-    found = together.combined(log.finish())
+    by_dialect = log.finish()
+    if log.document:
+        # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
+        by_dialect = [
+            (name, [each for each in made if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
+            for name, made in by_dialect
+        ]
+    found = together.combined(by_dialect)
     if found:
         return found
     wanted = " or ".join(reader.looks_for for reader in log.readers)

@@ -30,6 +30,8 @@ class Patience:
     known_lines: int = 20_000
 
 
+_CLOSED_BY = {"{": "}", "[": "]"}
+
 _ROUND = 64
 """Lines from one look at the readers to the next."""
 
@@ -46,6 +48,7 @@ class Intake:
         number: of the next line, when blocks are fed.
         empty: whether no line so far had anything in it.
         alone: the reader that gets the rest of the log, where it is a single one and takes blocks.
+        document: whether its first line opens a JSON document, and its last one closes it.
     """
 
     def __init__(self, readers: Sequence[Reader], patience: Patience | None = None) -> None:
@@ -53,6 +56,8 @@ class Intake:
         self.number = 1
         self.empty = True
         self.alone: TakesBlocks | None = None
+        self.document = False
+        self._closed_by = ""
         self._listening = list(readers)
         self._settled = False
         self._steps_since: int | None = None
@@ -75,7 +80,11 @@ class Intake:
     def feed_lines(self, lines: Iterable[Line]) -> None:
         """Takes the next lines of the log, one by one."""
         for line in lines:
-            self.empty = self.empty and (not line.text or line.text.isspace())
+            if (self.empty or self._closed_by) and (shown := line.text.strip()):
+                if self.empty:
+                    self._closed_by = _CLOSED_BY.get(shown, "")
+                self.empty = False
+                self.document = bool(self._closed_by) and shown == self._closed_by
             for reader in self._listening:
                 reader.feed(line)
             if not self._settled and not line.number % _ROUND:

@@ -100,7 +100,7 @@ class Reader:
     @property
     def recognised(self) -> bool:
         """Whether an event or a summary line was seen."""
-        return bool(self._trainings) or self._summary is not None or bool(self._flux)
+        return any(training.told for training in self._trainings) or self._summary is not None or bool(self._flux)
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
@@ -121,7 +121,8 @@ class Reader:
 
     def finish(self) -> list[Reading]:
         """The trainings, in the order of the log."""
-        trainings = self._trainings or ([self._summary] if self._summary else [])
+        # Text that only speaks of events, a note on a log for one, holds none that can be read.
+        trainings = [each for each in self._trainings if each.told] or ([self._summary] if self._summary else [])
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
             return [mlperf_summary.summary_reading(self._flux)]
         return [mlperf_run.reading(training) for training in trainings]
@@ -168,6 +169,7 @@ class Reader:
         if key in _BEGINS and training.over_before(key, time):
             training = mlperf_run.Training(Surroundings(stated=mlperf_run.carried(self._around.stated)))
             self._trainings.append(training)
+        training.told = True
         training.time(time)
         if key in ("run_start", "run_stop"):
             setattr(training, key, time)

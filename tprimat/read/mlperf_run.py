@@ -39,7 +39,11 @@ _MODELS = {"llama31_8b": "llama3.1_8b"}
 
 @dataclasses.dataclass
 class Training:
-    """What the log holds of one run of a benchmark."""
+    """What the log holds of one run of a benchmark.
+
+    Attributes:
+        told: whether an event of it could be read.
+    """
 
     around: Surroundings
     events: list[Event] = dataclasses.field(default_factory=list)
@@ -54,6 +58,7 @@ class Training:
     end_samples: float | None = None
     end_step: float | None = None
     first: float | None = None
+    told: bool = False
 
     def time(self, time: float) -> None:
         """Takes an event's time."""

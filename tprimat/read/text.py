@@ -61,28 +61,36 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
     text = clean(block.decode("utf-8", "replace"))
     pieces = text.split("\n")
     last = pieces.pop()
-    parted = "\r" in text
+    if "\r" in text:
+        raws = block.split(b"\n")
+        for index, piece in enumerate(pieces):
+            yield from _parts(number + index, piece, raws[index], whole=True)
+        number += len(pieces)
+        if last:
+            yield from _parts(number, last, raws[-1], whole=whole)
+        return
     for piece in pieces:
-        if parted and "\r" in piece:
-            yield from _parts(number, piece, whole=True)
-        else:
-            yield Line(number, piece, True)
+        yield Line(number, piece, True)
         number += 1
     if last:
-        yield from _parts(number, last, whole=whole)
+        yield Line(number, last, whole)
 
 
 _PIECE = re.compile(rb"[^\r\n]+")
 
 
-def _parts(number: int, piece: str, *, whole: bool) -> Iterator[Line]:
-    piece = piece.rstrip("\r")
-    if "\r" not in piece:
-        yield Line(number, piece, whole)
-        return
-    shown = [part for part in piece.split("\r") if part]
-    for index, part in enumerate(shown):
-        yield Line(number, part, whole or index < len(shown) - 1)
+def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:
+    """The parts of a line that show something; an empty line is one only where no carriage return parts it."""
+    *ended, rest = piece.split("\r")
+    shown = False
+    for part in ended:
+        if part:
+            shown = True
+            yield Line(number, part, True)
+    if rest:
+        yield Line(number, rest, whole)
+    elif not shown and b"\r" not in raw[:-1]:
+        yield Line(number, "", True)
 
 
 _MARKS = (
@@ -99,7 +107,8 @@ class Blocks:
 
     The lines of a log are the same wherever its chunks end. Of a line that is longer than
     LONGEST_LINE the beginning is kept; a progress bar of that length goes on in the next block,
-    parted at a carriage return.
+    parted at a carriage return. More of these are put at either side of the cut, which show
+    nothing and tell both from empty lines.
     """
 
     def __init__(self) -> None:
@@ -169,13 +178,12 @@ class Blocks:
             # A carriage return that is the last byte may be the first half of a line end.
             end = rest.rfind(b"\r", 0, -1) + 1
             if end:
-                # Carriage returns alone show nothing.
-                found += [rest[:end]] if rest[:end].strip(b"\r") else []
+                found += [rest[:end] + b"\r"] if rest[:end].strip(b"\r") else []
                 rest = rest[end:]
             if len(rest) > LONGEST_LINE:
                 self._dropping = not rest.endswith(b"\r")
                 rest = rest[:LONGEST_LINE] + (b"" if self._dropping else b"\r")
-            self._parts, self._size = [rest], len(rest)
+            self._parts, self._size = [b"\r\r", rest] if end else [rest], len(rest)
         return found
 
 

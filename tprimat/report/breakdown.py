@@ -99,3 +99,33 @@ def _origin(result: RunResult) -> str:
     source = result.run.source
     path = source.files[0].path if source is not None and source.files else result.file
     return PurePath(path).name
+
+
+ADDING_UP = ("computation", "exposed_communication", "exposed_copies", "idle")
+"""Parts of a report of a trace that make up its total, without overlap."""
+
+
+def parts_of(model: ModelComparison) -> tuple[tuple[str, ...], list[tuple[str, list[float | None]]]] | None:
+    """Shares of the total, in %, of the parts that add up to it, for the runs with reports of traces.
+
+    Returns:
+        Names of the runs, and each part with its share in each of them; None where fewer than two have any.
+    """
+    found = [
+        (side.side.name, result)
+        for side in model.sides
+        for result in side.runs
+        if result.run.framework == "tracelens" and result.run.breakdown.get("total")
+    ]
+    if len(found) < 2:
+        return None
+    names = [name for name, _ in found]
+    if len(set(names)) < len(names):
+        names = [f"{name}, {_origin(result)}" for name, result in found]
+    parts: list[tuple[str, list[float | None]]] = []
+    for part in ADDING_UP:
+        values = [(result.run.breakdown.get(part), result.run.breakdown["total"]) for _, result in found]
+        shares = [None if value is None or not total else 100 * value / total for value, total in values]
+        if any(share is not None for share in shares):
+            parts.append((part.replace("_", " "), shares))
+    return tuple(plain(name) for name in names), parts

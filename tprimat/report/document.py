@@ -58,13 +58,13 @@ def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> 
     footnotes = Footnotes(comparison)
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
     yield from _summary(comparison, picture)
-    yield from _hardware(comparison)
+    yield from hardware(comparison)
     yield from _performance(comparison, footnotes)
     yield from _memory(comparison)
     yield from _worth(comparison)
     yield from _details(comparison)
-    yield from _files(comparison)
-    yield from _repeat(comparison, provenance)
+    yield from files(comparison)
+    yield from repeat(comparison, provenance)
     entries = footnotes.entries()
     if entries:
         yield FootnoteBlock(entries)
@@ -105,7 +105,8 @@ _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
 )
 
 
-def _hardware(comparison: Comparison) -> Iterator[Block]:
+def hardware(comparison: Comparison) -> Iterator[Block]:
+    """What trained, side by side."""
     runs: dict[str, list[Run]] = {}
     for model in comparison.models:
         for side in model.sides:
@@ -202,7 +203,7 @@ def _details(comparison: Comparison) -> Iterator[Block]:
     yield Heading(2, "Detailed analysis")
     for model in comparison.models:
         yield Heading(3, model.title)
-        yield from _judgements(model)
+        yield from judgements(model)
         for group in model.groups:
             yield from _details_of(group)
         for found in breakdowns(model):
@@ -211,7 +212,7 @@ def _details(comparison: Comparison) -> Iterator[Block]:
             yield Paragraph(found.note)
 
 
-def _judgements(model: ModelComparison) -> Iterator[Block]:
+def judgements(model: ModelComparison) -> Iterator[Block]:
     """What the judge found, each once with the sides that it is about; docs/metrics.md explains the rules."""
     found: dict[Finding, list[str]] = {}
     for side in model.sides:
@@ -288,6 +289,12 @@ def _runs(group: Group) -> Table:
     for side in group.sides:
         for result in side.runs:
             figures, steady = result.summary.performance, result.summary.steady
+            untimed = figures.avg_step_time_seconds is None
+            of_time = [
+                units.duration(figures.warmup_time_seconds),
+                units.seconds(figures.avg_step_time_seconds),
+                rates.rate(figures.tokens_per_second_per_gpu),
+            ]
             cells.append(
                 [
                     side.side.name,
@@ -296,10 +303,8 @@ def _runs(group: Group) -> Table:
                     result.run.status,
                     units.number(figures.total_steps, 0),
                     tables.steady_steps(result),
-                    _why_there(steady.method),
-                    units.duration(figures.warmup_time_seconds),
-                    units.seconds(figures.avg_step_time_seconds),
-                    rates.rate(figures.tokens_per_second_per_gpu),
+                    _why_there(steady.method, single=steady.first_step == steady.last_step),
+                    *([rates.untimed(side)] * 3 if untimed else of_time),
                 ]
             )
     unit = rates.rate_unit(group.sides)
@@ -307,7 +312,9 @@ def _runs(group: Group) -> Table:
     return Table(header, cells, right_from=4)
 
 
-def _why_there(method: str | None) -> str:
+def _why_there(method: str | None, *, single: bool) -> str:
+    if single and method == "all_after_first":
+        return "one record: nothing to cut"
     return {
         "tail_reference": "level of the second half",
         "last_level": "last level of several",
@@ -316,7 +323,8 @@ def _why_there(method: str | None) -> str:
     }.get(method or "", method or UNKNOWN)
 
 
-def _files(comparison: Comparison) -> Iterator[Block]:
+def files(comparison: Comparison) -> Iterator[Block]:
+    """The files that it rests on, with their digests."""
     yield Heading(2, "What this rests on")
     files: list[list[Content]] = [
         [Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files
@@ -334,7 +342,8 @@ def _files(comparison: Comparison) -> Iterator[Block]:
         yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(sources)], right_from=99)
 
 
-def _repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
+def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
+    """The commands that make the report, and the trainings, again."""
     yield Heading(2, "How to repeat it")
     yield Paragraph(f"Made with TensorPrimat {provenance.version}:")
     yield Script(provenance.command)

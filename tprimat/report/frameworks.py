@@ -9,7 +9,7 @@ from tprimat import units
 from tprimat.compare import Comparison, Group, ModelComparison, SideResult
 from tprimat.compare.winners import winners
 from tprimat.report import tables, verdict
-from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.report.rates import RATE, rate_of, rate_unit, untimed
 from tprimat.report.tables import Footnotes
 from tprimat.run import Run
 from tprimat.text import plain, shortened
@@ -91,13 +91,13 @@ def _table(group: Group, footnotes: Footnotes, width: int) -> list[str]:
     header = ["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]
     rows = []
     for side in sorted(group.sides, key=lambda side: (side.refusal is not None, -(side.value(RATE) or 0.0))):
-        loss = side.value("final_loss")
+        loss, step = side.value("final_loss"), side.value("avg_step_time_seconds")
         marks = "".join(f" [{number}]" for number in footnotes.numbers(side.doubts))
         rows.append(
             [
                 shortened(_name(side), LONGEST_NAME) + marks,
                 rate_of(side) + (" (refused)" if side.refusal else ""),
-                units.seconds(side.value("avg_step_time_seconds")),
+                untimed(side) if step is None else units.seconds(step),
                 units.UNKNOWN if loss is None else f"{loss:.4f}",
                 _total_time(side),
             ]
@@ -160,7 +160,7 @@ def _total_time(side: SideResult) -> str:
     times = [result.summary.performance.total_time_seconds for result in side.counted]
     known = [time for time in times if time is not None]
     if not known:
-        return units.UNKNOWN
+        return untimed(side)
     return units.duration(known[0]) if len(times) == 1 else f"up to {units.duration(max(known))}"
 
 

@@ -25,8 +25,15 @@ def rate(value: float | None) -> str:
     return units.number(value, digits)
 
 
+def untimed(side: SideResult) -> str:
+    """What stands for a time or a rate that a side has none of."""
+    return "emulated" if side.run.environment.emulated else units.UNKNOWN
+
+
 def rate_of(side: SideResult) -> str:
     """A side's rate; of runs that change their level or drift, the lowest and the highest one."""
+    if side.value(RATE) is None and not side.levels:
+        return untimed(side)
     if side.settled:
         return rate(side.value(RATE))
     rates = [each.tokens_per_second_per_gpu for result in side.counted for each in result.summary.stretches]

@@ -77,11 +77,24 @@ def _wishes(group: Group) -> Iterator[str]:
             "State the precision (--precision bf16, where all sides that don't state it ran in that): the check "
             "against the peak needs it."
         )
+    yield from _equal_batches(compared)
     covers = {side.run.timing.covers for side in sides}
     if len(covers) > 1:
         yield "Time all sides alike: with ./benchmark.py on each, or BenchmarkCallback in the training script."
     if any(pair.ledger.of("different") for pair in compared if pair.ledger.verdict != "identical configuration"):
         yield "For identical configurations: ./benchmark.py --match RESULT, then compare with --mode identical."
+
+
+def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
+    """With which batch a side would do the reference's steps, where its GPUs can divide that."""
+    for pair in compared:
+        config = pair.side.run.training_config
+        wanted, gpus = pair.reference.run.training_config.global_batch_size, pair.side.run.num_gpus
+        if not wanted or not gpus or config.global_batch_size in (None, wanted) or wanted % gpus:
+            continue
+        # The encoder-decoder benchmark is told the batch of one GPU, as its users know it.
+        own = f"--batch-size {wanted // gpus}" if pair.side.run.model == "encdec" else f"--global-batch-size {wanted}"
+        yield f"For the same effective batch of {wanted}: {own} on {pair.side.side.name}."
 
 
 def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:

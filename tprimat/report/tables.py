@@ -10,18 +10,22 @@ from tprimat.compare import Comparison, Group, RunResult, SettingRow, SideResult
 from tprimat.compare.money import efficiencies
 from tprimat.compare.ratios import steps
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, rate, rate_of, rate_unit
+from tprimat.report.rates import RATE, rate, rate_of, rate_unit, untimed
 from tprimat.report.verdict import ratio_text
 
 SHORT_VALUE = 60
 """Characters; longer values of settings that don't differ are left to the report."""
 
-MONEY = ("tokens_per_dollar", "dollars_per_trillion_tokens")
+MONEY = ("tokens_per_dollar", "dollars_per_trillion_tokens", "dollars_per_epoch", "dollars_per_million_samples")
 WORTH = {
+    "samples_per_second": "samples /s",
+    "seconds_per_epoch": "s /epoch",
     "model_tflops_per_gpu": "TFLOP/s /GPU",
     "mfu": "MFU, %",
     "tokens_per_dollar": "tokens /$",
     "dollars_per_trillion_tokens": "$/10¹² tokens",
+    "dollars_per_epoch": "$/epoch",
+    "dollars_per_million_samples": "$/10⁶ samples",
 }
 """Rows of efficiency.METRICS that a comparison shows beside the speeds, and what they are called above
 a narrow column."""
@@ -111,7 +115,8 @@ def _step_time(of_level: str, of_side: str) -> Callable[[SideResult], Cell]:
     def cell(side: SideResult) -> Cell:
         if side.levels:
             return Cell(", ".join(units.seconds(getattr(level, of_level)) for level in side.levels))
-        return Cell(units.seconds(side.value(of_side)))
+        value = side.value(of_side)
+        return Cell(untimed(side) if value is None else units.seconds(value))
 
     return cell
 
@@ -143,17 +148,22 @@ def _between(side: SideResult) -> str:
 def worth_rows(comparison: Comparison, group: Group) -> list[Row]:
     """Share of the peak, where the precision is known; and what tokens cost, where prices are."""
     found = [efficiencies(comparison, side) for side in group.sides]
-    if not any(_has(each, "mfu") or _has(each, "tokens_per_dollar") for each in found):
+    if not any(_has(each, name) for each in found for name in ("mfu", "tokens_per_dollar", "samples_per_second")):
         return []
     rows = []
     for metric in efficiency.METRICS:
         if metric.name in WORTH and any(_has(each, metric.name) for each in found):
             cells = tuple(
-                Cell(", ".join(_worth(level.values.get(metric.name), metric.name) for level in each) or units.UNKNOWN)
+                Cell(_of_levels([_worth(level.values.get(metric.name), metric.name) for level in each]))
                 for each in found
             )
             rows.append(Row(f"{metric.title}, {metric.unit}", WORTH[metric.name], cells))
     return rows
+
+
+def _of_levels(texts: Sequence[str]) -> str:
+    """A figure of each level; once where it is of the whole run, and so the same in all."""
+    return (texts[0] if len(set(texts)) == 1 else ", ".join(texts)) if texts else units.UNKNOWN
 
 
 def _worth(value: efficiency.Value | None, name: str) -> str:

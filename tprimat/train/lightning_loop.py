@@ -13,12 +13,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tprimat.errors import TensorPrimatError
-from tprimat.launch import progress
 from tprimat.launch.request import Request
-from tprimat.train import recipe, time_limit
+from tprimat.train import recipe
 from tprimat.train.processes import PATIENCE_S, this_one
 from tprimat.train.recipe import Recipe
-from tprimat.train.telling import Telling
 
 if TYPE_CHECKING:
     import torch
@@ -38,17 +36,13 @@ def train(request: Request) -> None:
     """Trains, with the recorder watching, and writes the result to the request's folder."""
     import lightning.pytorch as pl
 
-    from tprimat.collect.lightning import BenchmarkCallback
+    from tprimat.train.requested import RequestedBenchmark
 
     process = this_one(request.platform)
     made = recipe.of(request)
     loader = made.loader(process.rank)
     module = _module(made, made.weights(process.device))
-    recording = BenchmarkCallback(
-        request.output_dir,
-        setup=made.setup(),
-        on_step=Telling() if process.rank == 0 and progress.asked() else None,
-    )
+    recording = RequestedBenchmark(request, made.setup())
     trainer = pl.Trainer(
         accelerator="gpu" if made.on_gpu else "cpu",
         devices=request.num_gpus,
@@ -58,7 +52,7 @@ def train(request: Request) -> None:
         max_steps=request.steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
         gradient_clip_val=made.settings.gradient_clipping,
-        callbacks=[_time_limit(request, recording), recording],
+        callbacks=[recording],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -116,29 +110,6 @@ def _cluster(request: Request) -> list[Any]:
     from lightning.pytorch.plugins.environments import LightningEnvironment, TorchElasticEnvironment
 
     return [TorchElasticEnvironment() if request.num_gpus > 1 else LightningEnvironment()]
-
-
-def _time_limit(request: Request, recording: Any) -> Any:
-    """Ends the training, in good order, when its time is up."""
-    import lightning.pytorch as pl
-
-    class TimeLimit(pl.Callback):  # type: ignore[misc]  # untyped here
-        def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-            def agree(over: bool) -> bool:
-                agreed: bool = trainer.strategy.reduce_boolean_decision(over, all=False)
-                return agreed
-
-            self.limit = time_limit.TimeLimit(request.steps, request.time_limit_s, trainer.world_size, agree)
-
-        def on_train_batch_end(
-            self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-        ) -> None:
-            reason = self.limit.reached(trainer.global_step)
-            if reason is not None:
-                recording.stop_reason = reason
-                trainer.should_stop = True
-
-    return TimeLimit()
 
 
 if __name__ == "__main__":

@@ -1,27 +1,23 @@
 """BenchmarkCallback as a NeMo recipe has it: made of plain words, so that NeMo-Run can write it down.
 
-Its own part: NeMo's timing of each step as a cross-check, the settings that NeMo really ran with,
-the time limit, and the marks by which the parent process follows a training.
+Its own part: NeMo's timing of each step as a cross-check, and the settings that NeMo really ran with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from tprimat import models
 from tprimat.collect import ranks
-from tprimat.collect.lightning import BenchmarkCallback
-from tprimat.launch import progress
 from tprimat.launch.emulation import is_emulated
 from tprimat.launch.request import TOKENS, Request
 from tprimat.run import Data, Environment, ModelConfig, Optimizer, Run, TrainingConfig
 from tprimat.train import nemo_recipe, scales
 from tprimat.train.agreement import Agreement
-from tprimat.train.telling import Telling
-from tprimat.train.time_limit import TimeLimit
+from tprimat.train.requested import RequestedBenchmark
 
 NATIVE = "train_step_timing_seconds"
 """NeMo's `train_step_timing in s`: host time from one hook to another, without waiting for the GPU."""
@@ -79,7 +75,7 @@ DDP_SETTINGS = (
 """Fields of Megatron's data parallelism that do."""
 
 
-class NemoBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
+class NemoBenchmark(RequestedBenchmark):
     """Times the steps of a NeMo training.
 
     Args:
@@ -87,13 +83,8 @@ class NemoBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.request = Request.from_arguments(list(arguments))
-        super().__init__(
-            self.request.output_dir,
-            setup=setup_of(self.request),
-            on_step=Telling() if progress.asked() else None,
-        )
-        self._limit: TimeLimit | None = None
+        request = Request.from_arguments(list(arguments))
+        super().__init__(request, setup_of(request))
         self._timer: Any = None
         self._native: dict[int, float] = {}
         self._settings: dict[str, Any] = {}
@@ -105,24 +96,21 @@ class NemoBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
         self._timer = next((each.timer for each in trainer.callbacks if type(each).__name__ == "TimingCallback"), None)
         self._settings = dict(settings_of(trainer, pl_module))
         self._optimizer = getattr(getattr(pl_module, "optim", None), "config", None)
-
-        agree = Agreement(ranks.open_store(), trainer.global_rank, "time-limit")
-        self._limit = TimeLimit(self.request.steps, self.request.time_limit_s, trainer.world_size, agree)
         super().on_train_start(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """A step has ended."""
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        step = trainer.global_step
         if self._timer is not None and TIMER in self._timer.timers:
-            self._native[step] = float(self._timer[TIMER])
-        reason = self._limit.reached(step) if self._limit else None
-        if reason is not None:
-            self.stop_reason = reason
-            trainer.should_stop = True
+            self._native[trainer.global_step] = float(self._timer[TIMER])
+
+    def agreement(self, trainer: Any) -> Callable[[bool], bool]:
+        """Through torch's store: NeMo's strategy reduces on the GPU."""
+        return Agreement(ranks.open_store(), trainer.global_rank, "time-limit")
 
     def completed(self, run: Run) -> Run:
         """Adds NeMo's own timing and the settings that ran."""
+        run = super().completed(run)
         native = dict(run.native_metrics)
         if self._native and run.steps:
             native[NATIVE] = tuple(self._native.get(step) for step in run.steps)

@@ -6,7 +6,9 @@ runner under torchrun. The result appears in the output folder, which the machin
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,14 +44,23 @@ def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
     if request.data == TOKENS and not dry_run:
         nemo_recipe.write_tokens(request)
     folder = request.output_dir / JOBS
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     name = f"tprimat_{request.model}"
-    with run.Experiment(name, executor=executor(request, job, folder), base_dir=str(folder)) as experiment:
-        experiment.add(recipe, executor=executor(request, job, folder), name=request.model)
-        if dry_run:
-            experiment.dryrun()
-        else:
-            experiment.run(detach=True)
+    try:
+        with run.Experiment(name, executor=executor(request, job, folder), base_dir=str(folder)) as experiment:
+            experiment.add(recipe, executor=executor(request, job, folder), name=request.model)
+            if dry_run:
+                experiment.dryrun()
+            else:
+                experiment.run(detach=True)
+    finally:
+        if dry_run and made:
+            # NeMo-Run makes folders to show what would lie in them.
+            shutil.rmtree(folder, ignore_errors=True)
+            for parent in made[1:]:
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
 
 
 def executor(request: Request, job: SlurmJob, folder: Path) -> Any:

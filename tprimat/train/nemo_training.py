@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import sys
 
-from tprimat.errors import TensorPrimatError, UsageError
-from tprimat.launch import nemo
+from tprimat.collect.outcome import OUT_OF_MEMORY
+from tprimat.errors import TensorPrimatError, TrainingFailedError, UsageError
+from tprimat.launch import memory, nemo
 from tprimat.launch.request import TOKENS, Request
 from tprimat.train import nemo_recipe
 
@@ -45,13 +46,23 @@ def train(request: Request) -> None:
     recipe = nemo_recipe.build(request)
     try:
         run.run(recipe, direct=True)
-    except ValueError as error:
-        if WITHOUT_TE not in str(error):
+    except (RuntimeError, ValueError) as error:
+        said = _said(error, request)
+        if said is None:
             raise
-        raise UsageError(
-            f"{str(error).splitlines()[0]}: NeMo's recipes need Transformer Engine on a GPU, which its container has",
-            heading="no-framework",
-        ) from error
+        raise said from error
+
+
+def _said(error: Exception, request: Request) -> TensorPrimatError | None:
+    """What an exception of NeMo means for the user, where that can be said in a line."""
+    first = next(iter(str(error).splitlines()), "")
+    if WITHOUT_TE in str(error):
+        return UsageError(
+            f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has", heading="no-framework"
+        )
+    if type(error).__name__ == "OutOfMemoryError":
+        return TrainingFailedError(f"{OUT_OF_MEMORY}: {first}: try {memory.advice(request)}", heading="training-failed")
+    return None
 
 
 if __name__ == "__main__":

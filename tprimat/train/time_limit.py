@@ -59,9 +59,12 @@ class TimeLimit:
         over = elapsed + ahead * pace >= limit
         if self._world_size > 1:
             over = self._agree(over)
-        if not over:
-            return None
-        return f"{step} of max_steps={self._steps} steps: the time limit of {units.duration(limit)} was reached"
+        return self.reason(step) if over else None
+
+    def reason(self, step: int) -> str:
+        """Why a training whose time was up ended after a step."""
+        limit = units.duration(self._limit_s or 0.0)
+        return f"{step} of max_steps={self._steps} steps: the time limit of {limit} was reached"
 
 
 def is_checked(step: int, world_size: int) -> bool:

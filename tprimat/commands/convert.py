@@ -1,0 +1,91 @@
+"""`convert`: a model from Hugging Face's form into NeMo's, and back."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tprimat import models
+from tprimat.errors import ExitStatus, UsageError
+
+DESCRIPTION = """\
+Turns the weights of a model from Hugging Face's form into NeMo's (import), and back
+(export). NeMo itself does it, which takes its environment and a GPU.
+"""
+
+EPILOG = """\
+  import meta-llama/Llama-3.1-8B nemo_llama     from the hub; a gated model takes HF_TOKEN
+  import ./llama nemo_llama                     from a folder with config.json and the weights
+  export nemo_llama llama                       back
+
+Exit status: 0 well, 2 wrong usage, or it can't be done here.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as every other error is said."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} ({self.prog} --help says more)", heading="wrong-usage")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Converts.
+
+    Args:
+        argv: arguments, without the program's name.
+    """
+    options = _parser().parse_args(argv)
+    if options.target is None:
+        raise UsageError("say import or export, what to convert, and the folder to write", heading="convert")
+    from tprimat import platforms
+    from tprimat.launch import nemo
+    from tprimat.launch.emulation import is_emulated
+    from tprimat.train import nemo_convert
+
+    target: Path = options.target.absolute()
+    nemo_convert.check_target(target, overwrite=options.overwrite)
+    if options.direction == "import":
+        source = nemo_convert.hugging_face_source(options.model, options.source)
+    else:
+        source = str(nemo_convert.nemo_folder(options.source))
+    reason = nemo.unavailable()
+    if reason is not None:
+        raise UsageError(f"NeMo converts: {reason}", heading="no-framework")
+    if platforms.detect().platform != "nvd" and not is_emulated():
+        raise UsageError(
+            "NeMo converts on an NVIDIA GPU, and torch sees none here: run this where the GPU is",
+            heading="nemo-needs-a-gpu",
+        )
+    if options.direction == "import":
+        nemo_convert.to_nemo(options.model, source, target, overwrite=options.overwrite)
+    else:
+        nemo_convert.to_hugging_face(Path(source), target, overwrite=options.overwrite)
+    print(f"{models.title(options.model)} is in {options.target}")
+    return ExitStatus.WELL
+
+
+def _parser() -> argparse.ArgumentParser:
+    program = Path(sys.argv[0]).name
+    parser = _Parser(
+        prog="tprimat convert" if program in ("tprimat", "__main__.py") else program,
+        description=DESCRIPTION,
+        usage="%(prog)s [-h] [--overwrite] {import,export} SOURCE TARGET",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--model", choices=models.names(), required=True, metavar="NAME", help=f"one of {', '.join(models.names())}"
+    )
+    # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
+    parser.add_argument(
+        "direction", nargs="?", choices=("import", "export"), help="import: to NeMo; export: to Hugging Face"
+    )
+    parser.add_argument("source", nargs="?", help="import: ORG/NAME on the hub, or a folder; export: NeMo's folder")
+    parser.add_argument("target", nargs="?", type=Path, help="folder to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace the target where it is there")
+    return parser

@@ -1,0 +1,331 @@
+"""Comparison -> what the charts of the page show, as data. How they look is page.js's.
+
+A trace names the run and the series that it draws instead of repeating them: the page holds every
+measured value once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tprimat import intervals, units
+from tprimat.compare import ModelComparison, RunResult
+from tprimat.report.breakdown import parts_of
+from tprimat.report.page.view import (
+    Placed,
+    PlacedRun,
+    View,
+    broken,
+    chart_text,
+    first_steady,
+    level_bounds,
+    spikes,
+    wall_times,
+)
+from tprimat.report.plot.bars import KINDS
+from tprimat.report.plot.lines import LEAST_SPAN, LOG_FROM, LOSS_LOG_FROM, SHOWN_SHARE
+from tprimat.report.rates import RATE, rate, rate_unit
+
+MOST_POINTS = 2000
+"""Points of a line; of longer runs the least and the largest value of each stretch are drawn."""
+
+Chart = dict[str, Any]
+Trace = dict[str, Any]
+
+
+def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
+    """The charts of a model. Each has an `id` that its place on the page has too."""
+    placed = view.of_model(model)
+    counted = [view.runs[index] for each in placed for index in each.runs if view.runs[index].result.counted]
+    found = [
+        throughput(placed),
+        step_times(view, counted),
+        loss(view, counted, "tokens"),
+        loss(view, counted, "wall"),
+        memory(placed),
+        breakdown(view, model),
+    ]
+    return [{**chart, "id": f"{chart['kind']}-{number}"} for chart in found if chart is not None]
+
+
+def throughput(placed: Sequence[Placed]) -> Chart | None:
+    """A bar a side, or a level of it, with its interval."""
+    rows = []
+    for each in placed:
+        for title, value, low, high, what in throughput_rows(each):
+            if value is not None:
+                rows.append((each, title, value, low, high, what))
+    if not rows:
+        return None
+    unit = rate_unit([each.side for each in placed])
+    traces = []
+    for each in placed:
+        own = [row for row in rows if row[0] is each]
+        if not own:
+            continue
+        traces.append(
+            {
+                "side": each.index,
+                "names": [_bar_name(each, title) for _, title, *_ in own],
+                "values": [value for _, _, value, *_ in own],
+                "below": [value - low if low is not None else 0 for _, _, value, low, _, _ in own],
+                "above": [high - value if high is not None else 0 for _, _, value, _, high, _ in own],
+                "texts": [f"{rate(value)} {unit}<br>{chart_text(what)}" for _, _, value, _, _, what in own],
+            }
+        )
+    return {
+        "kind": "throughput",
+        "title": f"Throughput, {unit} (more is better)",
+        "x": unit,
+        "order": [_bar_name(each, title) for each, title, *_ in rows],
+        "traces": traces,
+        "height": 110 + 44 * len(rows),
+    }
+
+
+def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None, float | None, str]]:
+    """What of a side the throughput chart and its table say: a title, the rate, bounds, what these are.
+
+    One for each level of a run that has several: such a run has no single rate.
+    """
+    side = each.side
+    if side.refusal is not None:
+        return [("", None, None, None, f"left out: {side.refusal.text}")]
+    if side.levels:
+        found = []
+        for level in side.levels:
+            low, high, what = _within(level.interval, level.mean, level.tokens_per_second_per_gpu)
+            title = f"steps {level.first_step}–{level.last_step}"
+            found.append((title, level.tokens_per_second_per_gpu, low, high, what))
+        return found
+    value = side.value(RATE)
+    if value is None:
+        why = f"no step times: the run {side.ended}" if not side.counted else "tokens/s/GPU unknown"
+        return [("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
+    rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
+    between = intervals.over_runs([each for each in rates if each])
+    if between is not None:
+        return [("", value, between.low, between.high, f"95 % interval of the mean of {len(rates)} runs")]
+    if len(rates) > 1:
+        figure = side.figures[RATE]
+        return [("", value, figure.low, figure.high, f"range of {len(rates)} runs")]
+    levels = side.counted[0].summary.levels
+    if not levels:
+        return [("", value, None, None, "one run, no steady state: no interval")]
+    return [("", value, *_within(levels[0].interval, levels[0].mean, value))]
+
+
+def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
+    """Step time over the steps: pale before the steady ones, a line a level, spikes as open circles."""
+    timed = [each for each in runs if any(time is not None for time in each.result.run.step_times)]
+    if not timed:
+        return None
+    traces: list[Trace] = []
+    seen: set[int] = set()
+    for each in timed:
+        result, run = each.result, each.result.run
+        cut = first_steady(result)
+        base = {"run": each.index, "side": each.side, "x": "steps", "y": "step_times"}
+        if cut:
+            traces.append({**base, "part": "warm-up", "index": _thinned(run.step_times, 0, cut + 1)})
+        many = len(view.sides[each.side].runs) > 1
+        traces.append(
+            {
+                **base,
+                "part": "steps",
+                "index": _thinned(run.step_times, cut, len(run.steps)),
+                "legend": each.side not in seen,
+                "pale": many,
+            }
+        )
+        seen.add(each.side)
+        levels = result.summary.levels
+        for level, (first, last) in zip(levels, level_bounds(run, levels), strict=True):
+            text = f"level of steps {level.first_step}–{level.last_step}: median {units.seconds(level.median)}"
+            ends = [run.steps[first], run.steps[last]]
+            traces.append(
+                {
+                    "side": each.side,
+                    "run": each.index,
+                    "part": "level",
+                    "ends": ends,
+                    "value": level.median,
+                    "text": text,
+                }
+            )
+        found = [index for level in levels for index in spikes(run, level)]
+        if found:
+            traces.append({**base, "part": "spikes", "index": found})
+    low, high, log, beyond = _step_range(timed)
+    note = "Pale: not in the figures. Thick: the median of a level. Circles: spikes."
+    if beyond:
+        note += f" {beyond} steps lie above the scale: a double click on the chart shows all."
+    return {
+        "kind": "steps",
+        "title": "Step time over the steps",
+        "x": "optimizer step",
+        "y": "s per step",
+        "range": [low, high],
+        "log": log,
+        "traces": traces,
+        "height": 420 + 11 * len(seen),
+        "note": note,
+    }
+
+
+def loss(view: View, runs: Sequence[PlacedRun], over: str) -> Chart | None:
+    """Loss over tokens or over wall time, with the entropy of the data where it is known."""
+    traces: list[Trace] = []
+    values: list[float] = []
+    seen: set[int] = set()
+    for each in runs:
+        run = each.result.run
+        known = [value for value in run.loss_values if value is not None]
+        if not known or (over == "tokens" and run.tokens_per_step is None):
+            continue
+        if over == "wall" and all(time is None for time in wall_times(run)):
+            continue
+        values += known
+        traces.append(
+            {
+                "run": each.index,
+                "side": each.side,
+                "x": over,
+                "y": "loss_values",
+                "part": "steps",
+                "index": _thinned(run.loss_values, 0, len(run.steps)),
+                "legend": each.side not in seen,
+                "pale": len(view.sides[each.side].runs) > 1,
+            }
+        )
+        seen.add(each.side)
+    if not traces:
+        return None
+    entropies = (view.runs[trace["run"]].result.run.data.entropy for trace in traces)
+    floors = sorted({floor for floor in entropies if floor})
+    word = "Loss over tokens" if over == "tokens" else "Loss over the time of the recorded steps"
+    note = (
+        " ".join(
+            f"Dotted: {floor:.3g} nats/token, the entropy of the data, which no loss can stay below."
+            for floor in floors
+        )
+        or "No run states the entropy of its data, so no floor is drawn."
+    )
+    return {
+        "kind": f"loss-{over}",
+        "title": word,
+        "x": "10⁶ tokens" if over == "tokens" else "s of recorded steps",
+        "y": "loss, nats/token",
+        "log": min(values) > 0 and max(values) / min(values) > LOSS_LOG_FROM,
+        "traces": traces,
+        "floors": floors,
+        "height": 380 + 11 * len(seen),
+        "note": note,
+    }
+
+
+def memory(placed: Sequence[Placed]) -> Chart | None:
+    """Bars of each kind of memory, to the average and to the peak."""
+    kinds = []
+    for kind in KINDS:
+        for word, name in (("average", kind.average), ("peak", kind.peak)):
+            found = [(each, each.side.value(name)) for each in placed] if name else []
+            known = [(each, value) for each, value in found if value is not None]
+            if known:
+                kinds.append(
+                    {
+                        "title": f"{kind.title}, {word}",
+                        "pattern": {"": "", "////": "/", "....": ".", "xxxx": "x"}[kind.hatch],
+                        "pale": word == "peak",
+                        "sides": [each.index for each, _ in known],
+                        "names": [_bar_name(each, "") for each, _ in known],
+                        "values": [value for _, value in known],
+                    }
+                )
+    if not kinds:
+        return None
+    order = [_bar_name(each, "") for each in placed if any(each.index in kind["sides"] for kind in kinds)]
+    return {
+        "kind": "memory",
+        "title": "Memory of one device, GB (10⁹ bytes)",
+        "x": "GB of 10⁹ bytes",
+        "order": order,
+        "kinds": kinds,
+        "height": 130 + (22 + 16 * len(kinds)) * len(order),
+    }
+
+
+def breakdown(view: View, model: ModelComparison) -> Chart | None:
+    """Shares of the traced time that add up to it; None where no two runs have traces."""
+    found = parts_of(model)
+    if found is None:
+        return None
+    names, parts = found
+    return {
+        "kind": "breakdown",
+        "title": "Where the time goes, % of the traced time",
+        "x": "% of the traced time",
+        "names": [broken(name) for name in names],
+        "parts": [{"title": chart_text(title), "values": list(values)} for title, values in parts],
+        "height": 150 + 44 * len(names),
+    }
+
+
+def _bar_name(each: Placed, title: str) -> str:
+    # Two sides may have one name once they are cut: a zero-width space tells the axis that they are two.
+    name = broken(each.name) + "\u200b" * each.index
+    return f"{name}<br>{chart_text(title)}" if title else name
+
+
+def _within(
+    interval: intervals.Interval | None, mean: float, value: float | None
+) -> tuple[float | None, float | None, str]:
+    if interval is None or interval.about != "mean" or value is None:
+        return None, None, "one run, too few steps for an interval of the mean"
+    low, high = value * mean / interval.high, value * mean / interval.low
+    return low, high, f"{interval.coverage or 0:.0%} interval within one run; other runs may lie outside"
+
+
+def _thinned(values: Sequence[float | None], start: int, stop: int) -> dict[str, int] | list[int]:
+    """Which records of a stretch are drawn: all of them, or the extremes of each of many short stretches."""
+    if stop - start <= MOST_POINTS:
+        return {"from": start, "to": stop}
+    kept = {start, stop - 1}
+    stretch = math.ceil((stop - start) / (MOST_POINTS / 2))
+    for begin in range(start, stop, stretch):
+        known = [
+            (value, index) for index in range(begin, min(begin + stretch, stop)) if (value := values[index]) is not None
+        ]
+        if known:
+            kept |= {min(known)[1], max(known)[1]}
+    return sorted(kept)
+
+
+def _step_range(runs: Sequence[PlacedRun]) -> tuple[float, float, bool, int]:
+    """Lower and upper end of the axis, whether it is logarithmic, and how many steps lie above it."""
+    steady: list[float] = []
+    every: list[float] = []
+    medians: list[float] = []
+    for each in runs:
+        result: RunResult = each.result
+        cut = first_steady(result)
+        own = [time for time in result.run.step_times[cut:] if time is not None]
+        every += [time for time in result.run.step_times if time is not None]
+        steady += own
+        if own:
+            medians.append(sorted(own)[len(own) // 2])
+    ranked = sorted(steady or every)
+    low, high = ranked[0], ranked[-1]
+    middle = max(medians, default=high)
+    if high > 1.5 * middle:
+        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * middle)
+    log = bool(medians) and max(medians) / min(medians) >= LOG_FROM
+    if log:
+        low, high = low / 1.15, high * 1.15
+    else:
+        missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
+        span = high - low + 2 * missing
+        low, high = max(0.0, low - missing - 0.06 * span), high + missing + 0.08 * span
+    return round(low, 6), round(high, 6), log, sum(time > high for time in every)

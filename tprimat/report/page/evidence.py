@@ -1,0 +1,291 @@
+"""Where every figure comes from: formula with its numbers, steps, file, lines of the log, and the raw data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tprimat import efficiency, metrics, units
+from tprimat.compare import Pair, RunResult
+from tprimat.compare.money import efficiencies
+from tprimat.compare.values import value
+from tprimat.report.efficiency import figure as efficiency_figure
+from tprimat.report.html_blocks import escape
+from tprimat.report.page.markup import details, paragraph, table
+from tprimat.report.page.view import Placed, PlacedRun, View
+from tprimat.report.rates import RATE, rate, rate_unit
+from tprimat.report.tables import steady_steps
+from tprimat.report.verdict import ratio_text
+from tprimat.run import PerformanceMetrics, Run
+from tprimat.text import plain
+
+OPEN = 2
+"""Sides whose evidence is unfolded from the start; of more sides all are folded."""
+
+_OF_ALL_STEPS = {"warmup_time_seconds", "final_loss"}
+"""Figures that have one value also where a run has several levels."""
+
+
+def results(view: View) -> list[dict[str, Any]]:
+    """The runs as they were read, each with the file that holds it: what can be downloaded."""
+    digests = {file.name: file.sha256 for file in view.comparison.files}
+    return [
+        {
+            "side": view.sides[placed.side].name,
+            "model": plain(view.sides[placed.side].model.title),
+            "file": plain(placed.result.file),
+            "sha256": digests.get(placed.result.file),
+            "counted": placed.result.counted,
+            "run": msgspec.to_builtins(placed.result.run, str_keys=True),
+        }
+        for placed in view.runs
+    ]
+
+
+def anchor(placed: Placed, metric: str) -> str:
+    """Where the evidence of a side's figure stands."""
+    return f"s{placed.index}-{metric}"
+
+
+def title_anchor(placed: Placed, title: str) -> str:
+    """Where the evidence of a row of a table stands, by the row's title; the side's, where no figure has it."""
+    for metric in (*metrics.METRICS, *efficiency.METRICS):
+        if title in (metric.title, f"{metric.title}, {metric.unit}") and _has(placed, metric.name):
+            return anchor(placed, metric.name)
+    if title.startswith(("Throughput", "Within the run", "range")) and _has(placed, RATE):
+        return anchor(placed, RATE)
+    return f"s{placed.index}"
+
+
+def _has(placed: Placed, name: str) -> bool:
+    if name in placed.side.figures:
+        return True
+    return any(metric.name == name for metric in efficiency.METRICS) and bool(placed.side.counted)
+
+
+def section(view: View) -> str:
+    """The evidence of all ratios and sides, and the downloads."""
+    parts = [
+        "<p>Every figure of this page leads here. The whole of the results is in this file:</p>",
+        '<p class="buttons"><button type="button" id="download-json">Download the results as JSON</button> '
+        '<button type="button" id="download-csv">Download the steps as CSV</button></p>',
+    ]
+    if view.pairs:
+        ids = [f"p{number}" for number in range(len(view.pairs))]
+        rows = [_pair(view, pair) for pair in view.pairs]
+        parts.append(table(["Ratio", "Value", "How"], rows, caption="Ratios", right_from=99, ids=ids))
+    unfolded = len(view.sides) <= OPEN
+    for placed in view.sides:
+        title = f"{placed.name}, {plain(placed.model.title)}" if view.several_models else placed.name
+        content = "\n".join(_side(view, placed))
+        parts.append(details(title, content, open_=unfolded, anchor=f"s{placed.index}", kind="evidence"))
+    return "\n".join(parts)
+
+
+def _pair(view: View, pair: Pair) -> list[str]:
+    side, reference = view.of(pair.side), view.of(pair.reference)
+    name = f"{escape(side.name)} against {escape(reference.name)}"
+    links = " and ".join(
+        f'<a href="#{anchor(each, RATE) if RATE in each.side.figures else f"s{each.index}"}">{escape(each.name)}</a>'
+        for each in (side, reference)
+    )
+    if pair.ratio is None:
+        return [name, units.UNKNOWN, f"{escape(pair.reason or '')} (figures of {links})"]
+    unit = rate_unit([pair.side, pair.reference])
+    if pair.ratio.levels:
+        how = "; ".join(
+            f"{units.times(level.value)} = rate of the side in {_stretch(level.of_side)} / rate of the reference in "
+            f"{_stretch(level.of_reference)}"
+            for level in pair.ratio.levels
+        )
+    else:
+        values = [rate(each.value(RATE)) for each in (pair.side, pair.reference)]
+        how = f"{values[0]} / {values[1]} {unit}"
+        if pair.ratio.low is not None:
+            how = (
+                f"ratio of the geometric means of the runs' rates, about {how}; interval: Welch's t on their logarithms"
+            )
+    return [name, escape(ratio_text(pair.ratio)), f"{escape(how)} (figures of {links})"]
+
+
+def _stretch(steps: str | None) -> str:
+    return f"steps {steps}" if steps else "all steady steps"
+
+
+def _side(view: View, placed: Placed) -> Iterator[str]:
+    side = placed.side
+    yield paragraph(f"All that is known of what it is: {side.side.full_name or 'nothing'}.")
+    for finding in side.findings:
+        texts = [f"{finding.gravity} ({finding.rule}): {finding.text}", *finding.explanations]
+        yield paragraph(" Would fit with ".join(texts))
+    several = len(side.counted) > 1
+    if several:
+        rows, ids = [], []
+        for metric in metrics.METRICS:
+            found = side.figures.get(metric.name)
+            if found is not None:
+                rows.append(
+                    [
+                        escape(f"{metric.title}, {metric.unit}"),
+                        escape(_digits(found.value)),
+                        escape(f"{_over(metric.name)} of {found.runs} runs, whose figures stand below"),
+                    ]
+                )
+                ids.append(anchor(placed, metric.name))
+        yield table(["Figure", "Value", "How"], rows, caption=f"Figures of {placed.name}", right_from=99, ids=ids)
+    yield from _worth(view, placed)
+    for index in placed.runs:
+        run = view.runs[index]
+        content = "\n".join(_run(view, placed, run, own_anchors=not several))
+        title = f"Run {run.number} of {len(placed.runs)}: {plain(run.result.file)}"
+        used = "" if run.result.counted else f", {run.result.run.status}: left out of the figures"
+        yield details(title + used, content, open_=not several, anchor=f"r{run.index}")
+
+
+def _worth(view: View, placed: Placed) -> Iterator[str]:
+    found = efficiencies(view.comparison, placed.side)
+    rows, ids = [], []
+    for metric in efficiency.rows(found):
+        for number, each in enumerate(found):
+            got = each.values.get(metric.name)
+            if got is None:
+                continue
+            rows.append(
+                [
+                    escape(f"{metric.title}, {metric.unit}"),
+                    escape(efficiency_figure(got)),
+                    escape("; ".join(filter(None, [metric.how, metric.reference, got.reason]))),
+                    escape(each.steps),
+                ]
+            )
+            ids.append(anchor(placed, metric.name) if number == 0 else "")
+    if rows:
+        yield table(["Figure", "Value", "How", "Of"], rows, caption="What the speed is worth", right_from=99, ids=ids)
+
+
+def _run(view: View, placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[str]:
+    result = run.result
+    yield paragraph(_where(result))
+    rows, ids = [], []
+    counted = bool(placed.side.counted) and result is placed.side.counted[0]
+    for metric in metrics.METRICS:
+        found = value(result, metric.name)
+        if found is None or (placed.side.levels and _of_a_level(metric.name) and metric.name != RATE):
+            continue
+        if placed.side.levels and metric.name == RATE:
+            rows += _levels(result)
+            ids += [anchor(placed, name) if number == 0 else "" for number, name in enumerate(_level_names(result))]
+            continue
+        rows.append(
+            [
+                escape(f"{metric.title}, {metric.unit}"),
+                escape(_digits(float(found))),
+                escape(_formula(metric, result)),
+                escape(_from(metric.name, result)),
+            ]
+        )
+        ids.append(anchor(placed, metric.name) if own_anchors and counted else "")
+    if rows:
+        caption = f"Figures of run {run.number} of {placed.name}"
+        yield table(["Figure", "Value", "How", "From"], rows, caption=caption, right_from=99, ids=ids)
+    if result.run.steps:
+        yield (
+            f'<details class="steps" data-run="{run.index}"><summary>All {len(result.run.steps)} records of this run, '
+            "with their steps and lines</summary></details>"
+        )
+
+
+def _of_a_level(name: str) -> bool:
+    return name in PerformanceMetrics.__struct_fields__ and name not in _OF_ALL_STEPS
+
+
+def _level_names(result: RunResult) -> list[str]:
+    return [RATE, "avg_step_time_seconds", "median_step_time_seconds"] + [""] * 3 * (len(result.summary.levels) - 1)
+
+
+def _levels(result: RunResult) -> list[list[str]]:
+    rows = []
+    for level in result.summary.levels:
+        where = f"steps {level.first_step}–{level.last_step}"
+        source = _lines(result, level.first_step, level.last_step)
+        rows += [
+            [
+                escape(f"Throughput per GPU in {where}"),
+                escape(rate(level.tokens_per_second_per_gpu)),
+                escape(_rate_formula(result.run, level.mean)),
+                escape(source),
+            ],
+            [escape(f"Step time, mean, in {where}"), units.seconds(level.mean), "mean of step_times", escape(source)],
+            [
+                escape(f"Step time, median, in {where}"),
+                units.seconds(level.median),
+                "median of step_times",
+                escape(source),
+            ],
+        ]
+    return rows
+
+
+def _formula(metric: metrics.Metric, result: RunResult) -> str:
+    step = result.summary.performance.avg_step_time_seconds
+    if metric.name == RATE and step is not None:
+        return _rate_formula(result.run, step)
+    return "; ".join(filter(None, [metric.how, metric.reference]))
+
+
+def _rate_formula(run: Run, step: float) -> str:
+    config = run.training_config
+    return (
+        f"global_batch_size × sequence_length / avg_step_time_seconds / num_gpus = {config.global_batch_size} × "
+        f"{config.sequence_length} / {step:.6g} s / {run.num_gpus}"
+    )
+
+
+def _from(name: str, result: RunResult) -> str:
+    if not _of_a_level(name):
+        if name in _OF_ALL_STEPS:
+            return f"the series in {plain(result.file)}"
+        return f"memory_metrics.{name} in {plain(result.file)}"
+    steady = result.summary.steady
+    return _lines(result, steady.first_step, steady.last_step)
+
+
+def _lines(result: RunResult, first: int | None, last: int | None) -> str:
+    """Steps and, where they are known, lines of the log."""
+    run = result.run
+    if first is None or last is None:
+        return plain(result.file)
+    text = f"steps {first}–{last} of {plain(result.file)}"
+    numbers = [
+        line for step, line in zip(run.steps, run.lines, strict=True) if line is not None and first <= step <= last
+    ]
+    if numbers and run.source is not None and run.source.files:
+        text += f"; lines {min(numbers)}–{max(numbers)} of {plain(run.source.files[0].path)}"
+    return text
+
+
+def _where(result: RunResult) -> str:
+    """File, source and state of a run."""
+    run = result.run
+    said = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
+    if run.status_reason:
+        said.append(run.status_reason)
+    said.append(f"steady steps {steady_steps(result)}")
+    if run.source is not None:
+        kinds = {"live": "measured", "log": "read from a log", "result": "read from an older result"}
+        files = [f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})" for file in run.source.files]
+        said.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
+        said += [f"{name} = {text}, as given by hand" for name, text in run.source.overrides.items()]
+    return "; ".join(said) + "."
+
+
+def _over(name: str) -> str:
+    if name.startswith(("peak_", "max_")):
+        return "highest"
+    return "lowest" if name.startswith("min_") else "mean"
+
+
+def _digits(number: float) -> str:
+    return f"{number:,.1f}" if abs(number) >= 1000 else f"{number:.6g}"

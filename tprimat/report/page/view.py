@@ -1,0 +1,186 @@
+"""What the parts of the page share: the sides and runs in their order, with colours and anchors."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from tprimat import metrics, stats
+from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SideResult
+from tprimat.metrics import SPIKE_FRACTION, SPIKE_SIGMAS, LevelFigures
+from tprimat.report.plot.items import COLORS
+from tprimat.report.tables import Footnotes
+from tprimat.run import Run
+from tprimat.text import plain, shortened
+
+DARK = ("#56B4E9", "#F28E4E", "#2FBF94", "#E39BC4", "#9AD3F5", "#F0C24B", "#F2F2F2")
+"""The colours of Okabe and Ito in their order, light enough for a dark ground."""
+
+DASHES = ("solid", "dash", "dot", "dashdot")
+
+NAME_WIDTH, NAME_LINES = 30, 3
+"""Characters of a line of a name beside a bar, and how many lines it has."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """A side with its place on the page.
+
+    Attributes:
+        index: among all sides; its anchor is s and this.
+        color: index into the palettes; the same name has the same one in every model.
+        dash: how its lines are drawn, which tells sides of one colour apart.
+        name: as it is shown, short.
+        runs: indices of its runs in View.runs.
+    """
+
+    model: ModelComparison
+    group: Group
+    side: SideResult
+    index: int
+    color: int
+    dash: str
+    name: str
+    runs: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedRun:
+    """A run with its place: its anchor is r and its index; its evidence is side.index's."""
+
+    index: int
+    side: int
+    number: int
+    result: RunResult
+
+
+class View:
+    """A comparison in the order of the page.
+
+    Attributes:
+        sides: all sides of all models, group by group.
+        runs: all runs of these, in order.
+        pairs: all pairs, each with an anchor p and its index.
+        footnotes: their numbers.
+        referred: numbers of footnotes that the page referred to so far.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.footnotes = Footnotes(comparison)
+        self.referred: set[int] = set()
+        self.sides: list[Placed] = []
+        self.runs: list[PlacedRun] = []
+        self.pairs: list[Pair] = [pair for model in comparison.models for pair in model.pairs]
+        names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
+        for model in comparison.models:
+            for group in model.groups:
+                for side in group.sides:
+                    self._place(model, group, side, names.index(side.side.name))
+
+    def _place(self, model: ModelComparison, group: Group, side: SideResult, name: int) -> None:
+        index, first = len(self.sides), len(self.runs)
+        for number, result in enumerate(side.runs, start=1):
+            self.runs.append(PlacedRun(first + number - 1, index, number, result))
+        placed = Placed(
+            model=model,
+            group=group,
+            side=side,
+            index=index,
+            color=name % len(COLORS),
+            dash=DASHES[name // len(COLORS) % len(DASHES)],
+            name=plain(side.side.name) or "unnamed",
+            runs=tuple(range(first, len(self.runs))),
+        )
+        self.sides.append(placed)
+
+    def of(self, side: SideResult) -> Placed:
+        """The place of a side."""
+        return next(placed for placed in self.sides if placed.side is side)
+
+    def of_model(self, model: ModelComparison) -> list[Placed]:
+        """The sides of a model."""
+        return [placed for placed in self.sides if placed.model is model]
+
+    def pair_anchor(self, pair: Pair) -> str:
+        """Where the evidence of a ratio stands."""
+        return f"p{next(index for index, each in enumerate(self.pairs) if each is pair)}"
+
+    @property
+    def several_models(self) -> bool:
+        """Whether a heading must say of which model something is."""
+        return len(self.comparison.models) > 1
+
+
+def chart_text(text: str) -> str:
+    """Text for a chart, whose library reads a few HTML tags, entities and placeholders in texts."""
+    return html.escape(plain(text), quote=False).replace("%{", "%\u200b{")
+
+
+def broken(name: str) -> str:
+    """A name in lines, for beside a bar; its middle is left out where it is too long."""
+    short = shortened(plain(name), NAME_WIDTH * NAME_LINES - 8)
+    lines = [line for part in short.split(", ") for line in textwrap.wrap(part, NAME_WIDTH)] or ["unnamed"]
+    if len(lines) > NAME_LINES:
+        lines = textwrap.wrap(short, NAME_WIDTH)[:NAME_LINES]
+    return "<br>".join(map(chart_text, lines))
+
+
+def level_bounds(run: Run, levels: Sequence[LevelFigures]) -> list[tuple[int, int]]:
+    """Of each level the first and last record that it is of, as indices into the series."""
+    found = []
+    for level in levels:
+        within = [index for index, step in enumerate(run.steps) if level.first_step <= step <= level.last_step]
+        found.append((within[0], within[-1]))
+    return found
+
+
+def spikes(run: Run, level: LevelFigures) -> list[int]:
+    """Indices of the records that lie far above their level, by the rule that counts them."""
+    timed = [
+        (index, time)
+        for index, (step, time) in enumerate(zip(run.steps, run.step_times, strict=True))
+        if time is not None and level.first_step <= step <= level.last_step
+    ]
+    sigma = stats.robust_sigma([time for _, time in timed])
+    limit = level.median + max(SPIKE_FRACTION * level.median, SPIKE_SIGMAS * sigma)
+    return [index for index, time in timed if time > limit]
+
+
+def first_steady(result: RunResult) -> int:
+    """Index of the first record that the figures are of."""
+    first = result.summary.steady.first_step or 1
+    if result.summary.levels:
+        first = min(first, result.summary.levels[0].first_step)
+    return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
+
+
+def wall_times(run: Run) -> list[float | None]:
+    """Seconds from the first recorded step's start to the end of each record, as far as all before it are known."""
+    passed: float | None = 0.0
+    found: list[float | None] = []
+    before = 0
+    for step, window, time in zip(run.steps, run.window_steps, run.step_times, strict=True):
+        gap = bool(found) and step - before != window
+        before = step
+        passed = None if passed is None or time is None or gap else passed + time * window
+        found.append(None if passed is None else round(passed, 3))
+    return found
+
+
+def json_ready(value: Any) -> Any:
+    """A value with tuples as lists, so that it equals what JSON gives back."""
+    if isinstance(value, dict):
+        return {key: json_ready(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_ready(each) for each in value]
+    return value
+
+
+def metric_title(name: str) -> str:
+    """A metric with its unit."""
+    metric = metrics.by_name(name)
+    return f"{metric.title}, {metric.unit}"
