@@ -22,7 +22,7 @@ RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-analysis test-nemo test-reliability check format clean distclean
+.PHONY: help venv run test test-analysis test-browser test-nemo test-reliability check format clean distclean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,11 @@ test: $(DEV_STAMP) ## run all tests
 test-analysis: ## run the tests without PyTorch, on the oldest and the newest Python here
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/analysis_tests.py
+
+test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get install chromium chromium-driver
+	@command -v chromedriver >/dev/null || { echo "error: there is no chromedriver: sudo apt-get install chromium chromium-driver (Debian, Ubuntu), or brew install chromium chromedriver (macOS)" >&2; exit 2; }
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-browser.txt
+	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try older versions of Lightning (some ten minutes)
 	$(BIN)/python tools/torture.py --times 12

@@ -34,6 +34,7 @@ OTHERS = {
     "matplotlib": "3.10.1",
     "msgspec": "0.19.0",
     "openpyxl": "3.1.5",
+    "plotly": "6.0.1",
     "rich": "13.9.4",
     "scipy": "1.15.2",
 }

@@ -316,7 +316,7 @@ def test_several_programs_at_once_lose_no_run(tmp_path):
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(120)
+        writer.join(1800)
     assert [writer.exitcode for writer in writers] == [0] * 8
     (path,) = tmp_path.glob("*.json")
     runs = store.read(path)

@@ -3,12 +3,14 @@
 
     lightning_versions.py [VERSION ...]
 
-The newest version is that of `make test`. Each environment (`.venv-lightning-2.2.5` and so on) has the
-torch of constraints.txt; what an older Lightning can't live with is taken in a version that it can.
+Each older version has an environment of its own (`.venv-lightning-2.2.5` and so on), laid over this one: torch
+stays, and what an older Lightning can't live with is taken in a version that it can. The newest version is the
+one of this environment.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -23,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 VERSIONS = ("2.2.5", "2.4.0")
 """The oldest that requirements-train.txt admits, and the one of NeMo's containers."""
+
+NEWEST = "newest"
 
 FREED = ("lightning", "pytorch-lightning", "fsspec", "packaging", "setuptools")
 """Pins that an older Lightning contradicts: fsspec[http] < 2026, packaging < 25."""
@@ -43,8 +47,12 @@ TESTS = (
 
 def main(versions: list[str]) -> int:
     """Tests with each version; returns the first status that isn't 0."""
-    for version in versions or VERSIONS:
-        status = _test(version)
+    if importlib.util.find_spec("torch") is None:
+        print("error: this Python has no torch: make venv (docs/troubleshooting.md#setting-up)", file=sys.stderr)
+        return 2
+    for version in versions or (*VERSIONS, NEWEST):
+        python = Path(sys.executable) if version == NEWEST else _environment(version)
+        status = 2 if python is None else _test(python)
         if status != 0:
             return status
     return 0
@@ -56,10 +64,9 @@ def constraints(version: str, lines: list[str]) -> list[str]:
     return [*kept, f"lightning=={version}", f"pytorch-lightning=={version}", LAST_WITH_PKG_RESOURCES]
 
 
-def _test(version: str) -> int:
-    environment = make_venv.Environment(
-        ROOT / f".venv-lightning-{version}", ["requirements-train.txt", "requirements-test.txt"]
-    )
+def _environment(version: str) -> Path | None:
+    """Python of an environment with a version; None, and said, where there can't be one."""
+    environment = make_venv.Environment(ROOT / f".venv-lightning-{version}", [])
     with tempfile.TemporaryDirectory() as scratch:
         pins = Path(scratch, "constraints.txt")
         lines = environment.constraints.read_text(encoding="utf-8").splitlines()
@@ -67,17 +74,21 @@ def _test(version: str) -> int:
         environment.constraints = pins
         try:
             make_venv.check_python()
-            environment.make()
+            environment.lay_over([f"lightning=={version}", LAST_WITH_PKG_RESOURCES])
         except make_venv.SetupError as error:
             print(f"error: {error} (docs/troubleshooting.md#setting-up)", file=sys.stderr)
-            return 2
+            return None
     if _installed(environment.python) != version:
         print(f"error: {environment.folder} has Lightning {_installed(environment.python)}: remove it", file=sys.stderr)
-        return 2
-    print(f"Lightning {version}", flush=True)
+        return None
+    return environment.python
+
+
+def _test(python: Path) -> int:
+    print(f"Lightning {_installed(python)}", flush=True)
     # What is marked slow tests processes and signals, once, with the newest version.
     options = ["-q", "-r", "fE", "-m", "not slow and not reliability", "-p", "no:cacheprovider"]
-    command = [str(environment.python), "-m", "pytest", *options]
+    command = [str(python), "-m", "pytest", *options]
     files = [str(Path("tests", "collect", name)) for name in TESTS]
     return subprocess.run([*command, *files], cwd=ROOT, env={**os.environ, "PYTHONWARNINGS": "ignore"}).returncode
 

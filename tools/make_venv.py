@@ -111,6 +111,18 @@ class Environment:
                 f"torch {kept} was hidden by torch {self._version('torch')}: remove {self.folder}, report it"
             )
 
+    def lay_over(self, packages: list[str]) -> None:
+        """Creates it over the environment of the running Python, where a few packages are wanted in other versions.
+
+        Args:
+            packages: as pip takes them; what they need beyond themselves is taken from the outer environment
+                where that has it.
+        """
+        self._create(over_outer=True)
+        say(f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}")
+        # What of the outer environment another version contradicts is nothing that is used in this one.
+        self._pip("install", "--no-warn-conflicts", *packages, "-c", str(self.constraints))
+
     def _create(self, over_outer: bool) -> None:
         if self.python.exists() and _starts(self.python):
             return

@@ -81,6 +81,15 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
     return prices
 
 
+def is_price(word: str) -> bool:
+    """Whether a word alone is a price, a range of prices or NAME=PRICE."""
+    try:
+        _price(word.rpartition("=")[2])
+    except UsageError:
+        return False
+    return True
+
+
 def _fitting(name: str, sides: Sequence[str]) -> list[str]:
     """The sides that a name means: the whole name counts before words of it, words before a part: H200
     is not GH200. Several sides of one GPU cost the same.

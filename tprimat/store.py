@@ -122,11 +122,18 @@ def _content(path: Path) -> bytes:
     try:
         with plain_files.opened(path) as file:
             if os.fstat(file.fileno()).st_size > LARGEST_FILE:
-                raise UnreadableError(path, "too large for a result file: is it one?", heading="not-a-result")
+                raise UnreadableError(
+                    path, f"too large for a result file: is it one?{_if_a_log(path)}", heading="not-a-result"
+                )
             return file.read()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
+
+
+def _if_a_log(path: Path) -> str:
+    """What whoever names a log in the place of a result wants to know."""
+    return "" if path.suffix == ".json" else "; scripts/analyze_existing_logs.py makes a result of a training's log"
 
 
 def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
@@ -143,10 +150,12 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
             )
         return decode(content)
     except msgspec.ValidationError as error:
-        raise UnreadableError(path, f"not a result: {error}", heading="not-a-result") from error
+        raise UnreadableError(path, f"not a result: {error}{_if_a_log(path)}", heading="not-a-result") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         line = _line_of(content, error)
-        raise UnreadableError(path, f"not whole JSON: {error}", line=line, heading="not-a-result") from error
+        raise UnreadableError(
+            path, f"not whole JSON: {error}{_if_a_log(path)}", line=line, heading="not-a-result"
+        ) from error
 
 
 def fingerprint(run: Run) -> str:

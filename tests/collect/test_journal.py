@@ -287,7 +287,7 @@ class TestRecovering:
         for command in commands:
             command.start()
         for command in commands:
-            command.join(60)
+            command.join(1800)
         assert [command.exitcode for command in commands] == [0] * 4
         counts = [len(store.read(path)) for path in tmp_path.glob("*.json")]
         assert counts == [1] * 6

@@ -120,9 +120,10 @@ def test_the_number_and_the_times_of_steps_of_a_resumed_training(trainings, call
     trainings.fit(None, more=[saver], enable_checkpointing=True, batches=6, max_epochs=1, max_steps=4)
     ours = callback()
     module = taking(clock, trainings.linear)
-    trainings.fit(ours, module, checkpoint=tmp_path / "last.ckpt", batches=6, max_epochs=2)
-    assert ours.result.steps == tuple(range(5, 13))
-    assert ours.result.step_times == (1.0,) * 8
+    trainings.fit(ours, module, checkpoint=tmp_path / "last.ckpt", batches=6, max_epochs=9, max_steps=11)
+    # Into the next epoch: where the interrupted one goes on, Lightning 2.2 and later ones disagree by a batch.
+    assert ours.result.steps == (5, 6, 7, 8, 9, 10, 11)
+    assert ours.result.step_times == (1.0,) * 7
     assert "resumed: the first step recorded is 5" in ours.result.warnings
 
 

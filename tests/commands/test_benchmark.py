@@ -317,6 +317,11 @@ class TestMeasuring:
         assert len(logs) == 4
         assert all("a library's warning" in log.read_text() for log in logs)
 
+    def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
+        assert benchmark.main(["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
+        assert capsys.readouterr().out.count("cooling down for 0.01 s") == 2
+        assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 3
+
     def test_a_smoke_test_is_named(self, fake, capsys):
         benchmark.main(["--model", "qwen", "--steps", "59"])
         assert capsys.readouterr().out.count("this is a smoke test: 59 recorded steps") == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tprimat import store
-from tprimat.commands import _bundle, run
+from tprimat.commands import _bundle, _inputs, run
 from tprimat.errors import UsageError
 from tprimat.run import Environment, GpuInfo, Run, TrainingConfig
 
@@ -122,3 +122,17 @@ def test_of_a_log_that_is_read(samples, tmp_path, capsys):
     held = members(bundle)
     assert gzip.decompress(held["mi300x/logs/megatron_light_llama31_8B_bf16_50it.log.gz"]) == log.read_bytes()
     assert "Bundle:" in capsys.readouterr().out
+
+
+def test_a_log_that_is_cut_or_a_bomb_is_packed_as_far_as_it_can_be_read(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(_inputs, "UNPACKED_FREELY", 1 << 16)
+    packed = gzip.compress(b"step 1\n" + bytes(range(256)) * 100)
+    cut, bomb = tmp_path / "cut.log.gz", tmp_path / "bomb.log.gz"
+    cut.write_bytes(packed[:-20])
+    bomb.write_bytes(gzip.compress(b"step 1\n" + b"\0" * (8 << 20)))
+    _bundle.write(tmp_path / "b.zip", [files[0]], [cut, bomb])
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        for name in ("cut", "bomb"):
+            content = gzip.decompress(archive.read(f"b/logs/{name}.log.gz"))
+            assert content.startswith(b"step 1\n")
+            assert len(content) < 8 << 20

@@ -57,6 +57,15 @@ class TestOutputs:
         assert (tmp_path / "pictures" / "a.svg").exists()
         assert "](../pictures/a.svg)" in (results / "comparison_report.md").read_text(encoding="utf-8")
 
+    def test_a_log_in_the_place_of_a_result(self, tmp_path, capsys):
+        log = tmp_path / "training_llama.log"
+        log.write_text(
+            "[2026-01-01 00:00:00] iteration 1/ 10 | elapsed time per iteration (ms): 3.1 |", encoding="utf-8"
+        )
+        assert run("compare", [str(log)]) == ExitStatus.USAGE
+        said = capsys.readouterr().err
+        assert "scripts/analyze_existing_logs.py makes a result of a training's log" in said
+
     def test_no_plot(self, results, capsys):
         assert run("compare", ["--no-plot"]) == ExitStatus.WELL
         assert not (results / "comparison_plot.png").exists()

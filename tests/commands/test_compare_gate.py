@@ -122,6 +122,8 @@ class TestWrongUsage:
             (["old", "--peak-tflops", "0"], "must be above zero"),
             (["old", "--peak-tflops", "nan"], "must be above zero"),
             (["old", "slow", "--cost", "3"], "1 prices for 2 sides"),
+            (["old", "--bogus"], "unrecognized arguments: --bogus"),
+            (["old", "--cost", "2", "nosuch.json"], "2 prices for 1 sides"),
         ],
     )
     def test_is_one_line(self, folders, capsys, arguments, words, tmp_path):
@@ -156,6 +158,17 @@ class TestWhatTheUserKnows:
         assert "Cost of 10¹² tokens, $" in out
         report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
         assert "In money:" in report
+
+    def test_files_behind_the_prices_are_files(self, sides, capsys):
+        files = ["output/amd/benchmark_rocm_llama.json", "output/nvidia/benchmark_cuda_llama.json"]
+        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95", *files]) == 0
+        assert "8×MI300X gives 3.95 times the tokens per dollar" in " ".join(capsys.readouterr().out.split())
+        assert run("enhanced-metrics", ["--cost", "1.99", "2.95", *files]) == 0
+        assert "$2.95 per GPU-hour" in capsys.readouterr().out
+
+    def test_a_price_is_no_file_whatever_lies_there(self, sides, capsys, tmp_path):
+        (tmp_path / "1.99").write_text("{}", encoding="utf-8")
+        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95"]) == 0
 
     def test_identical_configurations_are_asked_for(self, sides, capsys):
         assert run("compare", ["--mode", "identical", "--no-plot"]) == ExitStatus.NOT_COMPARABLE

@@ -60,7 +60,7 @@ class TestSource:
     def test_a_folder_of_another_model_names_its_script(self, hugging_face):
         with pytest.raises(UsageError, match=r"type qwen2, which isn't Llama 3.1 8B: convert_qwen\.py"):
             nemo_convert.hugging_face_source("llama", str(hugging_face("qwen2")))
-        with pytest.raises(UsageError, match="type gpt2.*: there are llama, qwen, mistral"):
+        with pytest.raises(UsageError, match=r"type gpt2.*: there are llama, qwen, mistral"):
             nemo_convert.hugging_face_source("llama", str(hugging_face("gpt2")))
 
     @pytest.mark.parametrize("content", [None, "no json", "[]", "{}", b"\xff"])

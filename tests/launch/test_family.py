@@ -29,7 +29,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def gone(*pids: int, patience_s: float = 20.0) -> bool:
+def gone(*pids: int, patience_s: float = 600.0) -> bool:
     deadline = time.monotonic() + patience_s
     while any(map(runs, pids)) and time.monotonic() < deadline:
         time.sleep(0.02)

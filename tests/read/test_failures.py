@@ -75,3 +75,16 @@ def test_a_logged_error_is_better_than_nothing():
 
 def test_a_reason_is_not_endless():
     assert len(reason("ValueError: " + "x" * 10_000)) < LONGEST_REASON + 20
+
+
+@pytest.mark.parametrize("prefix", ["2026-06-01T10:00:33.1Z ", "7: ", "[rank3]: ", "primus-1  | ", "[pod/x-0/y] "])
+def test_a_launchers_prefix_is_no_part_of_a_message(prefix):
+    said = ("OSError: it is gated.", "Make sure to have access.", "")
+    assert reason(*(prefix + each for each in said)) == "line 1: OSError: it is gated. Make sure to have access."
+    assert reason(prefix + said[0], prefix, prefix + "later") == "line 1: OSError: it is gated."
+
+
+def test_a_loggers_prefix_is_another_speaker():
+    other = "[20260511 02:17:24][rank-0/8][INFO] [---x.py:1] : saving"
+    assert reason("OSError: it is gated.", other) == "line 1: OSError: it is gated."
+    assert reason("7: OSError: it is gated.", f"7: {other}") == "line 1: OSError: it is gated."

@@ -129,6 +129,34 @@ class TestTheSecondIteration:
         assert run.step_times == (23.0, 15.0)
         assert said(run, "may be a mean")
 
+    def test_of_a_process_that_started_again_is_doubtful_without_stamps(self):
+        setup = Setup("core", planned=8)
+        first = lines(steps(19000.0, 700.0, 650.0, 660.0), setup, stamps=False)
+        again = [
+            line(Step(4, 15000.0), setup),
+            line(Step(5, 640.0), setup, printed_ms=7820.0),
+            line(Step(6, 640.0), setup),
+        ]
+        run = single([*dump(setup), *first, *dump(setup), *again])
+        assert run.step_times == (19.0, 0.7, 0.65, 15.0, 7.82, 0.64)
+        assert "iteration 5 (7.82 s) may be a mean with iteration 4" in said(run, "may be a mean")
+
+    def test_of_a_process_that_started_again_is_restored_by_stamps_of_whole_seconds(self):
+        setup = Setup("core", planned=8)
+        first = lines(steps(19000.0, 700.0, 650.0, 660.0), setup, stamps=False)
+        again = [
+            line(Step(4, 15000.0), setup),
+            line(Step(5, 640.0), setup, printed_ms=7820.0),
+            line(Step(6, 640.0), setup),
+        ]
+        times = ("02:18:19", "02:18:19", "02:18:20", "02:18:21", "03:10:15", "03:10:15", "03:10:16")
+        run = single(
+            f"[20260511 {time}][rank-7/8][DEBUG]    [--utils.py:425] : {each}"
+            for time, each in zip(times, first + again, strict=True)
+        )
+        assert run.step_times == (19.0, 0.7, 0.65, 15.0, 0.64, 0.64)
+        assert "0 s apart by whole seconds" in said(run, "iteration 5")
+
     def test_that_would_be_negative_is_not_restored(self):
         setup = Setup("core", planned=2)
         written = [line(Step(1, 30000.0), setup), line(Step(2, 14000.0), setup)]

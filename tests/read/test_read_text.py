@@ -72,6 +72,7 @@ def test_a_long_progress_bar_is_parted_before_its_line_ends():
         "\x1b]0;title\x07iteration 3/ 50 | lm loss: 1.0 |\x1b[K",
         "\x1b[38;5;196miteration 3\x1b[m/ 50 | lm loss: 1.0 |",
         "\x00\x00iteration 3/ 50 | lm loss: 1.0 |",
+        "[1m[31miteration 3[39m/ 50 |[0m[38;2;180;60;0m lm loss: 1.0 |[39m[0m",
     ],
 )
 def test_colours_are_taken_out_with_and_without_their_escape_byte(coloured):
@@ -98,6 +99,9 @@ PREFIXES = (
     "[20260511 02:17:24][team/user][pre_trainer][ip-10][rank-0/8][INFO] ",
     "[2026-05-08 02:14:02] [NODE-0(host)] [ERROR] ",
     "[NODE-0(gpu-40)] [INFO] ",
+    "May 11 02:17:24 gpu-40 python3[123]: ",
+    "May  1 02:17:24 ",
+    "2026-05-11 02:17:24 ",
 )
 
 

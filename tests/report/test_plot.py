@@ -52,14 +52,44 @@ class TestPanels:
     def test_throughput_bars_carry_their_values(self, pair):
         _, throughput, *_ = panels(pair)
         assert [round(bar.get_width()) for bar in throughput.patches] == [5120, 6827]
-        assert texts(throughput) == ["5,120  (reference)", "6,827  (1.33×)"]
+        assert texts(throughput) == ["5,120\nn = 1 (reference)", "6,827\nn = 1 (1.33×)"]
         assert labels(throughput) == ["8×H100 80GB HBM3", "8×MI300X"]
 
     def test_several_runs_have_a_range(self):
         second = make_run(step_time=3.3, timestamp="2026-02-03T00:00:00+00:00")
         _, throughput, *_ = panels(comparison((make_run(), second)))
-        assert texts(throughput) == ["5,043, 2 runs"]
+        assert texts(throughput) == ["5,043 ±1.5% (range)\nn = 2"]
         assert len(throughput.collections) + len(throughput.containers) >= 2
+
+    def test_three_runs_have_the_interval_between_them(self):
+        runs = tuple(make_run(step_time=3.2 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00") for k in range(3))
+        _, throughput, *_ = panels(comparison(runs))
+        (text,) = texts(throughput)
+        assert text == "5,104 ±0.8%\nn = 3"
+
+    def test_a_single_run_of_many_steps_has_the_interval_within_it(self):
+        _, throughput, *_ = panels(comparison(make_run(steps=300)))
+        assert texts(throughput)[0].endswith("% within the run\nn = 1")
+
+    def test_a_run_that_changes_its_level_has_no_single_figure(self):
+        times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
+        result = comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=times))
+        figure, throughput, steps, *_ = panels(result)
+        assert texts(throughput)[1] == "5,458–8,184 by level\nn = 1 (1.07–1.60× by level)"
+        assert [round(bar.get_width()) for bar in throughput.patches[1:]] == [8184, 5458]
+        # Both levels are drawn in full: only what comes before the first one is pale.
+        assert list(steps.lines[2].get_xdata()) == [1]
+        said = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert said[1] == "8×MI300X: by level 3.002 s then 2.002 s"
+
+    def test_several_runs_with_levels_are_drawn(self):
+        times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
+        runs = tuple(
+            make_run(steps=200, step_times=times[k:] + times[:k], timestamp=f"2026-02-0{k + 1}T00:00:00+00:00")
+            for k in range(3)
+        )
+        _, throughput, *_ = panels(comparison(runs))
+        assert texts(throughput)[0].endswith("(range)\nn = 3")
 
     def test_the_legend_says_the_average(self, pair):
         figure, *_ = panels(pair)
@@ -72,7 +102,7 @@ class TestPanels:
         _, _, steps, *_ = panels(pair)
         assert [patch.get_x() + patch.get_width() for patch in steps.patches] == [3.5, 3.5]
         assert steps.get_ylim()[1] < 4
-        assert "shaded: not in the average" in texts(steps)[0]
+        assert "shaded: not in the figures" in texts(steps)[0]
         assert "6 steps lie off the scale, the longest at 30.000 s" in texts(steps)[0]
 
     def test_steps_hold_every_record(self, pair):

@@ -41,8 +41,11 @@ def nemo_is_here():
 def command():
     """Runs one of the commands on the emulated device: command("pretrain_llama.py", "--steps", "3", cwd=...)."""
 
-    def run(script: str, *options: str, cwd: Path, emulated: bool = True) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    def run(
+        script: str, *options: str, cwd: Path, emulated: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "COLUMNS": "200", **variables}
         if emulated:
             environment |= {"TPRIMAT_EMULATED": "1", "PYTHONPATH": str(EMULATED_GPU)}
         return subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import socket
 
 import pytest
@@ -11,8 +12,7 @@ from tprimat import models
 from tprimat.errors import UsageError
 from tprimat.launch import nemo
 from tprimat.launch.request import Place, Wishes
-from tprimat.launch.slurm import SlurmJob
-from tprimat.train import nemo_fields, nemo_recipe, nemo_submit
+from tprimat.train import nemo_convert, nemo_fields, nemo_recipe
 
 H100 = Place("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
 
@@ -110,35 +110,47 @@ def test_the_recipe_can_be_shown(request_of):
     assert "resume = None" in lines
 
 
-def test_a_local_dry_run_of_nemo_run_names_our_callback(request_of, tmp_path, monkeypatch):
+def test_what_nemo_run_hands_to_other_processes_has_our_callback(request_of, tmp_path, monkeypatch, capfd):
     import nemo_run as run
+    from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
+
+    from tprimat.train.nemo_recording import NemoBenchmark
 
     monkeypatch.setenv("NEMORUN_HOME", str(tmp_path))
     executor = run.LocalExecutor(ntasks_per_node=8, launcher="torchrun")
     with run.Experiment("bench", executor=executor, base_dir=str(tmp_path)) as experiment:
         experiment.add(nemo_recipe.build(request_of()), executor=executor, name="llama")
         experiment.dryrun(delete_exp_dir=False)
-    configs = [path.read_text() for path in tmp_path.rglob("llama_executor.yaml")] or [
-        path.read_text(errors="replace") for path in tmp_path.rglob("*fn_or_script")
-    ]
-    assert configs
+    (written,) = tmp_path.rglob("llama_fn_or_script")
+    recipe = ZlibJSONSerializer().deserialize(written.read_text())
+    assert recipe.trainer.callbacks[-1].__fn_or_cls__ is NemoBenchmark
+    assert "--nproc-per-node 8" in " ".join(capfd.readouterr().out.split())
 
 
-def test_a_job_of_slurm_says_all_that_it_was_told(request_of, tmp_path, capfd, monkeypatch):
-    monkeypatch.setenv("NEMORUN_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "500")
-    job = SlurmJob("acct", "batch", "00:30:00", "image:1", ("/data:/data",))
-    nemo_submit.submit(request_of(num_gpus=16, num_nodes=2), job, dry_run=True)
-    # In lines of a terminal's width, whatever that is here.
-    printed = "".join("".join(capfd.readouterr()).split())
-    for words in (
-        "#SBATCH --account=acct",
-        "#SBATCH --nodes=2",
-        "#SBATCH --time=00:30:00",
-        "--container-image image:1",
-        "/data:/data",
-        "--nproc-per-node 8",
-        "PL_GLOBAL_SEED=1234",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-    ):
-        assert "".join(words.split()) in printed
+def test_the_converters_are_called_as_nemo_has_them(tmp_path, monkeypatch):
+    from nemo.collections import llm
+
+    called = []
+
+    def stand_in(plain):
+        return lambda *args, **kwargs: called.append(inspect.signature(plain).bind(*args, **kwargs).arguments)
+
+    for name in ("import_ckpt", "export_ckpt"):
+        monkeypatch.setattr(llm, name, stand_in(getattr(llm, name)))
+    for model, title in (("llama", "LlamaModel"), ("qwen", "Qwen2Model"), ("mistral", "MistralModel")):
+        nemo_convert.to_nemo(model, "hf://org/name", tmp_path, overwrite=False)
+        assert type(called[-1]["model"]).__name__ == title
+        assert called[-1]["source"] == "hf://org/name"
+    nemo_convert.to_hugging_face(tmp_path, tmp_path / "hf", overwrite=True)
+    assert (called[-1]["path"], called[-1]["target"], called[-1]["overwrite"]) == (tmp_path, "hf", True)
+
+
+def test_a_model_that_cant_be_had_is_one_line(tmp_path, monkeypatch):
+    from nemo.collections import llm
+
+    def gated(**_):
+        raise OSError("You are trying to access a gated repo.\nMake sure to have access to it")
+
+    monkeypatch.setattr(llm, "import_ckpt", gated)
+    with pytest.raises(UsageError, match="meta/x: You are trying to access a gated repo: a gated model takes HF_TOKEN"):
+        nemo_convert.to_nemo("llama", "hf://meta/x", tmp_path, overwrite=False)

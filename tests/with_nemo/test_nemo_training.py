@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
+
 import pytest
 
 from tprimat import metrics, store
-from tprimat.judge import physics
+from tprimat.judge import physics, training
+from tprimat.launch import nemo
+from tprimat.launch.request import Place, Wishes
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+EMULATED_GPU = Path(__file__).resolve().parent / "emulated_gpu"
 TINY = ("--scale", "tiny", "--max-steps", "4", "--global-batch-size", "4", "--micro-batch-size", "1")
 
 
@@ -16,8 +24,19 @@ def trained(command, on_a_cpu, tmp_path_factory):
 
     def train(script, *options):
         folder = tmp_path_factory.mktemp("trained")
-        done = command(script, *TINY, "--sequence-length", "64", *on_a_cpu, *options, cwd=folder)
+        asked = folder / "asked"
+        done = command(
+            script,
+            *TINY,
+            "--sequence-length",
+            "64",
+            *on_a_cpu,
+            *options,
+            cwd=folder,
+            TPRIMAT_TEST_ASKED=str(asked),
+        )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert not asked.exists(), f"the network was asked for: {asked.read_text()}"
         (path,) = (folder / "output").glob("*.json")
         return folder, store.read(path)[-1], done.stdout
 
@@ -67,6 +86,10 @@ class TestOneProcess:
         findings = physics.findings(run, metrics.summarize(run))
         assert [each.text for each in findings if each.gravity == "impossible"] == []
 
+    def test_the_ledger_names_its_data_as_synthetic(self, one):
+        (note,) = [each.text for each in training.findings(one[1]) if each.rule == "synthetic-data"]
+        assert note == "synthetic data (mock)"
+
     def test_nothing_but_the_result_is_left(self, one):
         names = {path.suffix for path in (one[0] / "output").rglob("*") if path.is_file()}
         assert names <= {".json", ".log", ".txt", ".lock", ""}
@@ -86,18 +109,72 @@ class TestSeveralProcesses:
         assert run.parallelism_config.data_parallel_size == 1
 
 
-def test_qwen_on_our_tokens_through_benchmark(trained):
-    folder, run, _ = trained("benchmark.py", "--framework", "nemo", "--model", "qwen", "--data", "tokens")
+def test_qwen_on_our_tokens_through_benchmark_and_profiled(trained):
+    options = ("--framework", "nemo", "--model", "qwen", "--data", "tokens", "--profile", "torch")
+    folder, run, _ = trained("benchmark.py", *options, "--max-steps", "8")
     assert (run.model, run.data.kind, run.data.seed) == ("qwen", "tokens", 1234)
     assert run.data.digest
     assert run.data.entropy == pytest.approx(1.2130, abs=1e-4)
     assert len(list((folder / "output" / "data").glob("*.idx"))) == 1
+    assert run.profiled_steps == (5, 6, 7, 8)
+    names = {
+        event["name"] for event in json.loads(gzip.decompress(Path(run.profile["torch"]).read_bytes()))["traceEvents"]
+    }
+    assert {"ProfilerStep#1", "[memory]", "aten::linear"} & names == {"ProfilerStep#1", "[memory]", "aten::linear"}
+
+
+def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(command, on_a_cpu, tmp_path, monkeypatch):
+    monkeypatch.setenv("TPRIMAT_EMULATED", "1")
+    wishes = Wishes(
+        scale="tiny",
+        steps=2,
+        global_batch_size=2,
+        micro_batch_size=1,
+        sequence_length=32,
+        label="handed on",
+        settings=tuple(on_a_cpu[1::2]),
+    )
+    request, _ = nemo.settle("llama", wishes, Place("cpu", 2, 8e9), tmp_path / "output")
+    script = "tests/with_nemo/run_by_nemo_run.py"
+    path = f"{EMULATED_GPU}:{REPOSITORY}"
+    done = command(
+        script,
+        str(tmp_path / "jobs"),
+        *request.to_arguments(),
+        cwd=tmp_path,
+        emulated=False,
+        TPRIMAT_EMULATED="1",
+        PYTHONPATH=path,
+        PL_GLOBAL_SEED="1234",
+        NEMORUN_HOME=str(tmp_path),
+    )
+    results = list((tmp_path / "output").glob("*.json"))
+    assert results, done.stdout[-3000:] + done.stderr[-3000:]
+    run = store.read(results[0])[-1]
+    assert (run.status, run.steps, run.label, run.training_config.seed) == ("complete", (1, 2), "handed on", 1234)
+    assert len(run.native_metrics["train_step_timing_seconds"]) == 2
+
+
+def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu, tmp_path):
+    sizes = ("--sequence-length", "64", "--scale", "small")
+    done = command("pretrain_llama.py", *TINY, *sizes, *on_a_cpu, cwd=tmp_path, TPRIMAT_TEST_MEMORY_UNTIL="5")
+    assert done.returncode == 5
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("error:")]
+    assert "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB" in line
+    assert "try --scale tiny or --sequence-length 32 (docs/troubleshooting.md#training-failed)" in line
+    (path,) = (tmp_path / "output").glob("*.json")
+    run = store.read(path)[-1]
+    assert (run.status, run.steps) == ("failed", (1,))
 
 
 def test_the_comparison_says_that_it_was_emulated(one, command):
     done = command("compare_results.py", "output", cwd=one[0], emulated=False)
     assert done.returncode in (0, 3), done.stderr
-    assert "emulated" in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("Throughput", "Step time"))]
+    assert [" ".join(row[:2]) for row in rows] == ["Throughput, tokens/s", "Step time,", "Step time,"]
+    assert all("emulated" in row for row in rows)
+    report = (one[0] / "output" / "comparison_report.md").read_text()
+    assert "| emulated | emulated | emulated |" in " ".join(report.split())
 
 
 def test_a_dry_run_shows_command_and_recipe_and_leaves_nothing(command, tmp_path):
@@ -117,3 +194,30 @@ def test_a_wrong_field_ends_in_one_line(command, tmp_path):
     assert done.returncode == 2
     assert "the nearest are lr" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(command, tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    job = tmp_path / "cluster.txt"
+    job.write_text("account = acct\npartition = batch\ntime = 00:30:00\ncontainer = image:1\nmounts = /data:/data\n")
+    options = ("--executor", "slurm", "--nodes", "2", "--gpu", "H100", "--slurm", str(job), "--account", "other")
+    done = command("pretrain_llama.py", *options, "--dry-run", cwd=folder, emulated=False, COLUMNS="500")
+    assert done.returncode == 0, done.stderr
+    # In lines of a terminal's width, whatever that is here.
+    printed = "".join(done.stdout.split())
+    for words in (
+        "#SBATCH --account=other",
+        "#SBATCH --partition=batch",
+        "#SBATCH --nodes=2",
+        "#SBATCH --gpus-per-node=8",
+        "#SBATCH --time=00:30:00",
+        "--container-image image:1",
+        "/data:/data",
+        f"{REPOSITORY}:{REPOSITORY}",
+        "--nnodes 2 --nproc-per-node 8",
+        "PL_GLOBAL_SEED=1234",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    ):
+        assert "".join(words.split()) in printed
+    assert list(folder.iterdir()) == []

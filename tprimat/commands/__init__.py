@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": "set results against each other: console, picture, report",
     "compare-frameworks": "set the frameworks in train_*.json against each other, model by model",
     "convert": "turn a model from Hugging Face's form into NeMo's, and back",
+    "doctor": "what this machine has, what it can run, what is missing and how to get it",
     "enhanced-metrics": "MFU, cost, energy, memory and time to train of results",
     "extract-primus": "turn the log of a Primus training into a result",
     "gpu-memory": "show who holds GPU memory, and end your own processes there",
@@ -32,7 +33,7 @@ COMMANDS = {
 }
 """What `tprimat --help` lists; the module is the name with underscores."""
 
-_ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "rich", "scipy"}
+_ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plotly", "rich", "scipy"}
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:

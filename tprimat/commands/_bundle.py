@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat import __version__, store
-from tprimat.errors import UsageError
+from tprimat import __version__, plain_files, store
+from tprimat.commands._inputs import Log
+from tprimat.errors import UnreadableError, UsageError
 from tprimat.launch import start_record
 from tprimat.run import Run
 
@@ -57,13 +58,21 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str
     members: dict[str, bytes] = {}
     said: list[str] = []
     for result in results:
-        members[_free(f"results/{result.name}", members)] = result.read_bytes()
+        try:
+            content = plain_files.read(result)
+        except OSError as error:
+            raise UnreadableError(result, f"can't be read: {error.strerror}", heading="unreadable-file") from error
+        members[_free(f"results/{result.name}", members)] = content
         members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
     for log in logs:
-        if not log.is_file():
+        try:
+            content, blanked = _without_secrets(_log(log))
+        except FileNotFoundError:
             said.append(f"note: {log} is not there any more and not in the bundle")
             continue
-        content, blanked = _without_secrets(_log(log))
+        except OSError as error:
+            said.append(f"note: {log} is not in the bundle: {error.strerror or error}")
+            continue
         if blanked:
             said.append(f"note: {log}: {blanked} that look like access tokens were left out of the copy in the bundle")
         members[_free(f"logs/{log.name.removesuffix('.gz')}.gz", members)] = gzip.compress(content, mtime=0)
@@ -98,8 +107,9 @@ def _environment(runs: Iterable[Run]) -> bytes:
 
 
 def _log(path: Path) -> bytes:
-    content = path.read_bytes()
-    return gzip.decompress(content) if content.startswith(_GZIP) else content
+    content = plain_files.read(path)
+    # As far as it was read as a log, which has a bound.
+    return b"".join(Log(str(path)).chunks()) if content.startswith(_GZIP) else content
 
 
 def _without_secrets(content: bytes) -> tuple[bytes, int]:

@@ -11,8 +11,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from tprimat.commands._arguments import Parser
 from tprimat.errors import UsageError
 from tprimat.launch import encdec
 from tprimat.launch.encdec import FULL_BYTES, MOST_WORKERS, PRECISIONS, SAMPLES_ON_CPU, SAMPLES_ON_GPU, Wishes
@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         program = "tprimat benchmark"
     # The script says which model by its name.
     named = "" if "TPRIMAT_SCRIPT" in os.environ else f" --model {MODEL}"
-    made = _Parser(
+    made = Parser(
         prog=program + named,
         usage="%(prog)s [options]",
         description=DESCRIPTION,
@@ -269,13 +269,6 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
         help=f"folder for results, and logs/ in it (default: {DEFAULT_OUTPUT})",
     )
     group.add_argument("--dry-run", action="store_true", help="show the command and what it would do; run nothing")
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} ({self.prog} --help says more)", heading="wrong-usage")
 
 
 def _models(argv: Sequence[str]) -> list[str] | None:

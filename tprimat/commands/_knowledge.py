@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat.errors import UsageError
@@ -40,6 +41,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="give energy as if each GPU drew its TDP; it is a bound from a data sheet, and called so",
     )
+
+
+def files_apart(arguments: argparse.Namespace) -> list[str]:
+    """Takes the files out of what follows --cost, which takes all words up to the next option.
+
+    Returns:
+        What is there under its name and is no price.
+    """
+    from tprimat import prices
+
+    files = [word for word in arguments.cost if not prices.is_price(word) and Path(word).exists()]
+    arguments.cost = [word for word in arguments.cost if word not in files]
+    return files
 
 
 def options(arguments: argparse.Namespace) -> Options:

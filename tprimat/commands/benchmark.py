@@ -14,10 +14,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tprimat import models
 from tprimat.commands import _nemo_options as nemo_options
+from tprimat.commands._arguments import Parser
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.request import PRECISIONS, PROFILERS, Place, Request, Wishes
 from tprimat.text import plain
@@ -253,16 +254,9 @@ def place_of(machine: Machine) -> Place:
     return Place(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} ({self.prog} --help says more)", heading="wrong-usage")
-
-
 def _parser() -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
-    parser = _Parser(
+    parser = Parser(
         prog="tprimat benchmark" if program in ("tprimat", "__main__.py") else program,
         description=DESCRIPTION,
         epilog=EPILOG,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tprimat import __version__
 from tprimat.commands import _display, _gate, _knowledge
+from tprimat.commands._arguments import Parser
 from tprimat.errors import UsageError
 from tprimat.text import for_encoding
 
@@ -37,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
         argv: arguments, without the program's name.
     """
     arguments = _parser().parse_args(argv)
+    arguments.results += _knowledge.files_apart(arguments)
     if _gate.wanted(arguments):
         return _gate.run(arguments, _command_line(argv))
     folder = Path(arguments.results_dir)
@@ -50,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=_program(),
         description="Sets results of trainings against each other: which side is faster, by how much, and what "
         "must be known to believe it.",

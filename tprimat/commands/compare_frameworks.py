@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat.commands import _display
+from tprimat.commands._arguments import Parser
 from tprimat.commands._knowledge import PRECISIONS
 from tprimat.earlier_fields import FRAMEWORKS, PLATFORMS, TRAIN_FILE
 from tprimat.errors import UsageError
@@ -62,7 +63,7 @@ def _parser(platform: str | None, picture: str) -> argparse.ArgumentParser:
     what = {"nvd": "NVIDIA's results", "amd": "AMD's results"}.get(platform or "", "results of all platforms")
     name = Path(sys.argv[0]).name
     command = "nvd-compare" if platform else "compare-frameworks"
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"tprimat {command}" if name in ("tprimat", "__main__.py") else name,
         description=f"Sets the frameworks in {what} against each other, model by model. Files: {NAMED}. "
         "What can't be true wins nothing; exit status as of compare_results.py.",

@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from tprimat import models
+from tprimat.commands._arguments import Parser
 from tprimat.errors import ExitStatus, UsageError
 
 DESCRIPTION = """\
@@ -23,13 +23,6 @@ EPILOG = """\
 
 Exit status: 0 well, 2 wrong usage, or it can't be done here.
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} ({self.prog} --help says more)", heading="wrong-usage")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -70,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
-    parser = _Parser(
+    parser = Parser(
         prog="tprimat convert" if program in ("tprimat", "__main__.py") else program,
         description=DESCRIPTION,
         usage="%(prog)s [-h] [--overwrite] {import,export} SOURCE TARGET",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat.commands import _display, _knowledge
+from tprimat.commands._arguments import Parser
 from tprimat.errors import ExitStatus, UsageError
 
 EPILOG = """\
@@ -23,6 +24,7 @@ def main(argv: Sequence[str]) -> int:
         argv: arguments, without the program's name.
     """
     arguments = _parser().parse_args(argv)
+    arguments.results = [*arguments.results, *_knowledge.files_apart(arguments)] or ["output"]
     options = _knowledge.options(arguments)
     from tprimat import store
     from tprimat.compare import Loaded, compare
@@ -48,13 +50,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="enhanced_metrics.py" if sys.argv[0].endswith("enhanced_metrics.py") else "tprimat enhanced-metrics",
         description="What the speed of results is worth: achieved TFLOP/s, MFU, memory, energy, cost, time to train.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("results", nargs="*", default=["output"], metavar="FILE_OR_FOLDER", help="default: output")
+    parser.add_argument("results", nargs="*", metavar="FILE_OR_FOLDER", help="default: output")
     _knowledge.add_options(parser)
     parser.add_argument("--json", action="store_true", help="for programs: every figure with interval and reason")
     return parser

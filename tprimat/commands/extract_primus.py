@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from tprimat.commands._arguments import Parser
 from tprimat.errors import TensorPrimatError, UsageError, gravest
 
 if TYPE_CHECKING:
@@ -33,16 +34,9 @@ exit status: 0 a result was written (whatever became of the training); 2 wrong u
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} ({self.prog} --help says more)", heading="wrong-usage")
-
-
 def _parser() -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
-    parser = _Parser(
+    parser = Parser(
         prog="tprimat extract-primus" if program in ("tprimat", "__main__.py") else program,
         description="Turns the log of a Primus or Megatron-LM training into a result.",
         epilog=_EPILOG,

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from tprimat.commands._arguments import Parser
 from tprimat.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -24,13 +25,6 @@ Asks nvidia-smi, amd-smi or rocm-smi, whichever is here. A process is first aske
 killed only when it is still there after a while. Exit status: 0 well, 2 wrong usage or none of the
 tools is here, 5 a process is still there.
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (--help says more)", heading="wrong-usage")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -111,7 +105,7 @@ def _program() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog=_program(),
         description=DESCRIPTION,
         epilog=EPILOG,

@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tprimat import models
+from tprimat.commands._arguments import Parser
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.primus_installation import FILES, PRECISIONS
 
@@ -65,13 +66,6 @@ _COMPARED = (
     ("expert parallel", "parallelism_config.expert_model_parallel_size"),
     ("optimizer", "optimizer.name"),
 )
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (--help says more)", heading="wrong-usage")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -205,7 +199,7 @@ def _text(value: object) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
-    parser = _Parser(
+    parser = Parser(
         prog=os.environ.get("TPRIMAT_SCRIPT")
         or ("tprimat primus-config" if program in ("tprimat", "__main__.py") else program),
         description=DESCRIPTION,

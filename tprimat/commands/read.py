@@ -7,8 +7,9 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from tprimat.commands._arguments import Parser
 from tprimat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,16 +29,9 @@ PARALLEL_FROM = 1 << 23
 """Bytes; less than this is read before other processes have started."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} ({self.prog} --help says more)", heading="wrong-usage")
-
-
 def _parser() -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
-    parser = _Parser(
+    parser = Parser(
         prog="tprimat read" if program in ("tprimat", "__main__.py") else program,
         description="Turns the logs of trainings, of whatever framework, into results.",
         epilog=_EPILOG,

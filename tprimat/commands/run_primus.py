@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tprimat import models
+from tprimat.commands._arguments import Parser
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.primus_installation import FILES, LAUNCHERS, PRECISIONS, Installation
 
@@ -42,13 +43,6 @@ reads itself: NNODES, NODE_RANK, GPUS_PER_NODE, MASTER_ADDR, MASTER_PORT, HF_TOK
 Exit status: that of the training; 2 for wrong usage or a failed check, 5 for a training that ended
 well and logged no whole run.
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (what is for Primus goes after --; --help says more)", heading="wrong-usage")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -204,7 +198,8 @@ def _rest(cooldown: float | None, machine: Machine) -> bool:
 
 def _parser(model: str) -> argparse.ArgumentParser:
     program = Path(sys.argv[0]).name
-    parser = _Parser(
+    parser = Parser(
+        hint="what is for Primus goes after --",
         prog=os.environ.get("TPRIMAT_SCRIPT")
         or ("tprimat run-primus" if program in ("tprimat", "__main__.py") else program),
         description=DESCRIPTION,

@@ -27,6 +27,7 @@ _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrup
 _SIGNAL = re.compile(r"got signal: \d+|Received \d+ death signal")
 _CONSEQUENCE = re.compile(r"ChildFailedError|closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset")
 _LOGGED = re.compile(r"\[(?:ERROR|CRITICAL)\s*\]|^ERROR\b")
+_LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
 _EXIT_CODE = re.compile(r"(?:exited with code|finished .*\(code) (\d+)")
 _SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
@@ -112,6 +113,9 @@ class Causes:
         kind, self._open = self._open, None
         assert kind is not None
         number, said = self._found[kind]
-        # A message that ends in a full stop or a colon may go on; a prefix means another speaker.
-        if text.strip() and not _SOMEBODY_ELSES.match(text) and not _LOGGED.search(text):
-            self._found[kind] = (number, f"{said} {text.strip()}"[:LONGEST_REASON])
+        # A message that ends in a full stop or a colon may go on; a logger's prefix means another speaker.
+        bare = without_prefixes(text)
+        if _LOGGER.search(text[: len(text) - len(bare)]) or _LOGGED.search(text):
+            return
+        if bare.strip() and not _SOMEBODY_ELSES.match(bare):
+            self._found[kind] = (number, f"{said} {bare.strip()}"[:LONGEST_REASON])

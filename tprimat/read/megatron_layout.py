@@ -23,7 +23,7 @@ ATTEMPTS, LINES_PER_ATTEMPT = 64, 4096
 """Lines that are learnt from at first, and lines that must have matched for one more: learning is slow."""
 
 _WORD = "iteration"
-_CONTROL = re.compile(r"\x1b\[[0-9;]*m|\[0m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m")
+_CONTROL = re.compile(r"\x1b\[[0-9;]*m|(?:\[(?:0|39|49)m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*")
 _COUNTED = re.compile(r"iteration\s*\d")
 _ANCHOR = re.compile(r"iteration +[0-9]{1,12} */ *[0-9]{1,12} *\|")
 _RANK = re.compile(r"\[rank-([0-9]+)/([0-9]+)\]")

@@ -203,7 +203,7 @@ def _series(
         if found:
             seconds[index], windows[index] = found.seconds, found.steps
             warnings.append(_restored_words(first, second, found))
-        elif known and times.in_doubt(first, second):
+        elif known and times.in_doubt(first, second, core=core):
             warnings.append(
                 f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean with iteration "
                 f"{first.iteration} in it, as newer versions of Megatron print it; the log has nothing to tell by"

@@ -88,7 +88,8 @@ def restored(first: Record, second: Record, *, core: bool) -> Restored | None:
     if apart is not None:
         fits = [abs(apart - time) <= AGREEMENT * time + resolution for time in (without, printed)]
         if fits == [True, False]:
-            evidence = f"the time stamps of the two lines lie {apart:.6g} s apart"
+            to_seconds = " by whole seconds" if resolution >= 1 else ""
+            evidence = f"the time stamps of the two lines lie {apart:.6g} s apart{to_seconds}"
             return Restored(round(without / steps, 7), steps, evidence)
         if fits == [False, True]:
             return None
@@ -97,15 +98,23 @@ def restored(first: Record, second: Record, *, core: bool) -> Restored | None:
     return None
 
 
-def in_doubt(first: Record, second: Record) -> bool:
-    """Whether nothing in the log tells if the second line's time contains the first iteration."""
-    if first.seconds is None or second.seconds is None or not (_bare(first) and _bare(second)):
+def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
+    """Whether nothing in the log tells if the second line's time contains the first iteration.
+
+    Args:
+        first: the first line after a process started.
+        second: the one after it.
+        core: whether the log shows Primus' core runtime, whose timer is of the newer kind at every start.
+    """
+    if first.seconds is None or second.seconds is None:
+        return False
+    if not core and not (_bare(first) and _bare(second) and first.iteration == 1):
         return False
     stamped = first.stamp is not None and second.stamp is not None
     # Versions that printed neither stamps nor rates are older than the trap.
     old = second.tflops is None
     without = 2 * second.seconds - first.seconds
-    return not stamped and not old and first.iteration == 1 and 0 < without < 0.95 * second.seconds
+    return not stamped and not old and 0 < without < 0.95 * second.seconds
 
 
 def _bare(record: Record) -> bool:

@@ -236,7 +236,7 @@ class Reader:
             around.state(dumped[1], mlperf_run.plain(dumped[2]), line.number, dumped[0], DUMPED)
         elif "FLUX MLPerf" in text or self._flux is not None:
             self._flux = self._flux or {}
-            label, _, said = text.strip().partition(": ")
+            label, _, said = without_prefixes(text[:20_000]).strip().partition(": ")
             if said and re.fullmatch(r"\w{1,60}", label) and len(self._flux) < 100:
                 self._flux.setdefault(label, (said.strip()[:300], line.number))
 

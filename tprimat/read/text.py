@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import datetime
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ class Line(NamedTuple):
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """The lines of a file that comes in chunks of any size.
 
-    UTF-8, or what a byte order mark says; bytes that don't decode become U+FFFD. A carriage
+    UTF-8, or what a byte order mark or the first zeros say; bytes that don't decode become U+FFFD. A carriage
     return within a line, as progress bars write it, parts it into pieces.
     """
     number = 1
@@ -61,7 +62,9 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
     text = clean(block.decode("utf-8", "replace"))
     pieces = text.split("\n")
     last = pieces.pop()
-    if "\r" in text:
+    if _WRAPPED in text:
+        pieces, last = [_unwrapped(piece) for piece in pieces], _unwrapped(last)
+    if "\r" in text or _WRAPPED in text:
         raws = block.split(b"\n")
         for index, piece in enumerate(pieces):
             yield from _parts(number + index, piece, raws[index], whole=True)
@@ -77,6 +80,22 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
 
 
 _PIECE = re.compile(rb"[^\r\n]+")
+_WRAPPED = '{"log":'
+
+
+def _unwrapped(piece: str) -> str:
+    """A line of the files that docker keeps, one JSON object a line, as `docker logs --timestamps` shows it."""
+    if not piece.startswith(_WRAPPED):
+        return piece
+    try:
+        found = json.loads(piece)
+    except (ValueError, RecursionError):
+        return piece
+    said, time = found["log"], found.get("time")
+    if not isinstance(said, str):
+        return piece
+    shown = said.rstrip("\n").replace("\n", "\r")
+    return clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown)
 
 
 def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:
@@ -102,6 +121,20 @@ _MARKS = (
 )
 
 
+def _encoding(head: bytes) -> tuple[bytes, str]:
+    """The byte order mark that a file begins with, empty where it has none, and the encoding that it is in."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return mark, encoding
+    # Without a mark every other byte of plain letters is 0: what was added to a file has none, or its head was lost.
+    zeros = [byte == 0 for byte in head[:4]]
+    if zeros == [False, True, False, True]:
+        return b"", "utf-16-le"
+    if zeros == [True, False, True, False]:
+        return b"", "utf-16-be"
+    return b"", "utf-8"
+
+
 class Blocks:
     """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
 
@@ -121,7 +154,7 @@ class Blocks:
     @staticmethod
     def is_utf8(head: bytes) -> bool:
         """Whether a file that begins so is taken for UTF-8."""
-        return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), "utf-8") == "utf-8"
+        return _encoding(head)[1] == "utf-8"
 
     @property
     def held(self) -> int:
@@ -152,12 +185,10 @@ class Blocks:
 
     def _begin(self, head: bytes) -> bytes:
         self._head = None
-        for mark, encoding in _MARKS:
-            if head.startswith(mark):
-                if encoding != "utf-8":
-                    self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-                return head[len(mark) :]
-        return head
+        mark, encoding = _encoding(head)
+        if encoding != "utf-8":
+            self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        return head[len(mark) :]
 
     def _cut(self, chunk: bytes) -> list[bytes]:
         if self._dropping:
@@ -241,9 +272,9 @@ _CONTROL = re.compile(
     r"|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)"  # window titles and hyperlinks
     r"|\x1b[()][A-Z0-9]|\x1b[=>]"
 )
-# Colours that lost their escape byte. The reset can follow a word; others only what is no letter or
-# digit, since rate[5m] is no colour.
-_BARE = re.compile(r"\[0m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m")
+# Colours that lost their escape byte, several in a row too. A reset can follow a word; others only what
+# is no letter or digit, since rate[5m] is no colour.
+_BARE = re.compile(r"(?:\[(?:0|39|49)m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*")
 
 
 def clean(text: str) -> str:
@@ -265,6 +296,9 @@ _PREFIX = re.compile(
     r"|\s*\[\d+,\d+\]<std(?:out|err)>:\s?"  # mpirun --tag-output
     r"|\s*\d{1,6}: (?=\S)|\s*\d{1,6}:  ?"  # srun --label
     r"|\s*std(?:out|err): "
+    r"|\s*[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?:\s"  # journalctl
+    r"|\s*[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?\s"  # ts
+    r"|\s*\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?\s"
     # Primus' launcher: [time] [NODE-0(host)] [LEVEL]
     r"|\s*(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\] )?\[NODE-[\d?]+\([^)]*\)\]\s?(?:\[[A-Z]+\]\s?)?"
     # Primus: [time][team/user]…[rank-R/W][LEVEL] [---file.py:line] :

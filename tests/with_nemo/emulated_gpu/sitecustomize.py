@@ -2,7 +2,8 @@
 
 What is named cuda is done on the CPU, and what NeMo gives a kernel of Transformer Engine to do is
 done by torch. Times of such a training mean nothing, which is why it works only together with
-TPRIMAT_EMULATED=1, which marks the results.
+TPRIMAT_EMULATED=1, which marks the results. Nor is there a network here, as in many a container:
+whoever asks for it is refused, and noted in the file that TPRIMAT_TEST_ASKED names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.util
 import os
 import sys
 import types
+from pathlib import Path
 
 FACTORIES = ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros")
 
@@ -104,6 +106,43 @@ def emulate_mock_data(module) -> None:
         plain(self, tokenizer, name, num_samples, seq_length, 42, True)
 
     module._MockGPTDataset.__init__ = with_mask
+    least = os.environ.get("TPRIMAT_TEST_MEMORY_UNTIL")
+    if least is not None:
+        emulate_lack_of_memory(module._MockGPTDataset, int(least))
+
+
+def emulate_lack_of_memory(data, until: int) -> None:
+    """Has the sample of a number fail as a GPU's allocator does."""
+    import torch
+
+    plain = data.__getitem__
+
+    def sample(self, index):
+        if index >= until:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore of it")
+        return plain(self, index)
+
+    data.__getitem__ = sample
+
+
+def without_network() -> None:
+    """Refuses connections to other machines."""
+    import socket
+
+    here = {"localhost", "::1", socket.gethostname(), socket.getfqdn()}
+    plain = socket.socket.connect
+
+    def connect(self, address):
+        other = isinstance(address, tuple) and not (str(address[0]) in here or str(address[0]).startswith("127."))
+        if other and self.type == socket.SOCK_STREAM:
+            asked = os.environ.get("TPRIMAT_TEST_ASKED")
+            if asked:
+                with Path(asked).open("a") as file:
+                    file.write(f"{address[0]}\n")
+            raise OSError(f"there is no network to reach {address[0]} through")
+        return plain(self, address)
+
+    socket.socket.connect = connect
 
 
 EMULATIONS = {
@@ -137,4 +176,5 @@ class Emulating(importlib.abc.MetaPathFinder):
 
 
 if os.environ.get("TPRIMAT_EMULATED") == "1":
+    without_network()
     sys.meta_path.insert(0, Emulating())

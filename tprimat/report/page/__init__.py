@@ -16,8 +16,8 @@ from typing import Any
 
 from tprimat.compare import Comparison, ModelComparison
 from tprimat.report import Picture, Provenance, document
-from tprimat.report.blocks import Footnotes as FootnoteBlock
 from tprimat.report.blocks import Block, Image
+from tprimat.report.blocks import Footnotes as FootnoteBlock
 from tprimat.report.html_blocks import block_text, escape
 from tprimat.report.page import charts, evidence, library, money, sections, windows
 from tprimat.report.page.view import DARK, View, json_ready, wall_times

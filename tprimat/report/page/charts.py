@@ -105,7 +105,8 @@ def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None,
         why = f"no step times: the run {side.ended}" if not side.counted else "tokens/s/GPU unknown"
         return [("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
     rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
-    between = intervals.over_runs([each for each in rates if each])
+    one_level = all(len(result.summary.levels) <= 1 for result in side.counted)
+    between = intervals.over_runs([each for each in rates if each]) if one_level else None
     if between is not None:
         return [("", value, between.low, between.high, f"95 % interval of the mean of {len(rates)} runs")]
     if len(rates) > 1:
@@ -228,7 +229,7 @@ def loss(view: View, runs: Sequence[PlacedRun], over: str) -> Chart | None:
 
 def memory(placed: Sequence[Placed]) -> Chart | None:
     """Bars of each kind of memory, to the average and to the peak."""
-    kinds = []
+    kinds: list[dict[str, Any]] = []
     for kind in KINDS:
         for word, name in (("average", kind.average), ("peak", kind.peak)):
             found = [(each, each.side.value(name)) for each in placed] if name else []

@@ -22,12 +22,15 @@ from tprimat.text import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH = 14.0
-ROW_HEIGHT = 0.42
+WIDTH = 12.0
+ROW_HEIGHT = 0.46
 LEAST_PANEL_HEIGHT = 4.3
 ENTRY_HEIGHT = 0.2
 LETTER_WIDTH = 0.078
 """Inches; of the legend's letters, on average."""
+
+SHORT_NAME = 16
+"""Letters of a name beside a bar that leave a panel its full width."""
 
 MEAN_LENGTH = 16
 """Letters of the average in a legend's entry."""
@@ -100,9 +103,10 @@ def _figure(comparison: Comparison, layout: Layout) -> Figure:
         max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * rows)
         for rows in (bars.throughput_rows(items), bars.memory_rows(items) if layout == "standard" else lower)
     ]
-    columns = _columns(items)
+    width = _width(items)
+    columns = _columns(items, width)
     entries = -(-len(items) // columns)
-    drawn = Figure(figsize=(WIDTH, sum(heights) + 0.9 + ENTRY_HEIGHT * entries), layout="constrained")
+    drawn = Figure(figsize=(width, sum(heights) + 0.9 + ENTRY_HEIGHT * entries), layout="constrained")
     panels = drawn.subplots(2, 2, height_ratios=heights)
     bars.throughput(panels[0][0], items)
     if layout == "standard":
@@ -122,10 +126,16 @@ def _figure(comparison: Comparison, layout: Layout) -> Figure:
     return drawn
 
 
-def _columns(items: Sequence[Item]) -> int:
+def _width(items: Sequence[Item]) -> float:
+    """Inches: more where long names beside the bars of two panels take room from them."""
+    longest = max((bars.name_width(item) for item in items), default=0)
+    return WIDTH + 2 * LETTER_WIDTH * max(0, longest - SHORT_NAME)
+
+
+def _columns(items: Sequence[Item], width: float) -> int:
     """Columns of the legend: as many as its longest entry leaves room for."""
     longest = max((len(item.label) for item in items), default=0) + MEAN_LENGTH
-    return max(1, min(4, int(WIDTH / (longest * LETTER_WIDTH + 0.6))))
+    return max(1, min(4, int(width / (longest * LETTER_WIDTH + 0.6))))
 
 
 @contextlib.contextmanager

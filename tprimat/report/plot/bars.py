@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tprimat import units
 from tprimat.compare import SideResult
-from tprimat.report.plot.items import NOT_MEASURED, Item, note_below, nothing
+from tprimat.report.plot.items import NOT_MEASURED, Item, note_below, nothing, shown_interval
 from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.text import plain, shortened
 
@@ -22,7 +22,7 @@ LABEL_WIDTH = 30
 LABEL_LINES = 2
 """Characters of a line of a bar's name, and how many lines it has."""
 
-AXIS_POINTS = 380.0
+AXIS_POINTS = 320.0
 LETTER_POINTS = 5.2
 """Width of a panel and of a letter beside a bar, roughly: bars end where their text still fits."""
 
@@ -85,21 +85,41 @@ def throughput(axes: Axes, items: Sequence[Item]) -> None:
         if figure is None or place.item.side.refusal:
             _beside(axes, 0, place.y, _why_no_rate(place.item.side), style="italic")
             continue
-        axes.barh(place.y, figure.value, height=0.62, color=place.item.color, edgecolor="black", linewidth=0.6)
-        end = figure.value
-        text = rate_of(place.item.side)
-        if figure.low is not None and figure.high is not None:
-            spread = [[figure.value - figure.low], [figure.high - figure.value]]
-            axes.errorbar(figure.value, place.y, xerr=spread, color="black", capsize=4, linewidth=1.2)
-            end = figure.high
-            text += f", {figure.runs} runs"
+        end, text = _rate_bar(axes, place, figure.value)
         if place.item.is_reference:
-            text += "  (reference)"
+            text += " (reference)"
         elif place.item.ratio is not None:
-            text += f"  ({place.item.ratio})"
-        _beside(axes, end, place.y, text)
+            text += f" ({place.item.ratio})"
+        _beside(axes, end, place.y, text, size=9)
         ends.append(_with_text(end, text))
     _prepare(axes, places, max(ends), unit)
+
+
+def _rate_bar(axes: Axes, place: Place, value: float) -> tuple[float, str]:
+    """The bar of a rate with its interval; returns how far it reaches, and what stands beside it.
+
+    A run of several levels has no single rate: its bar is full up to the lowest level and pale up to
+    the highest.
+    """
+    assert place.item is not None
+    side = place.item.side
+    looks = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
+    known = [level.tokens_per_second_per_gpu for level in side.levels]
+    rates = [rate for rate in known if rate is not None]
+    if rates:
+        axes.barh(place.y, max(rates), color=place.item.color, alpha=0.45, **looks)
+        axes.barh(place.y, min(rates), color=place.item.color, **looks)
+        return max(rates), f"{rate_of(side)} by level\nn = 1"
+    axes.barh(place.y, value, color=place.item.color, **looks)
+    shown = shown_interval(side)
+    count = len(side.counted)
+    if shown is None:
+        return value, f"{rate_of(side)}\nn = {count}"
+    axes.errorbar(
+        value, place.y, xerr=[[value - shown.low], [shown.high - value]], color="black", capsize=4, linewidth=1.2
+    )
+    half = max(shown.high - value, value - shown.low) / value
+    return max(shown.high, value), f"{rate_of(side)} ±{half:.1%}{shown.what}\nn = {count}"
 
 
 def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
@@ -198,7 +218,8 @@ def _memory_bar(axes: Axes, item: Item, kind: Kind, y: float, height: float) -> 
 
 def _with_text(end: float, text: str) -> float:
     """Right end of an axis that has room for a text beside a bar."""
-    share = min(0.8, (LETTER_POINTS * len(text) + 10) / AXIS_POINTS)
+    longest = max(map(len, text.splitlines()), default=0)
+    share = min(0.8, (LETTER_POINTS * longest + 10) / AXIS_POINTS)
     return max(end, 1e-9) / (1 - share)
 
 
@@ -224,11 +245,14 @@ def _height(places: Sequence[Place]) -> float:
 
 
 def _prepare(axes: Axes, places: Sequence[Place], right: float, unit: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     bottom = _height(places) - 0.5
     air = max(0.0, LEAST_ROWS - _height(places)) / 2
     axes.set_ylim(bottom + air, -0.5 - air)
     axes.set_xlim(0, right)
     axes.set_xlabel(unit)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axes.grid(axis="y", visible=False)
     axes.set_yticks([place.y for place in places], [_wrapped(place.title) for place in places])
@@ -237,6 +261,11 @@ def _prepare(axes: Axes, places: Sequence[Place], right: float, unit: str) -> No
         label.set_fontsize(9.5)
         if place.item is None:
             label.set_fontweight("bold")
+
+
+def name_width(item: Item) -> int:
+    """Letters of the longest line of an item's name beside its bar."""
+    return max(map(len, _wrapped(plain(item.side.side.name)).splitlines()), default=0)
 
 
 def _wrapped(name: str) -> str:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tprimat import intervals
 from tprimat.compare import Comparison, ModelComparison, SideResult
 from tprimat.report.verdict import ratio_text
 from tprimat.text import plain, shortened
@@ -48,6 +49,36 @@ class Item:
     color: str
     marker: str
     line: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """The interval of a side's rate that a picture shows, tokens/s/GPU.
+
+    Attributes:
+        what: which one it is, in the words that follow it; empty for the 95 % one between runs.
+    """
+
+    low: float
+    high: float
+    what: str
+
+
+def shown_interval(side: SideResult) -> Shown | None:
+    """Between runs from three runs on, else their range; of a single run that within it; None without any."""
+    rates = [rate for result in side.counted if (rate := result.summary.performance.tokens_per_second_per_gpu)]
+    one_level = all(len(result.summary.levels) <= 1 for result in side.counted)
+    if len(rates) > 1:
+        between = intervals.over_runs(rates) if one_level else None
+        if between is not None:
+            return Shown(between.low, between.high, "")
+        return Shown(min(rates), max(rates), " (range)")
+    levels = side.counted[0].summary.levels if side.counted else ()
+    interval = levels[0].interval if len(levels) == 1 else None
+    if not rates or interval is None or interval.about != "mean":
+        return None
+    mean = levels[0].mean
+    return Shown(rates[0] * mean / interval.high, rates[0] * mean / interval.low, " within the run")
 
 
 def items_of(comparison: Comparison) -> list[Item]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +102,9 @@ def loss(axes: Axes, items: Sequence[Item]) -> None:
 
 def _step_line(axes: Axes, item: Item, result: RunResult) -> Line2D:
     """The run as a line; the steps that are not in the average paler."""
-    run, steady = result.run, result.summary.steady
+    run = result.run
     times = [math.nan if time is None else time for time in run.step_times]
-    first = steady.first_step or 1
+    first = first_counted(result) or 1
     cut = next((index for index, step in enumerate(run.steps) if step >= first), 0)
     looks = _looks(item, len(times))
     # One step of overlap, so that the line has no gap at the cut.
@@ -130,7 +131,7 @@ def _looks(item: Item, points: int) -> dict[str, Any]:
 
 def _shade(axes: Axes, item: Item, index: int, count: int) -> None:
     result = item.side.counted[0]
-    first = result.summary.steady.first_step
+    first = first_counted(result)
     if first is None or first <= result.run.steps[0]:
         return
     if count <= FULL_SHADES:
@@ -150,24 +151,26 @@ def _shade(axes: Axes, item: Item, index: int, count: int) -> None:
 
 def _said_of_shades(items: Sequence[Item]) -> str | None:
     """What pale lines and shades mean, where there are any."""
-    firsts = ((result.run.steps[0], result.summary.steady.first_step) for item in items for result in item.side.counted)
+    firsts = ((result.run.steps[0], first_counted(result)) for item in items for result in item.side.counted)
     if not any(steady is not None and steady > first for first, steady in firsts):
         return None
-    return f"pale {'and shaded' if len(items) <= FULL_SHADES else 'and marked at the foot'}: not in the average"
+    return f"pale {'and shaded' if len(items) <= FULL_SHADES else 'and marked at the foot'}: not in the figures"
 
 
 def _step_limits(axes: Axes, items: Sequence[Item]) -> str | None:
     """Makes the steady steps readable; says what that leaves off the scale."""
     steady: list[float] = []
     every: list[float] = []
+    medians: list[float] = []
     for item in items:
         for result in item.side.counted:
-            first = result.summary.steady.first_step or 1
+            first = first_counted(result) or 1
             pairs = zip(result.run.steps, result.run.step_times, strict=True)
             timed = [(step, time) for step, time in pairs if time is not None]
-            steady += [time for step, time in timed if step >= first]
+            own = [time for step, time in timed if step >= first]
+            steady += own
+            medians.append(statistics.median(own))
             every += [time for _, time in timed]
-    medians = [item.side.value("median_step_time_seconds") or 0.0 for item in items]
     ranked = sorted(steady)
     low, high = ranked[0], ranked[-1]
     if high > 2 * max(medians):
@@ -199,7 +202,16 @@ def _log(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
+def first_counted(result: RunResult) -> int | None:
+    """The first step that the figures are of: that of the first level, where a run has several."""
+    levels = result.summary.levels
+    return levels[0].first_step if levels else result.summary.steady.first_step
+
+
 def _with_mean(item: Item) -> str:
+    if item.side.levels:
+        means = " then ".join(units.seconds(level.mean) for level in item.side.levels)
+        return f"{item.label}: by level {means}"
     figure = item.side.figures["avg_step_time_seconds"]
     word = "mean" if figure.runs == 1 else f"mean of {figure.runs} runs"
     return f"{item.label}: {word} {units.seconds(figure.value)}"

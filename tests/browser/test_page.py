@@ -1,0 +1,358 @@
+"""The HTML report in a browser: draws without complaint or network; sliders, prices, switches, downloads, print."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import io
+import json
+import re
+import time
+
+import pytest
+from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
+
+from tprimat import units
+from tprimat.compare.money import cost, efficiencies
+from tprimat.prices import Price
+from tprimat.report import Picture, Provenance, page
+from tprimat.report.efficiency import figure
+from tprimat.report.page import library, windows
+from tprimat.run import Data
+
+pytestmark = pytest.mark.browser
+
+AMD = {"device": MI300X, "stack": "rocm"}
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def several(**fields):
+    return tuple(
+        make_run(
+            **{**fields, "step_time": fields.get("step_time", 3.2) * (1 + 0.01 * k)},
+            timestamp=f"2026-02-0{k + 1}T00:00:00+00:00",
+            data=Data(kind="markov", entropy=1.9),
+        )
+        for k in range(3)
+    )
+
+
+CASES = {
+    "one": lambda: comparison(make_run()),
+    "pair": lambda: comparison(make_run(), make_run(**AMD, step_time=2.4)),
+    "several": lambda: comparison(several(), several(**AMD, step_time=2.4)),
+    "failed": lambda: comparison(make_run(), failed_run(), make_run(label="two")),
+    "all_failed": lambda: comparison(failed_run()),
+    "models": lambda: comparison(
+        make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen", step_time=3.25)
+    ),
+    "hostile": lambda: comparison(
+        make_run(
+            HOSTILE,
+            label="<script>alert(1)</script>",
+            model="</script><img src='http://example.org/x.png' onerror=alert(2)>",
+            warnings=(HOSTILE, "</script><script>alert(3)</script>\u2028"),
+        ),
+        make_run(
+            **AMD,
+            label="<a href='http://example.org/'>y</a> %{x} <b>z</b>",
+            model="</script><img src='http://example.org/x.png' onerror=alert(2)>",
+        ),
+    ),
+    "long": lambda: comparison(make_run(steps=20_000), make_run(**AMD, steps=500)),
+}
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens the page of a comparison; gives the browser."""
+    found = library.load()
+    if found is None:
+        pytest.skip("plotly is not installed")
+
+    def open_(result, picture=None, with_library=True):
+        path = tmp_path / "comparison_report.html"
+        path.write_bytes(page.render(result, Provenance("1.2.3", "x"), picture, found if with_library else None))
+        browser.open(path)
+        return browser
+
+    return open_
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_without_complaint_or_network(name, opened, tmp_path):
+    browser = opened(CASES[name]())
+    assert browser.run("return document.documentElement.dataset.ready") == "charts"
+    assert browser.complaints() == []
+    assert browser.requests() == [(tmp_path / "comparison_report.html").as_uri()]
+    wanted = json.loads(browser.text("data"))["charts"]
+    drawn = browser.run("return [...document.querySelectorAll('.chart')].filter(e => e.data).map(e => e.id)")
+    assert sorted(drawn) == sorted(chart["id"] for chart in wanted)
+    assert bool(drawn) == (name != "all_failed")
+
+
+def test_hostile_names_show_as_text(opened):
+    browser = opened(CASES["hostile"]())
+    assert browser.run("return document.querySelectorAll('img, b, main a[href^=http], svg a').length") == 0
+    assert browser.run("return document.scripts.length") == 4
+    legend = browser.run("return [...document.querySelectorAll('#steps-0 .legendtext')].map(e => e.textContent)")
+    assert "<script>alert(1)</script>" in legend[0]
+    assert "<a href='http://example.org/'>y</a> %\u200b{x} <b>z</b>" in legend[1]
+
+
+def test_the_policy_would_stop_what_is_not_of_the_page(opened):
+    browser = opened(CASES["one"]())
+    browser.run(
+        "const s = document.createElement('script'); s.textContent = 'window.evil = 1'; document.body.append(s);"
+        "const i = new Image(); i.src = 'http://example.org/x.png'; document.body.append(i);"
+    )
+    assert browser.run("return window.evil === undefined")
+    said = " ".join(browser.complaints())
+    assert "script-src" in said
+    assert "img-src" in said
+
+
+def test_without_the_library_the_picture_and_the_tables_are_there(opened):
+    browser = opened(CASES["pair"](), Picture("plot.png", "png", PIXEL), with_library=False)
+    assert browser.run("return document.documentElement.dataset.ready") == "tables"
+    assert browser.run("return document.images[0].naturalWidth") == 1
+    assert browser.complaints() == []
+    browser.set("price-0", "2")
+    assert browser.text("cost-0-0-rate") != "–"
+
+
+class TestWindow:
+    def test_the_sliders_look_up_what_was_computed_and_the_verdict_stays(self, opened):
+        result = CASES["several"]()
+        browser = opened(result)
+        grid = windows.grid(result.models[0].groups[0])
+        texts = windows.values(grid)
+        verdict = browser.text("verdict")
+        for begin, end in ((0, len(grid.stops) - 1), (3, 12), (6, 9)):
+            browser.set("window-0-end", end)
+            browser.set("window-0-begin", begin)
+            assert browser.text("window-0-begin-text") == str(grid.stops[begin])
+            assert browser.text("window-0-end-text") == str(grid.stops[end])
+            assert browser.text("window-0-ratio-1") == texts["ratios"][0][begin][end]
+            assert [browser.text(f"window-0-rate-{side}") for side in (0, 1)] == [
+                table[begin][end] for table in texts["rates"]
+            ]
+        seen = {browser.text("window-0-ratio-1")}
+        browser.set("window-0-begin", 0)
+        assert browser.text("window-0-ratio-1") not in seen
+        assert browser.text("verdict") == verdict
+
+    def test_a_window_of_too_few_steps_says_so_and_the_ends_never_cross(self, opened):
+        browser = opened(CASES["pair"]())
+        browser.set("window-0-begin", 5)
+        browser.set("window-0-end", 4)
+        assert browser.run("return document.getElementById('window-0-begin').value") == "3"
+        assert browser.text("window-0-ratio-1") == "too few steps"
+
+    def test_as_it_opens_it_shows_what_the_sliders_stand_for(self, opened):
+        browser = opened(CASES["pair"]())
+        before = browser.text("window-0-ratio-1")
+        begin = browser.run("return document.getElementById('window-0-begin').value")
+        browser.set("window-0-begin", begin)
+        assert browser.text("window-0-ratio-1") == before
+
+    def test_the_keyboard_moves_them(self, opened):
+        from selenium.webdriver.common.by import By
+        from selenium.webdriver.common.keys import Keys
+
+        browser = opened(CASES["pair"]())
+        before = browser.text("window-0-begin-text")
+        browser.driver.find_element(By.ID, "window-0-begin").send_keys(Keys.ARROW_RIGHT)
+        assert int(browser.text("window-0-begin-text")) > int(before)
+
+
+class TestPrices:
+    PRICES = (Price(2.95, 2.95), Price(1.5, 2.25))
+
+    def test_they_compute_what_the_commands_compute(self, opened):
+        result = CASES["several"]()
+        browser = opened(result)
+        for number, text in enumerate(("2.95", "1.5:2.25")):
+            browser.set(f"price-{number}", text)
+        sides = result.models[0].sides
+        priced = dataclasses.replace(
+            result, prices={side.side.name: price for side, price in zip(sides, self.PRICES, strict=True)}
+        )
+        for index, side in enumerate(sides):
+            (found,) = efficiencies(priced, side)
+            assert browser.text(f"cost-{index}-0-rate") == figure(found.values["tokens_per_dollar"])
+            assert browser.text(f"cost-{index}-0-price") == figure(found.values["dollars_per_trillion_tokens"])
+        (pair,) = priced.models[0].pairs
+        found = cost(priced, pair)
+        low, high = found.per_dollar
+        assert browser.text("pair-0-times") == f"{units.times(low)} to {units.times(high)}".replace("×", "")
+        assert browser.text("pair-0-winner") == found.winner.side.name
+        below = [f"${bound:.2f}" for bound in found.wins_below]
+        assert browser.text("pair-0-below") == " to ".join(dict.fromkeys(below))
+        even = [f"${bound * 2.95:.2f}" for bound in found.break_even]
+        assert browser.text("pair-0-even") == " to ".join(dict.fromkeys(even))
+
+    def test_another_price_turns_the_winner(self, opened):
+        browser = opened(CASES["pair"]())
+        browser.set("price-0", "3")
+        browser.set("price-1", "3")
+        assert browser.text("pair-0-winner") == "8×MI300X"
+        browser.set("price-1", "4.01")
+        assert browser.text("pair-0-winner") == "8×H100 80GB HBM3"
+        browser.set("price-1", "3:5")
+        assert browser.text("pair-0-winner") == "can't be told"
+
+    @pytest.mark.parametrize("wrong", ["free", "-1", "0", "3:2", "1:2:3", "1e999", "<b>", "2,95"])
+    def test_what_is_no_price_is_said_and_computes_nothing(self, opened, wrong):
+        browser = opened(CASES["pair"]())
+        browser.set("price-0", wrong)
+        assert browser.text("price-help").startswith("A price is a number above 0")
+        assert browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')") == "true"
+        assert browser.text("cost-0-0-rate") == "–"
+        browser.set("price-0", "")
+        assert browser.text("price-help") == ""
+
+    def test_a_run_of_two_levels_costs_a_span(self, opened):
+        times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
+        browser = opened(comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=times)))
+        browser.set("price-0", "2")
+        browser.set("price-1", "2")
+        assert browser.text("pair-0-times") == "1.07 to 1.60"
+        assert browser.text("cost-1-1-rate") not in ("–", browser.text("cost-1-0-rate"))
+
+
+class TestSeriesOnAndOff:
+    def test_a_box_takes_a_side_out_of_every_chart(self, opened):
+        browser = opened(CASES["pair"]())
+        browser.run("document.querySelector('[data-side=\"1\"]').click()")
+        shown = browser.run(
+            "return [...document.querySelectorAll('.chart')].filter(e => e.data)"
+            ".flatMap(e => e.data.filter(t => t.meta).map(t => [t.meta.side, t.visible]))"
+        )
+        assert {(side, visible) for side, visible in shown} == {(0, True), (1, False)}
+        browser.run("document.querySelector('[data-side=\"1\"]').click()")
+        assert browser.run("return document.getElementById('steps-0').data.every(t => t.visible)")
+
+
+class TestRawData:
+    def downloaded(self, browser, name):
+        path = browser.downloads / name
+        end = time.monotonic() + 120
+        while not path.exists() or path.with_name(name + ".crdownload").exists():
+            assert time.monotonic() < end, f"{name} never came"
+            time.sleep(0.05)
+        content = path.read_text(encoding="utf-8")
+        path.unlink()
+        return content
+
+    def test_json_is_what_the_comparison_rests_on(self, opened):
+        browser = opened(CASES["pair"]())
+        browser.run("document.getElementById('download-json').click()")
+        found = json.loads(self.downloaded(browser, "tprimat-results.json"))
+        assert [each["file"] for each in found] == ["results/file_1.json", "results/file_2.json"]
+        assert found[0]["run"]["step_times"] == list(make_run().step_times)
+
+    def test_csv_has_a_row_a_record_and_no_formula(self, opened):
+        run = make_run("=cmd|' /C calc'!A0", label='+1,"2"')
+        browser = opened(comparison(run, make_run(**AMD, label="-b")))
+        browser.run("document.getElementById('download-csv').click()")
+        rows = list(csv.DictReader(io.StringIO(self.downloaded(browser, "tprimat-steps.csv"))))
+        assert len(rows) == 120
+        assert [float(row["step_times"]) for row in rows[:60]] == list(run.step_times)
+        assert all(not row[name].startswith(("=", "+", "-", "@")) for row in rows for name in ("side", "file", "model"))
+
+    def test_all_records_of_a_run_unfold(self, opened):
+        browser = opened(CASES["pair"]())
+        browser.run("document.querySelector('details.steps').open = true")
+        browser.wait("document.querySelectorAll('details.steps tbody tr').length === 60")
+        first = browser.run("return [...document.getElementById('r0-step-1').cells].map(e => e.textContent)")
+        assert first == ["1", "30", first[2], "1", "–", "before"]
+        assert browser.run("return document.getElementById('r0-step-60').cells[5].textContent") == "steady"
+
+    def test_a_link_to_folded_evidence_unfolds_it(self, opened):
+        browser = opened(comparison(*(make_run(label=f"setting {k}") for k in range(6))))
+        assert not browser.run("return document.getElementById('s5').open")
+        browser.run("document.querySelector('a[href=\"#s5-avg_step_time_seconds\"]').click()")
+        browser.wait("document.getElementById('s5').open")
+
+
+class TestForEverybody:
+    def test_dark_and_light_differ_and_are_readable(self, opened):
+        browser = opened(CASES["pair"]())
+        seen = []
+        for scheme in ("light", "dark"):
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            dark = "true" if scheme == "dark" else "false"
+            browser.wait(
+                "(document.getElementById('steps-0')._fullLayout.paper_bgcolor !== '#ffffff' && "
+                "document.getElementById('steps-0')._fullLayout.paper_bgcolor !== '#fff') === " + dark
+            )
+            colors = browser.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
+            assert contrast(*colors) >= 7
+            for selector in ("a", "figcaption", "caption"):
+                color = browser.run(f"return getComputedStyle(document.querySelector('main {selector}')).color")
+                assert contrast(color, colors[1]) >= 4.5
+            lines = browser.run("return document.getElementById('steps-0').data.map(t => t.line && t.line.color)")
+            assert all(contrast(color, colors[1]) >= 3 for color in lines if color)
+            seen.append(colors)
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        assert seen[0] != seen[1]
+
+    def test_a_phone_scrolls_tables_and_not_the_page(self, opened):
+        browser = opened(CASES["several"]())
+        phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        try:
+            browser.driver.refresh()
+            browser.wait("document.documentElement.dataset.ready")
+            assert browser.run("return document.documentElement.scrollWidth") <= 390
+        finally:
+            browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    def test_every_control_has_a_name_and_takes_the_focus(self, opened):
+        browser = opened(CASES["several"]())
+        nameless = browser.run(
+            "return [...document.querySelectorAll('input, button, summary, [tabindex=\"0\"]')].filter(e =>"
+            "  !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim())"
+            ".map(e => e.outerHTML.slice(0, 80))"
+        )
+        assert nameless == []
+        unnamed = browser.run(
+            "return [...document.querySelectorAll('.chart')].filter(e => !e.getAttribute('aria-label')).length"
+        )
+        assert unnamed == 0
+        assert browser.run("return document.querySelectorAll('table:not(:has(caption)):not(:has(thead))').length") == 0
+
+    def test_headings_go_down_one_level_at_a_time(self, opened):
+        browser = opened(CASES["models"]())
+        levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map(e => Number(e.tagName[1]))")
+        assert levels[0] == 1
+        assert levels.count(1) == 1
+
+    def test_print_holds_the_charts_and_the_folded_tables(self, opened):
+        browser = opened(CASES["pair"]())
+        found = browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+        assert base64.b64decode(found["data"]).startswith(b"%PDF")
+        assert browser.complaints() == []
+        # What printing unfolds and shrinks is as before afterwards.
+        browser.wait("!document.querySelector('#throughput details').open")
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours by WCAG 2: from 1 to 21."""
+    lights = sorted((luminance(each) for each in (one, other)), reverse=True)
+    return (lights[0] + 0.05) / (lights[1] + 0.05)
+
+
+def luminance(color: str) -> float:
+    if color.startswith("#"):
+        parts = [int(color[index : index + 2], 16) for index in (1, 3, 5)]
+    else:
+        parts = [float(part) for part in re.findall(r"[\d.]+", color)[:3]]
+    scaled = [part / 255 for part in parts]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in scaled]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

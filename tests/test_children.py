@@ -1,0 +1,179 @@
+"""Trainings that misbehave under `benchmark`: each ends with its whole group, and what it left is kept and shown."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tprimat import launch, platforms, store
+from tprimat.commands import _benchmark_session, benchmark
+from tprimat.errors import ExitStatus
+from tprimat.launch import process
+from tprimat.launch.framework import Framework
+from tprimat.launch.lightning import LIGHTNING
+from tprimat.launch.request import Launch
+from tprimat.platforms import Machine
+from tprimat.run import Environment, GpuInfo
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups are POSIX's")
+
+CPU = Machine(
+    "cpu", GpuInfo(device_name="a processor", device_count=1, software_stack="cpu"), Environment(cpu_threads=2)
+)
+
+# Records two steps as a real training does, then does what the test wants.
+CHILD = """
+import datetime, os, signal, subprocess, sys, time
+from tprimat.collect.journal import Journal
+from tprimat.collect.recorder import Record
+from tprimat.launch.request import Request
+from tprimat.run import Run, TrainingConfig
+
+request = Request.from_arguments(sys.argv[1:])
+kept = Journal(request.output_dir)
+kept.setup(Run(
+    platform=request.platform, framework=request.framework, model=request.model, label=request.label,
+    timestamp=datetime.datetime.now(datetime.timezone.utc).isoformat(),
+    training_config=TrainingConfig(max_steps=request.steps, global_batch_size=2, sequence_length=8, num_gpus=1),
+))
+for step in (1, 2):
+    kept.step(Record(step, 1, 0.1, 2.0, None, None))
+print("the last line of the training", flush=True)
+{act}
+"""
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"
+
+
+@pytest.fixture
+def child(monkeypatch, tmp_path):
+    """Makes `benchmark` train with a child that does this in the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(platforms, "detect", lambda: CPU)
+    monkeypatch.setattr(_benchmark_session, "LOOK_SECONDS", 0)
+
+    def behave(act):
+        def command(request):
+            return Launch((sys.executable, "-c", CHILD.format(act=act), *request.to_arguments()), {}, tmp_path)
+
+        monkeypatch.setattr(launch, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.settle, command),))
+
+    return behave
+
+
+def lives(pid):
+    """Whether a process is there and is no zombie, which in a container nobody may bury."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def patiently(condition):
+    """Waits for what must come; what never comes is what this fails by."""
+    deadline = time.monotonic() + 1800
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def one_incomplete(tmp_path):
+    """The one result, of a training that never wrote it."""
+    (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
+    assert (run.status, run.steps, run.step_times) == ("incomplete", (1, 2), (0.1, 0.1))
+    assert not (tmp_path / "output" / ".journal").exists()
+    (log,) = (tmp_path / "output" / "logs").iterdir()
+    assert "the last line of the training" in log.read_text()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("act", "status"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+        ("os._exit(0)", 0),
+        ("os._exit(41)", 41),
+    ],
+    ids=["killed", "crashed", "as if all were well", "with a status"],
+)
+def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, status):
+    run, ended = process.run, []
+    monkeypatch.setattr(process, "run", lambda *given, **named: ended.append(run(*given, **named)) or ended[-1])
+    child(act)
+    assert benchmark.main(["--model", "llama"]) == ExitStatus.TRAINING_FAILED
+    assert ended[0].status == status
+    shown = capsys.readouterr()
+    assert one_incomplete(tmp_path).status_reason.startswith("its program ended before it could write the result")
+    assert "    the last line of the training" in shown.err
+    assert "all of it: output/logs/benchmark_cpu_llama_" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (-signal.SIGKILL, "its process was ended by SIGKILL; the system does that when memory runs out"),
+        (-signal.SIGSEGV, "its process was ended by SIGSEGV"),
+        (-64, "its process was ended by"),
+        (0, "it ended without writing a result"),
+        (41, "its process ended with status 41 before it could write a result"),
+    ],
+)
+def test_why_one_failed_that_left_nothing(status, why):
+    assert _benchmark_session.why_failed(None, process.Ended(status, False, False, ())).startswith(why)
+
+
+def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, capsys, monkeypatch):
+    """All three at once: it is ended by its time limit, and its family with it."""
+    monkeypatch.setattr(_benchmark_session, "START_SECONDS", 1.0)
+    run = process.run
+    monkeypatch.setattr(process, "run", lambda *given, **named: run(*given, **{**named, "grace_s": 1.0}))
+    pids = tmp_path / "pids"
+    child(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"of_group = subprocess.Popen([sys.executable, '-c', {DEAF!r}])\n"
+        f"apart = subprocess.Popen([sys.executable, '-c', {DEAF!r}], start_new_session=True)\n"
+        f"open({os.fspath(pids)!r} + '.new', 'w').write(f'{{os.getpid()}} {{of_group.pid}} {{apart.pid}}')\n"
+        f"os.rename({os.fspath(pids)!r} + '.new', {os.fspath(pids)!r})\n"
+        "time.sleep(3600)"
+    )
+    # Its time begins to count when it has done all that.
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() if pids.exists() else 0.0)
+    assert benchmark.main(["--model", "llama", "--time-limit", "1s"]) == ExitStatus.TRAINING_FAILED
+    monkeypatch.setattr(time, "monotonic", clock)
+    assert "it went on far beyond its time limit, without an end, and was ended" in capsys.readouterr().err
+    assert patiently(lambda: not any(lives(int(pid)) for pid in pids.read_text().split()))
+    one_incomplete(tmp_path)
+
+
+def test_ctrl_c_ends_one_that_ignores_it(child, tmp_path, capsys, monkeypatch):
+    run = process.run
+    monkeypatch.setattr(process, "run", lambda *given, **named: run(*given, **{**named, "grace_s": 1.0}))
+    pid = tmp_path / "pid"
+    child(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        f"open({os.fspath(pid)!r} + '.new', 'w').write(str(os.getpid()))\n"
+        f"os.rename({os.fspath(pid)!r} + '.new', {os.fspath(pid)!r})\n"
+        "time.sleep(3600)"
+    )
+
+    def interrupt():
+        patiently(pid.exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    assert benchmark.main(["--model", "llama"]) == ExitStatus.TRAINING_FAILED
+    thread.join()
+    assert "interrupted; what was recorded is kept, as incomplete" in capsys.readouterr().err
+    assert patiently(lambda: not lives(int(pid.read_text())))
+    one_incomplete(tmp_path)
