@@ -22,7 +22,7 @@ RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-analysis test-browser test-nemo test-reliability check format clean distclean
+.PHONY: help venv run test test-analysis test-browser test-frameworks test-nemo test-reliability docs check format clean distclean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -52,7 +52,7 @@ test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-browser.txt
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
-test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try older versions of Lightning (some ten minutes)
+test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try older versions of Lightning (less than ten minutes)
 	$(BIN)/python tools/torture.py --times 12
 	$(BIN)/python -m pytest -m reliability $(ARGS)
 	$(BIN)/python tools/lightning_versions.py
@@ -61,6 +61,14 @@ test-nemo: ## build and train NeMo's recipes on this processor, in .venv-nemo (2
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/make_nemo_env.py --venv .venv-nemo
 	.venv-nemo/bin/python -m pytest -p no:cacheprovider tests/with_nemo tests/collect $(ARGS)
+
+docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-docs.txt
+	$(BIN)/python -m mkdocs build --strict
+
+test-frameworks: ## train alike in every framework that a CPU can run, in .venv-frameworks (some ten minutes)
+	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
+	$(PYTHON) tools/framework_tests.py $(ARGS)
 
 check: $(DEV_STAMP) ## look at form and types: ruff, mypy
 	$(BIN)/python -m ruff check .

@@ -159,11 +159,22 @@ def run(path: Path) -> tuple[int, float]:
     return len(made.steps), 1e3 * sum(seconds for seconds in made.step_times if seconds)
 
 
+def one_worker(path: Path) -> tuple[int, float]:
+    """As reading(), with the file's hash, as a command does it: what two workers are held against."""
+    return _by_workers(path, 1)
+
+
 def two_workers(path: Path) -> tuple[int, float]:
-    """As reading(), by two processes."""
+    """As one_worker(), by two processes."""
+    return _by_workers(path, 2)
+
+
+def _by_workers(path: Path, workers: int) -> tuple[int, float]:
     from tprimat.commands import _inputs, _large_log
 
-    (found,) = _large_log.readings(_inputs.Log(str(path)), workers=2, least=1 << 20)
+    log = _inputs.Log(str(path))
+    (found,) = _large_log.readings(log, workers=workers, least=1 << 20)
+    log.source_file()
     return found.steps, -1.0
 
 
@@ -171,6 +182,7 @@ WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
     "plain": ("plain loop, step time alone", plain_loop),
     "program": ("rg or grep -F, piped into that loop", search_program),
     "reading": ("TensorPrimat, all fields of every line", reading),
+    "one": ("TensorPrimat, one process, and the hash", one_worker),
     "workers": ("TensorPrimat, two workers, and the hash", two_workers),
     "run": ("TensorPrimat, and the Run of it", run),
 }

@@ -2,13 +2,15 @@
 """Writes the parts of the documentation that follow from the code; --check only compares.
 
 docs/result.schema.json and docs/result-file.md come from the types in tprimat/run.py, the
-formulas of the figures from the tables in tprimat/metrics.py and tprimat/efficiency/table.py. In
-docs/metrics.md only the marked place is generated; the rest is written by hand.
+formulas of the figures from the tables in tprimat/metrics.py and tprimat/efficiency/table.py, and
+docs/commands.md from the parsers of the commands. In docs/metrics.md only the marked place is
+generated; the rest is written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import json
 import sys
@@ -20,10 +22,12 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 from tprimat import efficiency, flops, hardware, metrics, models, run
+from tprimat.commands import COMMANDS
 
 SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
 METRICS_NAME = "metrics.md"
+COMMANDS_NAME = "commands.md"
 METRICS_PAGE = DOCS / METRICS_NAME
 PLACE = ("<!-- generated: metrics -->\n", "<!-- end -->\n")
 
@@ -201,12 +205,79 @@ def _metrics_tables() -> Iterator[str]:
     yield ""
 
 
+COMMANDS_HEAD = """\
+# Commands
+
+Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat NAME` in a clone; the scripts at the root
+and in `scripts/` call the same. This page is generated from the programs by `python3 docs/generate.py`.
+`NAME --help` says the same.
+
+Exit status of all commands: 0 well · 1 slower than allowed (only with `--baseline`) · 2 wrong usage, or nothing
+readable · 3 not comparable · 4 the verdict would rest on what can't be true · 5 a training failed or was
+interrupted · 70 a fault of TensorPrimat.
+"""
+
+
+class _CapturedError(Exception):
+    """Carries a command's parser out of its main()."""
+
+
+def commands_page() -> str:
+    """docs/commands.md: every command with its options, from the programs themselves."""
+    lines = [COMMANDS_HEAD]
+    for name, text in COMMANDS.items():
+        parser = _parser_of(name)
+        lines += [f"## {name}\n", f"{text[0].upper()}{text[1:]}.\n"]
+        rows = [action for action in parser._actions if "--help" not in action.option_strings and action.help]
+        rows = [action for action in rows if action.help != argparse.SUPPRESS]
+        if rows:
+            lines.append("| argument | meaning |\n|---|---|")
+            lines += [f"| {_argument(action)} | {_of_table(str(action.help).replace('%%', '%'))} |" for action in rows]
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser that a command makes, taken at the moment when it would parse."""
+
+    def capture(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        raise _CapturedError(parser)
+
+    known = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
+    argparse.ArgumentParser.parse_args = capture  # type: ignore[assignment, method-assign]
+    argparse.ArgumentParser.parse_known_args = capture  # type: ignore[assignment, method-assign]
+    try:
+        importlib.import_module(f"tprimat.commands.{name.replace('-', '_')}").main(["--help"])
+    except _CapturedError as caught:
+        return caught.args[0]  # type: ignore[no-any-return]
+    finally:
+        argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args = known  # type: ignore[method-assign]
+    raise SystemExit(f"the command {name} parses no arguments")
+
+
+def _argument(action: argparse.Action) -> str:
+    if action.choices is not None:
+        value = "{" + ",".join(map(str, action.choices)) + "}"
+    elif isinstance(action.metavar, tuple):
+        value = " ".join(action.metavar)
+    else:
+        value = action.metavar or action.dest.upper()
+    takes = "" if action.nargs == 0 else value + (" ..." if action.nargs in ("*", "+") else "")
+    names = ", ".join(f"`{each}{f' {takes}' if takes else ''}`" for each in action.option_strings) or f"`{takes}`"
+    return _of_table(names)
+
+
+def _of_table(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
 def contents() -> dict[str, str]:
     """What each generated file should hold, by its name within docs/."""
     return {
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
         METRICS_NAME: metrics_page(),
+        COMMANDS_NAME: commands_page(),
     }
 
 

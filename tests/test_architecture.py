@@ -26,7 +26,8 @@ RINGS = {
         "metrics", "models", "plain_files", "prices", "published", "run", "stats", "store", "text", "units",
     },
     "sources": {
-        "collect", "devices", "find_logs", "gpu_processes", "gpu_state", "host", "launch", "occupancy", "platforms", "read", "train",
+        "collect", "devices", "find_logs", "gpu_processes", "gpu_state", "host", "launch", "occupancy", "platforms",
+        "read", "train",
     },
     "judgement": {"compare", "judge"},
     "report": {"report"},

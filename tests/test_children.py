@@ -39,7 +39,7 @@ request = Request.from_arguments(sys.argv[1:])
 kept = Journal(request.output_dir)
 kept.setup(Run(
     platform=request.platform, framework=request.framework, model=request.model, label=request.label,
-    timestamp=datetime.datetime.now(datetime.timezone.utc).isoformat(),
+    timestamp=(datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours={back})).isoformat(),
     training_config=TrainingConfig(max_steps=request.steps, global_batch_size=2, sequence_length=8, num_gpus=1),
 ))
 for step in (1, 2):
@@ -57,9 +57,11 @@ def child(monkeypatch, tmp_path):
     monkeypatch.setattr(platforms, "detect", lambda: CPU)
     monkeypatch.setattr(_benchmark_session, "LOOK_SECONDS", 0)
 
-    def behave(act):
+    def behave(act, back=0):
+        code = CHILD.format(act=act, back=back)
+
         def command(request):
-            return Launch((sys.executable, "-c", CHILD.format(act=act), *request.to_arguments()), {}, tmp_path)
+            return Launch((sys.executable, "-c", code, *request.to_arguments()), {}, tmp_path)
 
         monkeypatch.setattr(launch, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.settle, command),))
 
@@ -114,6 +116,13 @@ def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, statu
     assert one_incomplete(tmp_path).status_reason.startswith("its program ended before it could write the result")
     assert "    the last line of the training" in shown.err
     assert "all of it: output/logs/benchmark_cpu_llama_" in shown.err
+
+
+def test_what_is_left_is_its_own_though_the_clock_was_set_back(child, tmp_path, capsys):
+    child("os.kill(os.getpid(), signal.SIGKILL)", back=2)
+    assert benchmark.main(["--model", "llama"]) == ExitStatus.TRAINING_FAILED
+    one_incomplete(tmp_path)
+    assert "Results: output/benchmark_cpu_llama.json" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,8 @@ class TestFolders:
         where = find_logs.folders(Path("/here"), Path("/here/output"), Path("/clone"), {"PRIMUS_PATH": "/p"})
         paths = [str(folder.path) for folder in where]
         assert paths == [
-            "/here", "/here/output", "/clone", "/clone/output", "/p", "/p/output", "/p/logs",
+            "/here", "/here/output", "/here/logs", "/clone", "/clone/output", "/clone/logs",
+            "/p", "/p/output", "/p/logs",
             "/workspace/Primus", "/workspace/Primus/output", "/workspace/Primus/logs",
             "/workspace/tprimat", "/workspace/tprimat/output", "/workspace/tprimat/logs",
         ]  # fmt: skip

@@ -126,7 +126,13 @@ def test_a_single_step_is_a_figure_with_a_doubt():
     summary = metrics.summarize(a_run([2.0]))
     assert summary.performance.avg_step_time_seconds == 2.0
     assert summary.performance.std_step_time_seconds is None
-    assert any("no steady state" in warning for warning in summary.warnings)
+    assert "the only record is all there is: no warm-up can be told from it" in summary.warnings
+    assert not any("after the first" in warning for warning in summary.warnings)
+
+
+def test_a_single_mean_says_of_how_many_steps():
+    summary = metrics.summarize(a_run([2.0], windows=(100,)))
+    assert any("the only record is the mean of 100 steps" in warning for warning in summary.warnings)
 
 
 def test_a_run_that_never_settles_is_said_to():

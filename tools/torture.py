@@ -215,7 +215,7 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: int) -
     if ("Traceback" in said and "tprimat" in said) or "fault of TensorPrimat" in said:
         yield "a traceback: " + said[-600:]
     following = subprocess.run(
-        [sys.executable, str(ROOT / "compare_results.py"), str(folder)],
+        [sys.executable, str(ROOT / "compare_results.py"), str(folder), "--no-plot"],
         cwd=folder.parent,
         capture_output=True,
         text=True,

@@ -95,7 +95,8 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
         environ: environment variables; PRIMUS_PATH counts.
     """
     primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
-    wanted = [Folder(working), Folder(working / "output"), Folder(output), Folder(clone), Folder(clone / "output")]
+    wanted = [Folder(working), Folder(working / "output"), Folder(working / "logs"), Folder(output)]
+    wanted += [Folder(clone), Folder(clone / "output"), Folder(clone / "logs")]
     for root in (*primus, _WORKSPACE / "Primus", _WORKSPACE / "tprimat"):
         wanted += [Folder(root), Folder(root / "output", deep=True), Folder(root / "logs", deep=True)]
     unique: dict[Path, Folder] = {}

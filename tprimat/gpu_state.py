@@ -66,7 +66,19 @@ def _nvidia(host: Host) -> Iterator[GpuState]:
             continue
         numbers = [_number(field) for field in fields[2:9]]
         total, used = (None if each is None else each * 2**20 / GB for each in numbers[:2])
-        yield GpuState(int(fields[0]), fields[1], total, used, *numbers[2:], partitioned=fields[9] == "Enabled")
+        cap, default, most, clock, clock_max = numbers[2:]
+        yield GpuState(
+            index=int(fields[0]),
+            name=fields[1],
+            memory_total_gb=total,
+            memory_used_gb=used,
+            power_cap_w=cap,
+            power_default_w=default,
+            power_max_w=most,
+            clock_mhz=clock,
+            clock_max_mhz=clock_max,
+            partitioned=fields[9] == "Enabled",
+        )
 
 
 def _amd(host: Host) -> Iterator[GpuState]:
@@ -82,15 +94,16 @@ def _amd(host: Host) -> Iterator[GpuState]:
             continue
         sensors = next((path.name for path in sorted(host.path(f"{base}/hwmon").glob("hwmon*"))), None)
         hwmon = f"{base}/hwmon/{sensors}"
-        caps = [_scaled(host, f"{hwmon}/power1_cap{which}", 1e-6) for which in ("", "_default", "_max")]
         levels = re.findall(r"^\d+:\s*(\d+)Mhz", host.read(f"{base}/pp_dpm_sclk") or "", re.MULTILINE | re.IGNORECASE)
         name = (host.read(f"{base}/product_name") or "").strip()
         yield GpuState(
-            index,
-            name or f"AMD {(host.read(f'{base}/device') or '').strip()}",
-            _scaled(host, f"{base}/mem_info_vram_total", 1 / GB),
-            _scaled(host, f"{base}/mem_info_vram_used", 1 / GB),
-            *caps,
+            index=index,
+            name=name or f"AMD {(host.read(f'{base}/device') or '').strip()}",
+            memory_total_gb=_scaled(host, f"{base}/mem_info_vram_total", 1 / GB),
+            memory_used_gb=_scaled(host, f"{base}/mem_info_vram_used", 1 / GB),
+            power_cap_w=_scaled(host, f"{hwmon}/power1_cap", 1e-6),
+            power_default_w=_scaled(host, f"{hwmon}/power1_cap_default", 1e-6),
+            power_max_w=_scaled(host, f"{hwmon}/power1_cap_max", 1e-6),
             clock_mhz=_scaled(host, f"{hwmon}/freq1_input", 1e-6),
             clock_max_mhz=max(map(float, levels), default=None),
         )

@@ -174,8 +174,8 @@ class Summary:
 
     @property
     def stretches(self) -> tuple[LevelFigures | Stretch, ...]:
-        """What has a figure of its own: each level, or of one that drifts its extremes."""
-        return tuple(each for level in self.levels for each in level.extremes or (level,))
+        """What has a figure of its own: each level, or of a single one that drifts its extremes."""
+        return self.levels[0].extremes or self.levels if len(self.levels) == 1 else self.levels
 
 
 def summarize(run: Run) -> Summary:

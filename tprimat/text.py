@@ -75,13 +75,26 @@ def for_encoding(text: str, encoding: str | None) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        spelled = "".join(
-            _ASCII.get(character, character) if not _can(character, encoding) else character for character in text
-        )
+        spelled = "\n".join(_spelled(line, encoding) for line in text.split("\n"))
         return spelled.encode(encoding, errors="replace").decode(encoding)
     except LookupError:
         return for_encoding(text, "ascii")
     return text
+
+
+def _spelled(line: str, encoding: str) -> str:
+    """A line with what an encoding lacks spelled out. What grows takes its room from the gap before it, so
+    that columns stay columns.
+    """
+    spelled = ""
+    for character in line:
+        word = character if _can(character, encoding) else _ASCII.get(character, character)
+        more = len(word) - 1
+        gaps = list(re.finditer(rf"(?<=\S) {{{more + 2},}}", spelled)) if more > 0 else []
+        if gaps:
+            spelled = spelled[: gaps[-1].start()] + spelled[gaps[-1].start() + more :]
+        spelled += word
+    return spelled
 
 
 def _can(character: str, encoding: str) -> bool:

@@ -258,6 +258,19 @@ class TestRealOnes:
         assert len(run.steps) == 3
 
 
+@pytest.mark.reliability
+def test_benchmark_starts_torchrun_itself(trainings, tmp_path, repository):
+    command = [sys.executable, str(repository / "benchmark.py"), "--model", "llama", "--steps", "4", "--gpus", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=GLOOS_PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
+    assert (run.status, run.steps) == ("complete", (1, 2, 3, 4))
+    assert run.training_config.num_gpus == 2
+    assert run.timing.over_ranks == "the longest of 2 processes, step by step"
+    (log,) = (tmp_path / "output" / "logs").iterdir()
+    assert "torch.distributed.run --standalone --nproc-per-node=2" in log.read_text()
+
+
 def _end_group(pid):
     try:
         os.killpg(pid, signal.SIGKILL)

@@ -190,10 +190,14 @@ class TestWhatTheUserKnows:
         run("compare", ["--no-plot"])
         assert "Time for 10¹² tokens, h" not in capsys.readouterr().out
 
-    def test_the_page_holds_the_picture(self, sides, tmp_path):
-        assert run("compare", []) == 0
-        page = (tmp_path / "output" / "comparison_report.html").read_text(encoding="utf-8")
-        assert 'src="data:image/png;base64,' in page
+    def test_the_page_holds_the_charts_or_without_them_the_picture(self, sides, tmp_path, monkeypatch):
+        from tprimat.report.page import library
+
+        for found, expected in ((library.Library("", "x"), 'id="library"'), (None, 'src="data:image/png;base64,')):
+            monkeypatch.setattr(library, "load", lambda found=found: found)
+            assert run("compare", []) == 0
+            page = (tmp_path / "output" / "comparison_report.html").read_text(encoding="utf-8")
+            assert expected in page
 
 
 class TestEnhancedMetrics:

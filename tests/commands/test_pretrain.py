@@ -10,6 +10,7 @@ import pytest
 from tprimat import models
 from tprimat import run as run_module
 from tprimat.commands import benchmark, run
+from tprimat.errors import UsageError
 from tprimat.launch.request import Wishes
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
@@ -53,6 +54,8 @@ class TestWithoutNemo:
         (["--dry-run", "--nodes", "2"], "--executor slurm"),
         (["--dry-run", "--preset", "fastest"], "invalid choice"),
         (["--dry-run", "--gpu", "H100", "--precision", "fp32"], "bf16 or fp8"),
+        (["--dry-run", "--gpu", "H100", "--profile", "rocprof"], "say --profile nsys here"),
+        (["--dry-run", "--gpu", "H100", "--profile", "perf"], "invalid choice"),
     ],
 )
 def test_wrong_options_are_one_line(options, words, capsys):
@@ -123,3 +126,26 @@ def test_torchrun_says_how_many_nodes_there_are():
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}
     wished = _nemo_options.wished(options, environ)
     assert (wished["num_gpus"], wished["num_nodes"]) == (16, 2)
+
+
+def test_the_three_scripts_differ_in_their_model_alone(repository):
+    scripts = {name: (repository / f"pretrain_{name}.py").read_text().splitlines() for name in models.names()}
+    # Their first two lines say which model it is.
+    rest = {"\n".join(lines[2:]).replace(f'"{name}"', "NAME") for name, lines in scripts.items()}
+    assert len(rest) == 1
+
+
+def test_under_torchrun_one_training_is_run():
+    from tprimat.commands import _nemo_options
+
+    with pytest.raises(UsageError, match="name one --model, and --runs 1"):
+        _nemo_options.train_here([None], 2, (), None)
+
+
+def test_a_profiler_is_in_the_command_that_is_shown(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert pretrain("--dry-run", "--gpu", "H100", "--profile", "nsys") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "nsys profile --capture-range=cudaProfilerApi" in printed
+    assert "--profile=nsys" in printed
+    assert list(tmp_path.iterdir()) == []

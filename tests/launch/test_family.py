@@ -29,7 +29,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def gone(*pids: int, patience_s: float = 600.0) -> bool:
+def gone(*pids: int, patience_s: float = 300.0) -> bool:
     deadline = time.monotonic() + patience_s
     while any(map(runs, pids)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -129,7 +129,7 @@ class TestACommandThatIsKilled:
             "print(os.getpid())\n"
             "time.sleep(600)\n"
         )
-        command, (child,) = commanded(code, repository)
+        command, (child,) = commanded(code, repository, grace=120)
         command.kill()
         command.communicate()
         assert gone(child)

@@ -41,7 +41,7 @@ def exists(pid):
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def gone(pid, patience_s=600.0):
+def gone(pid, patience_s=300.0):
     deadline = time.monotonic() + patience_s
     while exists(pid) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tprimat import host as hosts
 from tprimat import models
 from tprimat.errors import UsageError
 from tprimat.launch import nemo, nemo_settle
@@ -142,9 +143,23 @@ class TestLaunch:
 
     def test_the_allocator_unless_it_is_set(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
+        monkeypatch.delenv(nemo.ALSO_ALLOCATOR, raising=False)
         assert nemo.environment(settle()[0])[nemo.ALLOCATOR] == "expandable_segments:True"
         monkeypatch.setenv(nemo.ALLOCATOR, "backend:native")
         assert nemo.environment(settle()[0])[nemo.ALLOCATOR] == "backend:native"
+
+    def test_the_allocator_by_its_newer_name(self, monkeypatch):
+        monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
+        monkeypatch.setenv(nemo.ALSO_ALLOCATOR, "backend:native")
+        assert nemo.ALLOCATOR not in nemo.environment(settle()[0])
+
+    def test_what_is_set_is_recorded(self, monkeypatch):
+        monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
+        monkeypatch.delenv(nemo.ALSO_ALLOCATOR, raising=False)
+        chosen = nemo.environment(settle()[0])
+        recorded = hosts.settings(chosen)
+        for name in (nemo.ALLOCATOR, "CUDA_DEVICE_MAX_CONNECTIONS"):
+            assert recorded[name] == chosen[name]
 
     def test_the_seed_reaches_megatron(self):
         assert nemo.environment(settle(seed=7)[0])[nemo.SEED_VARIABLE] == "7"

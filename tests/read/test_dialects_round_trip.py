@@ -40,7 +40,8 @@ def torchtitan(step: int, tps: int, loss: float, norm: float | None = 1.5, *, co
     fields = [("36", f"step: {step:2}"), ("32", f"loss: {loss:8.5f}")]
     fields += [("38;2;180;60;0", f"grad_norm: {norm:7.4f}")] if norm is not None else []
     fields += [("38;2;54;234;195", "memory: 31.25GiB(39.06%)"), ("34", f"tps: {tps:,}"), ("35", "tflops: 1,329.73")]
-    painted = "  ".join(f"\x1b[{code}m{word}" if colour else word for code, word in fields)
+    bold = "\x1b[1m" if colour else ""
+    painted = bold + "  ".join(f"\x1b[{code}m{word}" if colour else word for code, word in fields)
     return f"[titan] 2025-06-04 08:51:{step % 60:02},074 - root - INFO - {painted}  mfu: 41.19%"
 
 
@@ -57,7 +58,8 @@ class TestTorchtitan:
     def test_what_was_written_is_read(self, rates, loss, prefix, noise):
         written = [MESH, TRAINER.format(len(rates)), "Training starts at step 1"]
         for step, rate in enumerate(rates, 1):
-            written += [noise, torchtitan(step, rate, loss, colour=prefix == "coloured")]
+            told = torchtitan(step, rate, loss, colour=prefix in ("coloured", "no_escape"))
+            written += [noise, told.replace("\x1b", "") if prefix == "no_escape" else told]
         run = single([prefixed(each, prefix) for each in written])
         assert run.steps == tuple(range(1, len(rates) + 1))
         assert run.native_metrics["tokens_per_second_per_gpu"] == tuple(float(rate) for rate in rates)
@@ -118,6 +120,24 @@ class TestTorchtitan:
         assert run.steps == (1, 2, 3)
         assert run.loss_values == (2.0, 2.5, 2.5)
         assert said(run, "restarted on line 5 from step 2")
+
+    def test_a_step_far_behind_a_whole_training_is_of_another_one(self):
+        whole = [TRAINER.format(3), *(torchtitan(step, 5000, 2.0) for step in (1, 2, 3)), "Training completed"]
+        first, second = runs_of([*whole, torchtitan(1990, 6000, 3.0)])
+        assert (first.steps, first.status) == ((1, 2, 3), "complete")
+        assert (second.steps, second.training_config.global_batch_size) == ((1990,), None)
+
+    def test_a_training_that_goes_on_after_its_end_is_the_same_one(self):
+        whole = [TRAINER.format(30), *(torchtitan(step, 5000, 2.0) for step in (1, 10, 20, 30)), "Training completed"]
+        run = single([*whole, TRAINER.format(50), *(torchtitan(step, 5000, 2.0) for step in (40, 50))])
+        assert run.steps == (1, 10, 20, 30, 40, 50)
+
+    def test_ranks_of_another_program_in_the_log_are_not_its_own(self):
+        other = prefixed("iteration 424/ 900 | elapsed time per iteration (ms): 700.0 |", "primus", 63, 64)
+        own = [prefixed(each, "primus") for each in (TRAINER.format(1), torchtitan(1, 5000, 2.0))]
+        for written in ([*own, other], [other, *own]):
+            found = {run.framework: run for run in runs_of(written)}
+            assert (found["torchtitan"].num_gpus, found["primus"].num_gpus) == (8, 64)
 
     def test_a_gap_is_said_and_a_missing_norm_is_none(self):
         run = single([torchtitan(step, 5000, 2.0, norm=None) for step in (1, 2, 3, 5, 6)])
@@ -375,6 +395,27 @@ class TestBridge:
         assert run.steps == (1, 2, 3, 4)
         assert run.native_metrics["tflops_per_gpu"] == (101.5, 102.5, 103.5, 104.5)
         assert run.step_times[2:] == (3.0005, 4.0005)
+
+    @pytest.mark.parametrize("prefix", PREFIXES)
+    def test_through_primus_it_states_tokens_and_sequence(self, prefix):
+        written = []
+        for step in range(1, 5):
+            ms = 700.0 + step
+            written.append(
+                f" [2026-05-11 02:18:0{step}] iteration {step:8d}/{4:8d} | consumed samples: {step * 16} | elapsed "
+                f"time per iteration (ms): {ms} | tokens per GPU (tokens/s/GPU): {16 * 4096 / 8 / ms * 1e3:.1f} | "
+                "seq_length: 4096 | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-05 | "
+                "global batch size: 16 | lm loss: 2.5E+00 | grad norm: 1.0 |"
+            )
+            written.append(f"Step Time : {ms / 1e3:.2f}s GPU utilization: 400.0MODEL_TFLOP/s/GPU")
+        run = single([prefixed(each, prefix) for each in written])
+        assert (run.framework, run.steps, run.training_config.sequence_length) == (
+            "megatron_bridge",
+            (1, 2, 3, 4),
+            4096,
+        )
+        assert run.step_times == (0.701, 0.702, 0.703, 0.704)
+        assert not said(run, "sequence length isn't stated")
 
     @given(st.lists(st.integers(1, 99_999).map(lambda number: number / 100), min_size=20, max_size=40))
     @QUICK

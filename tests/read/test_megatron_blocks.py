@@ -107,6 +107,34 @@ class TestBlocks:
     def test_of_any_log_say_what_its_lines_say(self, story, seed, end):
         assert same(content_of(story.written(random.Random(seed)), end), seed)
 
+    @pytest.mark.parametrize(
+        ("world", "planned", "first"), [(64, 900, 424), (8, 900, 424), (8, 300, 424), (64, 900, 61)]
+    )
+    def test_of_a_training_behind_another_say_what_their_lines_say(self, world, planned, first, in_parts):
+        one, other = Setup("legacy", planned=60), Setup("legacy", planned=planned, world=world)
+        written = ranks_of(60, one)
+        for number in range(first, first + 60):
+            said = line(Step(number, 700.0), other, f"2026-05-12 03:{number % 60:02d}:00.000000")
+            written += [prefixed(said, "coloured", rank, world) for rank in (0, 5)]
+        found = same(content_of(written))
+        assert len(found) == (1 if first == 61 else 2)
+        assert in_parts(content_of(written), 4000) == found
+
+    @pytest.mark.parametrize("first", [30, 61])
+    def test_of_another_models_training_say_what_their_lines_say(self, first, in_parts):
+        setup = Setup("legacy", planned=200)
+        written = [*dump(setup), *ranks_of(60, setup)]
+        written += [
+            each.replace("hidden_size ..................................... 4096", "hidden_size ... 3584")
+            for each in dump(setup)
+        ]
+        for number in range(first, first + 60):
+            said = line(Step(number, 700.0), setup, f"2026-05-12 03:{number % 60:02d}:00.000000")
+            written += [prefixed(said, "coloured", rank) for rank in (0, 5)]
+        found = same(content_of(written))
+        assert [each[0].model_config.hidden_size for each in found] == [4096, 3584]
+        assert in_parts(content_of(written), 4000) == found
+
     @given(stories(most=2), stories(most=1), st.integers(0, 2**32))
     @settings(max_examples=50, deadline=None)
     def test_of_two_trainings_say_what_their_lines_say(self, one, other, seed):

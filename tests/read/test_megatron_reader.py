@@ -275,6 +275,64 @@ class TestDoublesAndRestarts:
         assert "HIP out of memory" in said(run, "started again")
 
 
+class TestALogBehindAnother:
+    """The lines of a training that don't follow from those before them, though their numbers do."""
+
+    def behind(self, first: Setup, second: Setup, *numbers: int, batch: int = 16, prefix: str = "primus") -> list[Run]:
+        before = [prefixed(each, prefix, 7, first.world) for each in lines(steps(3000.0, 500.0, 500.0), first)]
+        late = [line(Step(number, 700.0, batch=batch), second, "2026-05-12 03:00:00.000000") for number in numbers]
+        return runs_of(before + [prefixed(each, prefix, second.world - 1, second.world) for each in late])
+
+    def test_of_more_gpus_and_another_plan_is_another_training(self):
+        first, second = self.behind(Setup("legacy", planned=9), Setup("legacy", planned=900, world=64), 424, 425)
+        assert (first.steps, first.training_config.num_gpus) == ((1, 2, 3), 8)
+        assert (second.steps, second.training_config.num_gpus) == ((424, 425), 64)
+        assert first.status == second.status == "incomplete"
+
+    def test_of_another_plan_behind_a_whole_training(self):
+        first, second = self.behind(Setup("legacy", planned=3), Setup("legacy", planned=900), 424, 425, prefix="none")
+        assert (first.steps, first.status) == ((1, 2, 3), "complete")
+        assert second.steps == (424, 425)
+
+    def test_of_another_batch_behind_a_whole_training(self):
+        first, second = self.behind(Setup("legacy", planned=3), Setup("legacy", planned=3), 424, batch=256)
+        assert (first.training_config.global_batch_size, second.training_config.global_batch_size) == (16, 256)
+
+    def test_that_goes_on_where_the_other_ended_is_the_same_training(self):
+        (run,) = self.behind(Setup("legacy", planned=3), Setup("legacy", planned=6, world=64), 4, 5, 6)
+        assert (run.steps, run.status) == ((1, 2, 3, 4, 5, 6), "complete")
+
+    def test_that_goes_on_at_the_next_line_of_every_tenth_iteration(self):
+        setup, longer = Setup("upstream", planned=30), Setup("upstream", planned=60)
+        written = [line(Step(number, 500.0), setup if number <= 30 else longer) for number in range(10, 70, 10)]
+        assert single(written).steps == (10, 20, 30, 40, 50, 60)
+
+    def test_whose_samples_go_on_with_another_batch_is_the_same_training(self):
+        setup = Setup("legacy", planned=3)
+        grown = line(Step(8, 500.0, batch=32), Setup("legacy", planned=9)).replace(
+            f"consumed samples: {8 * 32:12d}", f"consumed samples: {3 * 16 + 5 * 32:12d}"
+        )
+        assert single([*lines(steps(3000.0, 500.0, 500.0), setup), grown]).steps == (1, 2, 3, 8)
+
+    def test_whose_lines_were_lost_is_the_same_training(self):
+        (run,) = self.behind(Setup("legacy", planned=900), Setup("legacy", planned=900), 424)
+        assert run.steps == (1, 2, 3, 424)
+
+    @pytest.mark.parametrize("first", [2, 3, 4, 9])
+    def test_behind_the_dump_of_another_model_is_another_training(self, first):
+        setup = Setup("core", planned=12)
+        other = [f"{each[:-1]}28" if "num_layers" in each else each for each in dump(setup)]
+        late = [line(Step(first, 700.0), setup, "2026-05-11 05:00:00.000000")]
+        one, two = runs_of([*dump(setup), *lines(steps(3000.0, 500.0, 500.0), setup), *other, *late])
+        assert (one.steps, one.model_config.num_layers) == ((1, 2, 3), 4)
+        assert (two.steps, two.model_config.num_layers) == ((first,), 28)
+
+    def test_that_is_older_is_not_taken_for_late_lines(self):
+        later = [line(Step(424, 700.0), Setup("legacy", planned=900), "2026-06-12 03:00:00.000000")]
+        first, second = runs_of([*later, *lines(steps(3000.0, 500.0, 500.0), Setup("legacy", planned=3))])
+        assert (first.steps, second.steps) == ((424,), (1, 2, 3))
+
+
 class TestStatus:
     def test_the_planned_iterations_make_it_complete(self):
         assert single(lines(steps(300.0, 100.0), Setup(planned=2))).status == "complete"

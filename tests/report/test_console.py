@@ -104,3 +104,29 @@ def test_many_warnings_are_left_to_the_report_but_those_about_figures():
     assert "warning 10" in text
     assert "warning 11" not in text
     assert "Warnings 13 to 31 stand in the report." in text
+
+
+class TestHowMuch:
+    def test_quiet_is_the_verdict_alone(self):
+        text = console.render(CASES["two_sides"](), limits=console.QUIET)
+        assert " ".join(text.split()).startswith("Llama 3.1 8B 8×MI300X is 2.67 times as fast as 8×H100 80GB HBM3")
+        assert "Why" not in text
+        assert "Throughput" not in text
+        assert "Warnings" not in text
+
+    def test_quiet_has_a_verdict_for_every_model(self):
+        text = console.render(CASES["runs_and_models"](), limits=console.QUIET)
+        assert "Llama 3.1 8B" in text
+        assert "Qwen 2.5 7B" in text
+
+    def test_verbose_leaves_nothing_to_the_report(self):
+        run = make_run(steps=10, warnings=tuple(f"warning {index}" for index in range(30)))
+        text = console.render(comparison(run), limits=console.VERBOSE)
+        assert "warning 29" in text
+        assert "stand in the report" not in text
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_verbose_holds_all_that_the_normal_one_holds(self, name):
+        normal = " ".join(console.render(CASES[name]()).split())
+        verbose = " ".join(console.render(CASES[name](), limits=console.VERBOSE).split())
+        assert normal.split("Warnings")[0] in verbose or "more in the report" in normal

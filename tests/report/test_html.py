@@ -253,6 +253,14 @@ def test_four_runs_of_500_steps_fit_a_mailbox(plotly):
     assert len(text_of(comparison(*runs), PICTURE, plotly)) < LARGEST
 
 
+def test_many_results_are_compressed_and_whole():
+    runs = [make_run(label=f"run {k}", steps=2000, step_time=3.2 + 0.01 * k) for k in range(6)]
+    text = text_of(comparison(*runs))
+    (content,) = re.findall(r'<script type="application/gzip" id="results">([^<]*)</script>', text)
+    found = json.loads(gzip.decompress(base64.b64decode(content)))
+    assert [each["run"]["step_times"] for each in found] == [list(run.step_times) for run in runs]
+
+
 def test_every_footnote_is_linked_both_ways():
     found = parsed(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=10, warnings=("two",))))
     notes = {name for name in found.ids() if name.startswith(("note-", "mark-"))}

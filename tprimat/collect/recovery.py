@@ -43,11 +43,21 @@ class Recovered(NamedTuple):
         line: for people.
         run: that was in it; None where that can't be told.
         path: the result that holds it; None where there is none.
+        journal: the file's name.
     """
 
     line: str
     run: Run | None = None
     path: Path | None = None
+    journal: str = ""
+
+
+def names(folder: Path) -> set[str]:
+    """The journals that lie in a folder of results, by their files' names."""
+    try:
+        return {path.name for path in (folder / JOURNALS).iterdir()}
+    except OSError:
+        return set()
 
 
 def recover(folder: Path) -> list[Recovered]:
@@ -64,7 +74,7 @@ def recover(folder: Path) -> list[Recovered]:
         if path.suffix in (SUFFIX, CLAIMED):
             found = _recover_one(path, folder)
             if found:
-                recovered.append(found)
+                recovered.append(found._replace(journal=path.name))
         elif path.suffix == UNNAMED:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S:

@@ -138,7 +138,7 @@ class Session:
             if held:
                 display.note(held)
         saved: list[Saved] = []
-        began = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        journals = recovery.names(request.output_dir)
         history = set(_history(request.output_dir))
         log = _log_path(request)
         self.logs.append(log)
@@ -164,7 +164,7 @@ class Session:
         if framework.logged:
             run, path = _logged.result(framework, request, log, complete=ended.status == 0)
         else:
-            run, path = _read_back(saved) if saved else self._recovered(request, began)
+            run, path = _read_back(saved) if saved else self._recovered(request, journals)
         if run is not None and path is not None:
             self.paths[index] = _short(path)
             self.runs[index].append(run)
@@ -187,14 +187,13 @@ class Session:
         self.failures += 1
         self._explain(title, request, run, ended, log)
 
-    def _recovered(self, request: Request, began: datetime.datetime) -> tuple[Run | None, Path | None]:
-        """What a training that was killed has left in its journal."""
+    def _recovered(self, request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
+        """What a training that was killed has left in its journal, which wasn't there before."""
         found: tuple[Run | None, Path | None] = None, None
         for each in recovery.recover(request.output_dir):
             display.note(each.line)
             run = each.run
-            started = run.started if run is not None else None
-            if run and started and (run.model, run.label) == (request.model, request.label) and started >= began:
+            if run and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
                 found = run, each.path
         return found
 

@@ -8,8 +8,8 @@ import sys
 
 from tprimat.text import for_encoding
 
-WIDEST = 120
-"""Columns; text in longer lines is hard to read."""
+WIDEST = 200
+"""Columns; beyond, even a table of many sides is only air."""
 
 
 def room() -> tuple[int, bool]:

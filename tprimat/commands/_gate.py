@@ -89,6 +89,8 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     )
     if arguments.json:
         _display.say(machine.dumped(machine.gate_values(found)))
+    elif arguments.quiet:
+        _display.say(report.verdict(found))
     else:
         width, color = _display.room()
         _display.say(report.console(found, width=width, color=color))

@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     comparison = _comparison(arguments, folder)
     _print(comparison, arguments)
     written = _write(comparison, folder, None if arguments.no_plot else picture, _command_line(argv))
-    if not arguments.json:
+    if not arguments.json and not arguments.quiet:
         _display.say("\n".join(["", *written]))
     return comparison.status
 
@@ -89,7 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--enhanced", action="store_true", help="print MFU, memory, cost, energy and time to train of each side too"
     )
-    parser.add_argument("--json", action="store_true", help="print the comparison and the metrics for a program")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quiet", action="store_true", help="print the verdict alone")
+    amount.add_argument("--verbose", action="store_true", help="print every reason, setting and warning")
+    amount.add_argument("--json", action="store_true", help="print the comparison and the metrics for a program")
     _knowledge.add_options(parser)
     _gate.add_options(parser)
     return parser
@@ -156,7 +159,8 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
         _display.say(machine.dumped(machine.comparison_values(comparison)))
         return
     width, color = _display.room()
-    _display.say(console.render(comparison, width=width, color=color))
+    limits = console.QUIET if arguments.quiet else console.VERBOSE if arguments.verbose else console.NORMAL
+    _display.say(console.render(comparison, width=width, color=color, limits=limits))
     if arguments.enhanced or arguments.peak_tflops is not None or arguments.energy_from_tdp:
         found = efficiency.console(sheets(comparison), micro_batches(comparison), width=width, color=color)
         _display.say(f"\n{found}")

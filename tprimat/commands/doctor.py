@@ -84,7 +84,8 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
 
     Args:
         output: where results would be written; the disk that holds it is looked at.
-        host, machine: what to look at instead of this machine.
+        host: what to ask instead of this machine's operating system.
+        machine: what a training would find there; None to find out.
     """
     from tprimat import gpu_state, platforms
     from tprimat.host import Host
@@ -196,12 +197,12 @@ def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float 
     held = platforms.held_by_others(machine, host) if machine.devices else None
     if held:
         found.append(f"{held}; tprimat gpu-memory shows who it is")
-    for gpu in gpus:
-        if gpu.capped:
-            found.append(
-                f"GPU {gpu.index} is capped at {gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W: it will be "
-                "slower than others of its kind"
-            )
+    found += [
+        f"GPU {gpu.index} is capped at {gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W: it will be "
+        "slower than others of its kind"
+        for gpu in gpus
+        if gpu.capped
+    ]
     if free is not None and free < LEAST_FREE_GB:
         found.append(f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit")
     return list(dict.fromkeys(found))

@@ -6,6 +6,8 @@ log can hold doubled lines, several attempts at one training, and several traini
     the same iteration, the same moment        a double; passed over
     an iteration again, later in time          a restart: its records take the place of the former
     again from the first iteration or before   another training: a Reading of its own
+    a later one that doesn't follow from it    another training too: other GPUs, batch or plan
+    any, behind the dump of another model      another training too
 
 What stands between iteration lines is read before the first ones of an attempt and around them,
 where a process dumps its arguments, and after the last; elsewhere it is passed over. In blocks of
@@ -21,6 +23,7 @@ from tprimat.read import megatron_run, megatron_setup
 from tprimat.read.megatron_layout import record_of
 from tprimat.read.megatron_line import FIELDS, TIMED, Record, records
 from tprimat.read.megatron_quick import Quick
+from tprimat.read.megatron_table import Table
 from tprimat.read.megatron_training import (
     ARGUMENT_DUMP,
     MOST_CONFLICTS,
@@ -128,6 +131,8 @@ class Reader:
         training = self._trainings[-1] if self._trainings else None
         if training is None or training.young or part.records.first <= training.records.last or self._stretch.dumped:
             return False
+        if is_foreign(training.records, part.records.record(0)):
+            return False
         doubles = []
         for record, last in late:
             known = training.records.get(record.iteration)
@@ -214,6 +219,10 @@ class Reader:
             take_double(training, known, record)
             return False
         onward = record.iteration > training.records.last
+        other = stretch.dumped and is_another_model(training.context.stated, stretch.context().stated)
+        if other or (onward and is_foreign(training.records, record)):
+            self._begin(record, text, stretch.context())
+            return True
         if known is None and (onward or is_late(record, training)):
             training.hear(stretch)
             if onward:
@@ -260,11 +269,49 @@ def _started_again(pending: Context) -> bool:
     return "start" in pending.markers and "num_layers" in pending.stated
 
 
+def is_another_model(stated: Statements, later: Statements) -> bool:
+    """Whether a later dump of arguments is of a model of another shape."""
+    shapes = ((stated.count(name), later.count(name)) for name in ("num_layers", "hidden_size", "num_attention_heads"))
+    return any(None not in pair and pair[0] != pair[1] for pair in shapes)
+
+
+def signs_of_another(last: Record, record: Record) -> int:
+    """In how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
+    counted = None not in (record.samples, last.samples, record.batch)
+    if counted and _samples(record) - _samples(last) == (record.iteration - last.iteration) * (record.batch or 0):
+        batches = False
+        if record.batch != last.batch:
+            # Samples that go on with another batch are of one training.
+            return 0
+    else:
+        batches = counted or (None not in (record.batch, last.batch) and record.batch != last.batch)
+    worlds = None not in (record.world, last.world) and record.world != last.world
+    return (record.planned != last.planned) + worlds + batches
+
+
+def _samples(record: Record) -> float:
+    return record.samples or 0.0
+
+
+def is_foreign(records: Table, record: Record) -> bool:
+    """Whether a later iteration is of another training than the records: a log behind another one.
+
+    A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
+    """
+    last = records.record_of(records.last)
+    if record.iteration - last.iteration <= max(1, records.interval):
+        return False
+    signs = signs_of_another(last, record)
+    return signs >= 2 or (signs == 1 and last.iteration >= last.planned)
+
+
 def is_late(record: Record, training: Training) -> bool:
     """Whether an iteration that is over was only logged late: not by another attempt."""
+    last = training.records.record_of(training.records.last)
+    if record.planned != last.planned or (None not in (record.world, last.world) and record.world != last.world):
+        return False
     if record.stamp is not None:
-        last = training.records.get(training.records.last)
-        after = record.stamp.seconds_after(last.stamp) if last and last.stamp else None
+        after = record.stamp.seconds_after(last.stamp) if last.stamp else None
         if after is not None:
             return after <= 0
     return record.iteration > training.records.first

@@ -124,7 +124,10 @@ class _Part(megatron.Reader):
         if known is not None:
             goes_on = megatron.same_moment(known, record, self.training.records.last)
         else:
-            goes_on = record.iteration > self.training.records.last or megatron.is_late(record, self.training)
+            last = self.training.records.record_of(self.training.records.last)
+            onward = record.iteration > last.iteration
+            apart = onward and megatron.signs_of_another(last, record) > 0
+            goes_on = not apart if onward else megatron.is_late(record, self.training)
         if not goes_on:
             raise _ApartError(record.line)
         return super()._take(record, text, whole=whole)

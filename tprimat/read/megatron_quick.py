@@ -34,6 +34,7 @@ class _Last:
         stamp: of the line.
         micros: of the stamp.
         rank: of the line.
+        world: of the line.
 
     Attributes:
         seconds: of the record, 0 where it has none.
@@ -44,15 +45,23 @@ class _Last:
 
     __slots__ = (
         "figures", "groups", "head", "match", "micros", "rank", "rest", "said", "same", "seconds", "size", "stamp",
-        "tail",
+        "tail", "world",
     )  # fmt: skip
 
     def __init__(
-        self, head: Head, tail: Tail, said: bytes, figures: tuple[bytes, ...], stamp: bytes, micros: int, rank: bytes
+        self,
+        head: Head,
+        tail: Tail,
+        said: bytes,
+        figures: tuple[bytes, ...],
+        stamp: bytes,
+        micros: int,
+        rank: bytes,
+        world: bytes,
     ) -> None:
         self.head, self.tail = head, tail
         self.said, self.figures = said, figures
-        self.stamp, self.micros, self.rank = stamp, micros, rank
+        self.stamp, self.micros, self.rank, self.world = stamp, micros, rank, world
         self.seconds = (seconds_of(float(figures[tail.timed])) or 0.0) if tail.timed is not None else 0.0
         self.match = head.pattern.match
         self.groups = head.groups
@@ -100,9 +109,9 @@ class Quick:
         head, start, tail, figures = made
         # What the words of its lines show, the training knows from here on.
         self._introduced.add((head, tail))
-        stamp, rank, _ = start.group(*head.groups)
+        stamp, rank, world = start.group(*head.groups)
         time = micros(record.stamp) if record.stamp else 0
-        self._last = _Last(head, tail, raw[start.end() :], figures.groups(), stamp, time, rank)
+        self._last = _Last(head, tail, raw[start.end() :], figures.groups(), stamp, time, rank, world)
 
     def take(
         self, training: Training | None, block: bytes, at: int, until: int, numbers: Numbers
@@ -200,7 +209,7 @@ class Quick:
         training.doubles += 1
         training.lines_of_other_ranks += other
         if tail.differs(last.said, said):
-            self._last = _Last(head, tail, last.said, last.figures, last.stamp, last.micros, last.rank)
+            self._last = _Last(head, tail, last.said, last.figures, last.stamp, last.micros, last.rank, last.world)
         return True
 
     def _add(
@@ -218,6 +227,12 @@ class Quick:
         stamp, rank, world = prefix.group(*head.groups)
         iteration = int(figures[0])
         if iteration <= training.records.last or layout not in self._introduced:
+            return False
+        # Where the plan or the GPUs are others, or the plan was done, the line may be of another training.
+        last = self._last
+        if last is None or figures[1] != last.figures[1] or world != last.world:
+            return False
+        if training.records.last >= int(figures[1]):
             return False
         if (world and training.world is None) or (stamp and training.context.first_stamp is None):
             return False
@@ -243,7 +258,7 @@ class Quick:
         training.records.append(iteration, numbers.at(start), time, kind, tail.fields, figures[2:])
         training.since_start += 1
         self.layouts.matched += 1
-        self._last = _Last(head, tail, said, figures, stamp, time, rank)
+        self._last = _Last(head, tail, said, figures, stamp, time, rank, world)
         return True
 
 

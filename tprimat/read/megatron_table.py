@@ -125,6 +125,11 @@ class Table:
         """The highest iteration; there must be one. What comes late is lower."""
         return self.iterations[-1]
 
+    @property
+    def interval(self) -> int:
+        """Iterations from the record before the last one to that; from none to a first one."""
+        return self.iterations[-1] - (self.iterations[-2] if len(self.iterations) > 1 else 0)
+
     def number_of(self, kind: Kind) -> int:
         """The number of a kind, a new one where it wasn't there yet."""
         number = self._kind_numbers.get(kind)
@@ -197,6 +202,12 @@ class Table:
         """The record of an iteration, as it is now; None where there is none."""
         place = self.place(iteration)
         return self._late.get(iteration) if place is None else self.record(place)
+
+    def record_of(self, iteration: int) -> Record:
+        """The record of an iteration that is there."""
+        record = self.get(iteration)
+        assert record is not None
+        return record
 
     def place(self, iteration: int) -> int | None:
         """Where an iteration stands; None where it doesn't, or came late and isn't settled."""

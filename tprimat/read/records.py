@@ -176,7 +176,9 @@ class Sorter:
             training.around.absorb(pending)
             self._double(training, known, record)
             return
-        if known is None and (record.step > training.last.step or _late(record, training)):
+        if known is None and "success" in pending.marks and _jumps(record, training):
+            self._begin(record, pending)
+        elif known is None and (record.step > training.last.step or _late(record, training)):
             if pending.begun:
                 training.attempts.append(record.step)
             self._add(training, record, pending)
@@ -269,6 +271,12 @@ def _same(known: Record, record: Record, last: Record) -> bool:
         and known.step == last.step
         and all(math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES) for name in mine)
     )
+
+
+def _jumps(record: Record, training: Training) -> bool:
+    """Whether a step lies so far behind the last one that no training goes on there."""
+    *_, before, last = (0, *sorted(training.records))
+    return record.step - last > 2 * (last - before)
 
 
 def _late(record: Record, training: Training) -> bool:

@@ -175,5 +175,7 @@ def _answered(warning: str, taken: Sequence[str]) -> bool:
     }
     if any(name in taken and words in warning for name, words in names.items()):
         return True
+    if "sequence_length" in taken and warning.startswith("the sequence length isn't stated"):
+        return True
     asked = {name for name, words in names.items() if words.removesuffix(" unknown") in warning}
     return " unknown: the source doesn't state " in warning and asked <= set(taken)

@@ -121,6 +121,7 @@ class Reader:
             self._sorter.pending.state("world", int(world[1]), line.number, world[0])
         self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or record.stamp
         self._sorter.take(record)
+        self._setup.stepped = True
         return True
 
     def _reading(self, training: Training) -> Reading:

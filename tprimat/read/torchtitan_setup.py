@@ -84,9 +84,16 @@ LONGEST_DUMP = 1 << 20
 
 
 class Setup:
-    """Takes the lines between the step lines."""
+    """Takes the lines between the step lines.
+
+    Attributes:
+        own: whether a line was torchtitan's own beyond doubt.
+        stepped: whether a step line was seen.
+    """
 
     def __init__(self) -> None:
+        self.own = False
+        self.stepped = False
         self._dump: list[str] | None = None
         self._dump_line = 0
         self._length = 0
@@ -144,7 +151,9 @@ class Setup:
             around.marks["success"] = number
         if any(start in text for start in _STARTS):
             around.begun = True
-        if world := _RANK.search(text):
+        self.own = self.own or own
+        # Lines of another program in the same log have ranks too.
+        if self.own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
             state("world", int(world[1]), ECHOED)
         return own
 

@@ -5,6 +5,7 @@ Colour only repeats what words say. All text is passed to rich as text, never as
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -31,28 +32,41 @@ LONGEST_FIGURE = 12
 LONGEST_VALUE = 160
 """Characters of a setting; the Markdown report has the whole."""
 
-VALUES = 4
-"""Values of a setting that are listed where many sides differ."""
 
-REASONS = 6
-LONGEST_REASON = 240
-"""Reasons that are printed, and characters of one; the Markdown report has all."""
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How much is printed; the reports have all of it.
 
-PARTS = 12
-"""Parts of a breakdown that are printed; kernels stand in the report."""
+    Attributes:
+        reasons, letters: reasons for an answer, and characters of one.
+        values: values of a setting that are listed where many sides differ.
+        parts: parts of a breakdown; kernels stand in the report.
+        warnings: those about runs, in full; with more the answer would scroll away. Those about figures
+            always are.
+        tables: whether there is anything but the answer.
+    """
 
-WARNINGS = 12
-"""Warnings about runs that are printed in full; with more the answer would scroll away. Those about
-figures always are."""
+    reasons: int = 6
+    letters: int = 240
+    values: int = 4
+    parts: int = 12
+    warnings: int = 12
+    tables: bool = True
 
 
-def render(comparison: Comparison, *, width: int = 80, color: bool = False) -> str:
+NORMAL = Limits()
+QUIET = Limits(tables=False)
+VERBOSE = Limits(reasons=1000, letters=10_000, values=1000, parts=1000, warnings=100_000)
+
+
+def render(comparison: Comparison, *, width: int = 80, color: bool = False, limits: Limits = NORMAL) -> str:
     """The summary as text, each line at most `width` wide and ended by a newline.
 
     Args:
         comparison: what to show.
         width: columns.
         color: whether escape sequences for colour may be in it.
+        limits: how much of it.
     """
     from rich.console import Console
     from rich.text import Text
@@ -70,20 +84,23 @@ def render(comparison: Comparison, *, width: int = 80, color: bool = False) -> s
         legacy_windows=False,
     )
     footnotes = Footnotes(comparison)
-    if comparison.shared:
+    if comparison.shared and limits.tables:
         console.print(
             Text(f"{'All sides' if _several(comparison) else 'Side'}: {', '.join(map(plain, comparison.shared))}")
         )
         console.print()
     for model in comparison.models:
-        _model(console, comparison, model, footnotes)
-    _list(console, "Notes", [("-", note) for note in comparison.notes])
-    _warnings(console, footnotes)
+        _model(console, comparison, model, footnotes, limits)
+    if limits.tables:
+        _list(console, "Notes", [("-", note) for note in comparison.notes])
+        _warnings(console, footnotes, limits)
     # rich pads its lines to the full width; that is noise in a file and in a diff.
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n") + "\n"
 
 
-def _model(console: Console, comparison: Comparison, model: ModelComparison, footnotes: Footnotes) -> None:
+def _model(
+    console: Console, comparison: Comparison, model: ModelComparison, footnotes: Footnotes, limits: Limits
+) -> None:
     from rich.text import Text
 
     console.print(Text(plain(model.title), style="bold underline"))
@@ -92,7 +109,9 @@ def _model(console: Console, comparison: Comparison, model: ModelComparison, foo
         for sentence in answer.brief:
             paragraph.append(" " + plain(sentence), style="not bold")
         console.print(paragraph)
-        _list(console, "Why", [("-", text) for text in _shown(answer.why)], gap=False)
+        if not limits.tables:
+            continue
+        _list(console, "Why", [("-", text) for text in _shown(answer.why, limits)], gap=False)
         _list(console, "Next", [("-", text) for text in answer.next], gap=False)
         console.print()
         worth = tables.worth_rows(comparison, group)
@@ -106,7 +125,7 @@ def _model(console: Console, comparison: Comparison, model: ModelComparison, foo
                 if more:
                     console.print(_below(group, more))
                     console.print()
-            _differences(console, group)
+            _differences(console, group, limits)
         equal = tables.equal(group)
         if equal and len(group.sides) > 1:
             console.print(Text(f"Equal on {_all(group)}: {plain(', '.join(equal))}."))
@@ -117,12 +136,15 @@ def _model(console: Console, comparison: Comparison, model: ModelComparison, foo
             costs = [found for pair in group.pairs if (found := cost(comparison, pair)) is not None]
             _list(console, "Money", [("-", verdict.money(each, comparison.prices)) for each in costs], gap=False)
         console.print()
+    if not limits.tables:
+        console.print()
+        return
     for table in breakdowns(model):
-        _where_the_time_goes(console, table)
+        _where_the_time_goes(console, table, limits)
     _list(console, "Published", [("-", text) for text in published.beside(model)])
 
 
-def _where_the_time_goes(console: Console, found: Breakdown) -> None:
+def _where_the_time_goes(console: Console, found: Breakdown, limits: Limits) -> None:
     """The first parts of a breakdown; the report has all."""
     from rich.text import Text
 
@@ -130,7 +152,7 @@ def _where_the_time_goes(console: Console, found: Breakdown) -> None:
     table.add_column("Where the time goes", overflow="fold")
     for name in found.names:
         table.add_column(Text(shortened(name, LONGEST_NAME)), justify="right", overflow="fold")
-    rows = [row for row in found.rows if not row[0].startswith("kernel")][:PARTS]
+    rows = [row for row in found.rows if not row[0].startswith("kernel")][: limits.parts]
     for title, cells in rows:
         table.add_row(Text(title), *map(Text, cells))
     console.print(table)
@@ -138,10 +160,11 @@ def _where_the_time_goes(console: Console, found: Breakdown) -> None:
     console.print()
 
 
-def _shown(texts: Sequence[str]) -> list[str]:
+def _shown(texts: Sequence[str], limits: Limits) -> list[str]:
     """Reasons as they are printed: the longest and the last ones stand in the report."""
-    shown = [plain(text, LONGEST_REASON) for text in texts[:REASONS]]
-    return shown if len(texts) <= REASONS else [*shown, f"{len(texts) - REASONS} more in the report."]
+    shown = [plain(text, limits.letters) for text in texts[: limits.reasons]]
+    more = len(texts) - limits.reasons
+    return shown if more <= 0 else [*shown, f"{more} more in the report."]
 
 
 def _table(gap: int = 2) -> Table:
@@ -203,18 +226,19 @@ def _below(group: Group, rows: Sequence[Row]) -> Table:
     return table
 
 
-def _differences(console: Console, group: Group) -> None:
+def _differences(console: Console, group: Group, limits: Limits) -> None:
     lines = []
     for setting in tables.differing(group):
         values = list(dict.fromkeys(_value(value) for value in setting.values))
-        more = f" and {len(values) - VALUES} more" if len(values) > VALUES else ""
-        lines.append(("-", f"{plain(setting.title)}: {'; '.join(values[:VALUES])}{more}"))
+        beyond = len(values) - limits.values
+        more = f" and {beyond} more" if beyond > 0 else ""
+        lines.append(("-", f"{plain(setting.title)}: {'; '.join(values[: limits.values])}{more}"))
     _list(console, "Differs in", lines)
 
 
-def _warnings(console: Console, footnotes: Footnotes) -> None:
+def _warnings(console: Console, footnotes: Footnotes, limits: Limits) -> None:
     entries = footnotes.entries()
-    shown = max(footnotes.about_figures, WARNINGS)
+    shown = max(footnotes.about_figures, limits.warnings)
     rows = [(f"[{number}]", text) for number, text in entries[:shown]]
     if len(entries) > shown:
         rows.append(("", f"Warnings {shown + 1} to {len(entries)} stand in the report."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import metrics, units
-from tprimat.compare import Comparison, Group, ModelComparison, Pair
+from tprimat.compare import Comparison, Group, ModelComparison, Pair, SideResult
 from tprimat.compare.money import cost, efficiencies
 from tprimat.efficiency import rows
 from tprimat.judge.finding import Finding
@@ -143,7 +143,7 @@ def _performance(comparison: Comparison, footnotes: Footnotes) -> Iterator[Block
                 Row(
                     _titled(each),
                     _titled(each),
-                    tuple(tables.Cell(_figure(side.value(each.name))) for side in group.sides),
+                    tuple(tables.Cell(_other(side, each.name)) for side in group.sides),
                 )
                 for each in others
             ]
@@ -373,6 +373,11 @@ def _cell(cell: tables.Cell) -> Content:
 
 def _titled(metric: metrics.Metric) -> str:
     return f"{metric.title}, {metric.unit}"
+
+
+def _other(side: SideResult, name: str) -> str:
+    value = side.value(name)
+    return rates.untimed(side) if value is None and "loss" not in name else _figure(value)
 
 
 def _figure(value: float | None) -> str:

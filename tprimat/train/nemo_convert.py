@@ -21,6 +21,9 @@ TYPES = {"llama": "llama", "qwen": "qwen2", "mistral": "mistral"}
 
 HEADING = "convert"
 
+WITHOUT_TE = "Please install TE"
+"""How Megatron's refusals end where Transformer Engine is missing."""
+
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -93,6 +96,13 @@ def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
     kind, config = (getattr(llm, name) for name in CLASSES[model])
     try:
         llm.import_ckpt(model=kind(config()), source=source, output_path=target, overwrite=overwrite)
+    except ValueError as error:
+        if WITHOUT_TE not in str(error):
+            raise
+        raise UsageError(
+            f"{str(error).splitlines()[0]}: NeMo needs Transformer Engine, which its container has",
+            heading="no-framework",
+        ) from error
     except OSError as error:
         raise UsageError(
             f"{source.removeprefix('hf://')}: {_first_line(error)}: a gated model takes HF_TOKEN and its makers' "

@@ -16,9 +16,7 @@ from tprimat.errors import TensorPrimatError, TrainingFailedError, UsageError
 from tprimat.launch import memory, nemo
 from tprimat.launch.request import TOKENS, Request
 from tprimat.train import nemo_recipe
-
-WITHOUT_TE = "Please install TE"
-"""How Megatron's refusals end where Transformer Engine is missing."""
+from tprimat.train.nemo_convert import WITHOUT_TE
 
 
 def main(arguments: list[str]) -> int:

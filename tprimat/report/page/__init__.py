@@ -26,6 +26,9 @@ from tprimat.text import plain
 
 _HERE = Path(__file__).parent
 
+LARGE = 400_000
+"""Characters of data that stay readable in the page's source; more are compressed."""
+
 _PICTURE = Image("Throughput, step times, loss and memory of all sides")
 
 
@@ -50,7 +53,7 @@ def render(
         f"default-src 'none'; script-src {scripts}; img-src data: blob:; "
         "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
-    blocks = [_data("data", data(view)), _data("results", evidence.results(view))]
+    blocks = [_data("data", data(view)), _data("results", evidence.results(view), readable=LARGE)]
     if found is not None:
         # Not a script to the browser: page.js unpacks it and runs it under its hash.
         blocks.append(f'<script type="application/gzip" id="library">{found.packed}</script>')
@@ -113,11 +116,19 @@ def data(view: View) -> dict[str, Any]:
     return json_ready(found)  # type: ignore[no-any-return]
 
 
-def _data(name: str, value: Any) -> str:
-    """Data in the page: JSON in which no tag begins or ends, and that no script engine reads otherwise."""
+def _data(name: str, value: Any, *, readable: int | None = None) -> str:
+    """Data in the page: JSON in which no tag begins or ends, and that no script engine reads otherwise.
+
+    Args:
+        name: of the block.
+        value: what JSON can hold.
+        readable: characters up to which it is left as it is; None for any length.
+    """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
+    if readable is not None and len(text) > readable:
+        return f'<script type="application/gzip" id="{name}">{library.packed(text.encode())}</script>'
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 

@@ -82,7 +82,13 @@ def throughput(placed: Sequence[Placed]) -> Chart | None:
         "order": [_bar_name(each, title) for each, title, *_ in rows],
         "traces": traces,
         "height": 110 + 44 * len(rows),
+        "note": " ".join(f"{each.name}: {what}." for each in placed for what in _left_out(each)),
     }
+
+
+def _left_out(each: Placed) -> list[str]:
+    """Why a side has no bar."""
+    return [what for _, value, _, _, what in throughput_rows(each) if value is None]
 
 
 def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None, float | None, str]]:
@@ -162,7 +168,8 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     low, high, log, beyond = _step_range(timed)
     note = "Pale: not in the figures. Thick: the median of a level. Circles: spikes."
     if beyond:
-        note += f" {beyond} steps lie above the scale: a double click on the chart shows all."
+        lie = "1 step lies" if beyond == 1 else f"{beyond} steps lie"
+        note += f" {lie} above the scale: a double click on the chart shows all."
     return {
         "kind": "steps",
         "title": "Step time over the steps",

@@ -36,8 +36,12 @@ def load() -> Library | None:
         return None
     # A browser hashes the text that it runs; a script element turns no line ends around.
     content = text.encode()
-    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
-    return Library(packed, digest(content))
+    return Library(packed(content), digest(content))
+
+
+def packed(content: bytes) -> str:
+    """Content as the page carries it: gzip, base64."""
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
 
 
 def digest(content: bytes) -> str:

@@ -4,7 +4,8 @@
   const parsed = (name) => JSON.parse(byId(name).textContent);
   const data = parsed("data");
   let results = null;
-  const allResults = () => (results ??= parsed("results"));
+  let resultsText = null;
+  const allResults = () => (results ??= JSON.parse(resultsText));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const hidden = new Set();
   const drawn = [];
@@ -150,7 +151,7 @@
         line: { color: isDark() ? "#e6e9ee" : "#1b1f24", width: 1.4, dash: "dot" },
       })),
       annotations: (chart.floors ?? []).map((floor) => ({
-        xref: "paper", x: 1, xanchor: "right", y: chart.log ? Math.log10(floor) : floor, yanchor: "bottom",
+        xref: "paper", x: 1, xanchor: "right", y: chart.log ? Math.log10(floor) : floor, yanchor: "top",
         text: `entropy of the data ${floor.toPrecision(3)}`, showarrow: false, font: { size: 11 },
       })),
       bargap: 0.3,
@@ -222,13 +223,22 @@
     );
   }
 
+  async function unpacked(block) {
+    const bytes = Uint8Array.from(atob(block.textContent), (character) => character.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  }
+
+  async function loadResults() {
+    const block = byId("results");
+    resultsText = block.type === "application/gzip" ? await unpacked(block) : block.textContent;
+  }
+
   async function loadLibrary() {
     const block = byId("library");
     if (!block) return false;
-    const bytes = Uint8Array.from(atob(block.textContent), (character) => character.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     const script = document.createElement("script");
-    script.textContent = await new Response(stream).text();
+    script.textContent = await unpacked(block);
     document.head.append(script);
     block.remove();
     return typeof Plotly !== "undefined";
@@ -413,6 +423,7 @@
     if (target) target.scrollIntoView();
   }
 
+  const there = loadResults();
   for (const input of document.querySelectorAll("input[data-window]")) {
     input.addEventListener("input", () => moveWindow(Number(input.dataset.window), input));
   }
@@ -421,12 +432,12 @@
     box.addEventListener("change", () => show(Number(box.dataset.side), box.checked));
   }
   for (const place of document.querySelectorAll("details.steps")) {
-    place.addEventListener("toggle", () => place.open && fillSteps(place));
+    place.addEventListener("toggle", () => place.open && there.then(() => fillSteps(place)));
   }
   byId("download-json")?.addEventListener("click", () =>
-    download("tprimat-results.json", "application/json", byId("results").textContent),
+    there.then(() => download("tprimat-results.json", "application/json", resultsText)),
   );
-  byId("download-csv")?.addEventListener("click", () => download("tprimat-steps.csv", "text/csv", csv()));
+  byId("download-csv")?.addEventListener("click", () => there.then(() => download("tprimat-steps.csv", "text/csv", csv())));
   addEventListener("hashchange", openTarget);
   reckon();
   openTarget();
@@ -445,13 +456,14 @@
   });
   dark.addEventListener("change", () => drawn.length && redraw(null));
 
-  loadLibrary()
-    .then((there) => {
-      if (there) {
+  there
+    .then(loadLibrary)
+    .then((drawable) => {
+      if (drawable) {
         colorSwatches();
         data.charts.forEach(draw);
       }
-      document.documentElement.dataset.ready = there ? "charts" : "tables";
+      document.documentElement.dataset.ready = drawable ? "charts" : "tables";
     })
     .catch((error) => {
       document.documentElement.dataset.ready = "failed";

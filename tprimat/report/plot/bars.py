@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.compare import SideResult
@@ -103,7 +103,7 @@ def _rate_bar(axes: Axes, place: Place, value: float) -> tuple[float, str]:
     """
     assert place.item is not None
     side = place.item.side
-    looks = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
+    looks: dict[str, Any] = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
     known = [level.tokens_per_second_per_gpu for level in side.levels]
     rates = [rate for rate in known if rate is not None]
     if rates:

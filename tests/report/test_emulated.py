@@ -1,0 +1,51 @@
+"""A run on a simulated device: "emulated" stands for each of its times, wherever times are shown."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import MI300X, comparison, make_run
+
+from tprimat import metrics
+from tprimat.report import Provenance, console, frameworks, markdown
+from tprimat.run import Environment
+
+EMULATED = Environment(emulated=True)
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return comparison(make_run(), make_run(device=MI300X, stack="rocm", environment=EMULATED))
+
+
+def rows(text, *titles):
+    return [line for line in text.splitlines() if any(title in line for title in titles)]
+
+
+def test_it_has_no_speeds_and_says_why():
+    summary = metrics.summarize(make_run(environment=EMULATED))
+    figures = summary.performance
+    assert figures.avg_step_time_seconds is figures.tokens_per_second_per_gpu is figures.total_time_seconds is None
+    assert figures.total_steps == metrics.summarize(make_run()).performance.total_steps
+    assert summary.warnings == (metrics.EMULATED,)
+
+
+def test_the_console(compared):
+    text = console.render(compared, width=120)
+    shown = rows(text, "Throughput,", "Step time,")
+    assert len(shown) == 3
+    assert all(line.count("emulated") == 1 for line in shown)
+    assert "was an emulated device, whose times mean nothing" in " ".join(text.split())
+
+
+def test_the_markdown(compared):
+    text = markdown.render(compared, Provenance("1", "x"), None).decode()
+    shown = rows(text, "| Throughput,", "| Step time,")
+    assert len(shown) == 7
+    assert all("emulated" in line for line in shown)
+    # A row for the run itself: warm-up, mean step, rate.
+    assert any(line.count("emulated |") == 3 for line in text.splitlines())
+
+
+def test_the_comparison_of_frameworks(compared):
+    (line,) = [each for each in frameworks.render(compared, width=160).splitlines() if each.startswith("Primus,")]
+    assert line.count("emulated") == 3
