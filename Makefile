@@ -60,7 +60,8 @@ test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try old
 test-nemo: ## build and train NeMo's recipes on this processor, in .venv-nemo (2.5 GB, some minutes)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/make_nemo_env.py --venv .venv-nemo
-	.venv-nemo/bin/python -m pytest -p no:cacheprovider tests/with_nemo tests/collect $(ARGS)
+	.venv-nemo/bin/python -m pytest -p no:cacheprovider --durations=10 tests/with_nemo tests/collect/test_lightning_callback.py \
+	    tests/collect/test_callback_facts.py tests/collect/test_callback_endings.py $(ARGS)
 
 docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-docs.txt
@@ -86,7 +87,7 @@ clean: ## remove caches and builds; results and environments stay
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environments too; results stay
-	rm -rf $(VENV) .venv-3.*
+	rm -rf $(VENV) .venv-3.* .venv-lightning-*
 
 $(RUN_STAMP): $(REQUIREMENTS) constraints.txt tools/make_venv.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }

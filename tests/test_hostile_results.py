@@ -41,8 +41,11 @@ RUN = Run(
 WHOLE = store.encode(store.as_file((RUN, RUN)))
 MOST_LINES = 2000
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-MANY = settings(EXAMPLES, max_examples=15_000)
+# The same ones each time: a check that fails is to fail again.
+EXAMPLES = settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+MANY = settings(EXAMPLES, max_examples=6_000)
 
 
 def loads_or_says(folder: Path, content: bytes) -> bool:
@@ -130,15 +133,15 @@ def test_deep_nesting_in_a_field(tmp_path, field, opening):
     assert not loads_or_says(tmp_path, content)
 
 
-# What it takes for itself, counted in its own process: what that one takes in all depends on the machine.
+# The peak of its own memory: what getrusage calls that may be the peak of the process that started it.
 READS = """
-import sys, tracemalloc
+import re, sys
 from pathlib import Path
 from tprimat import metrics, store
-tracemalloc.start()
 (run,) = store.read(Path(sys.argv[1]))
 total = metrics.summarize(run).performance.total_steps
-print(len(run.steps), total, tracemalloc.get_traced_memory()[1])
+status = Path("/proc/self/status")
+print(len(run.steps), total, re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1] if status.exists() else 0)
 """
 NEVER_S = 1800
 """Seconds. What grew with the square of the steps would take longer, and no slow machine does."""
@@ -157,10 +160,10 @@ def test_a_long_training_is_read_within_bounds(tmp_path, repository, count):
         [sys.executable, "-c", READS, str(path)], cwd=repository, capture_output=True, text=True, timeout=NEVER_S
     )
     assert done.returncode == 0, done.stderr
-    steps, total, peak = map(int, done.stdout.split())
+    steps, total, peak_kib = map(int, done.stdout.split())
     assert steps == total == count
-    # numpy and scipy are loaded on the way.
-    assert peak < 60e6 + 20 * path.stat().st_size
+    # numpy and scipy are loaded on the way; 40 times the file's size would be out of all proportion.
+    assert peak_kib * 1024 < 250e6 + 40 * path.stat().st_size
 
 
 # What is no file

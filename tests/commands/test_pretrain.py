@@ -135,6 +135,16 @@ def test_the_three_scripts_differ_in_their_model_alone(repository):
     assert len(rest) == 1
 
 
+def test_torchrun_may_start_nemo_and_no_other_model():
+    from tprimat.commands import _encdec_options
+
+    environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
+    for words in (["--framework", "nemo"], ["--framework=nemo"]):
+        assert not _encdec_options.is_meant([*words, "--model", "llama", "--tp", "2"], environ)
+    with pytest.raises(UsageError, match="torchrun starts only the encoder-decoder and NeMo"):
+        _encdec_options.is_meant(["--model", "llama"], environ)
+
+
 def test_under_torchrun_one_training_is_run():
     from tprimat.commands import _nemo_options
 

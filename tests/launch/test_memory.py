@@ -8,7 +8,6 @@ import pytest
 
 from tprimat.launch import memory
 from tprimat.launch.request import Request
-from tprimat.run import Run
 
 
 def request(**changes) -> Request:
@@ -47,7 +46,7 @@ def test_less_at_once_then_a_divided_model_then_a_smaller_one(changes, words):
 
 
 def test_only_after_memory_ran_out():
-    short = Run(status="failed", status_reason="out of memory: OutOfMemoryError: CUDA out of memory.")
-    assert memory.advice_after(short, request()).startswith(": try ")
-    assert memory.advice_after(Run(status="failed", status_reason="RuntimeError: no"), request()) == ""
-    assert memory.advice_after(None, request()) == ""
+    assert memory.advised("out of memory: CUDA out of memory.", request()).startswith(
+        "out of memory: CUDA out of memory: try "
+    )
+    assert memory.advised("RuntimeError: no.", request()) == "RuntimeError: no."

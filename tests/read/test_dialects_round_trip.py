@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from megatron_writer import PREFIXES, prefixed
+from megatron_writer import PREFIXES, doubled, prefixed
 
 from tprimat import read
 from tprimat.errors import UnreadableError
@@ -53,13 +53,21 @@ MESH = "Building 2-D device mesh with ['dp_shard', 'tp'], [8, 2]"
 
 
 class TestTorchtitan:
-    @given(st.lists(st.integers(10, 200_000), min_size=1, max_size=12), LOSSES, st.sampled_from(PREFIXES), NOISE)
+    @given(
+        st.lists(st.integers(10, 200_000), min_size=1, max_size=12),
+        LOSSES,
+        st.sampled_from(PREFIXES),
+        NOISE,
+        st.booleans(),
+        st.integers(0, 2**32),
+    )
     @QUICK
-    def test_what_was_written_is_read(self, rates, loss, prefix, noise):
+    def test_what_was_written_is_read(self, rates, loss, prefix, noise, twice, seed):
         written = [MESH, TRAINER.format(len(rates)), "Training starts at step 1"]
         for step, rate in enumerate(rates, 1):
             told = torchtitan(step, rate, loss, colour=prefix in ("coloured", "no_escape"))
             written += [noise, told.replace("\x1b", "") if prefix == "no_escape" else told]
+        written = doubled(written, random.Random(seed)) if twice else written
         run = single([prefixed(each, prefix) for each in written])
         assert run.steps == tuple(range(1, len(rates) + 1))
         assert run.native_metrics["tokens_per_second_per_gpu"] == tuple(float(rate) for rate in rates)
@@ -351,9 +359,9 @@ class TestAutomodel:
 
 
 class TestMaxText:
-    @given(TIMES, st.sampled_from([0, 1, 7]), st.booleans(), st.sampled_from(PREFIXES))
+    @given(TIMES, st.sampled_from([0, 1, 7]), st.booleans(), st.sampled_from(PREFIXES), st.booleans(), st.integers(0))
     @QUICK
-    def test_what_was_written_is_read(self, times, first, tokens, prefix):
+    def test_what_was_written_is_read(self, times, first, tokens, prefix, twice, seed):
         written = []
         for step, seconds in enumerate(times, first):
             rate = f"Tokens/s/device: {8192 / seconds:.3f}, total_weights: 8000, " if tokens else ""
@@ -361,6 +369,7 @@ class TestMaxText:
                 "I0706 16:50:26.230209 140110937163584 metric_logger.py:214] completed step: "
                 f"{step}, seconds: {seconds:.3f}, TFLOP/s/device: 107.127, {rate}loss: 10.172"
             )
+        written = doubled(written, random.Random(seed)) if twice else written
         run = single([prefixed(each, prefix) for each in written])
         shift = 1 if first == 0 else 0
         assert run.steps == tuple(range(first + shift, first + shift + len(times)))

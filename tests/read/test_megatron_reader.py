@@ -47,7 +47,8 @@ class TestRoundTrip:
         made = [
             Step(
                 index + 1,
-                tenth // 2 * 2 / 10,
+                # The first step takes longer, as it does: it is told from the mean by that.
+                tenth // 2 * 2 / 10 + 20_000.0 * (not index),
                 loss=None if rng.random() < 0.1 else round(rng.uniform(0, 12), 5),
                 learning_rate=rng.choice([0.0, 1e-5, 9.755283e-06]),
                 grad_norm=rng.choice([0.0, 7.105, None]),
@@ -359,6 +360,25 @@ class TestStatus:
         run = single([*dump(Setup()), "FileNotFoundError: [Errno 2] No such file or directory: 'data.bin'"])
         assert run.status == "failed"
         assert "data.bin" in run.status_reason
+
+    @pytest.mark.parametrize(
+        ("error", "reason"),
+        [
+            ("bash: line 1: torchrun: command not found", "the launcher ended with exit code 127"),
+            (
+                "[2026-05-08 02:14:02] [NODE-0(gpu-40)] [ERROR] [direct] no such config: x.yaml",
+                "no such config: x.yaml",
+            ),
+            ("ModuleNotFoundError: No module named 'yaml'", "No module named 'yaml'"),
+        ],
+    )
+    def test_a_launch_that_came_to_nothing_failed(self, error, reason):
+        started = "[NODE-0(gpu-40)] [INFO] EXP: examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        run = single([started, error, "[NODE-0(gpu-40)] [INFO] primus launcher exited with code 127"])
+        assert (run.framework, run.model, run.status) == ("primus", "llama", "failed")
+        assert reason in run.status_reason
+        with pytest.raises(UnreadableError):
+            runs_of([started, "[NODE-0(gpu-40)] [INFO] primus launcher exited with code 0"])
 
     def test_hidden_iteration_lines_are_not_a_failure(self):
         run = single([*dump(Setup()), "[after training is done] datetime: 2026-05-11 02:18:07"])

@@ -12,6 +12,7 @@ import pytest
 from tprimat.launch import nemo
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node={}"
 EMULATED_GPU = Path(__file__).resolve().parent / "emulated_gpu"
 
 ON_A_CPU = (
@@ -39,17 +40,25 @@ def nemo_is_here():
 
 @pytest.fixture(scope="session")
 def command():
-    """Runs one of the commands on the emulated device: command("pretrain_llama.py", "--steps", "3", cwd=...)."""
+    """Runs one of the commands on the emulated device: command("pretrain_llama.py", "--steps", "3", cwd=...).
+
+    With `processes`, under torchrun as a user starts it.
+    """
 
     def run(
-        script: str, *options: str, cwd: Path, emulated: bool = True, **variables: str
+        script: str, *options: str, cwd: Path, emulated: bool = True, processes: int = 0, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "COLUMNS": "200", **variables}
         if emulated:
             environment |= {"TPRIMAT_EMULATED": "1", "PYTHONPATH": str(EMULATED_GPU)}
         return subprocess.run(
-            [sys.executable, str(REPOSITORY / script), *options],
+            [
+                sys.executable,
+                *(TORCHRUN.format(processes).split() if processes else ()),
+                str(REPOSITORY / script),
+                *options,
+            ],
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,

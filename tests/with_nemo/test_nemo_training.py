@@ -22,7 +22,7 @@ TINY = ("--scale", "tiny", "--max-steps", "4", "--global-batch-size", "4", "--mi
 def trained(command, on_a_cpu, tmp_path_factory):
     """Trains through a script and returns (its folder, the run, what it printed)."""
 
-    def train(script, *options):
+    def train(script, *options, processes=0):
         folder = tmp_path_factory.mktemp("trained")
         asked = folder / "asked"
         done = command(
@@ -33,6 +33,7 @@ def trained(command, on_a_cpu, tmp_path_factory):
             *on_a_cpu,
             *options,
             cwd=folder,
+            processes=processes,
             TPRIMAT_TEST_ASKED=str(asked),
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -103,8 +104,9 @@ class TestSeveralProcesses:
         assert run.parallelism_config.gradient_accumulation_steps == 2
         assert len(run.steps) == 4
 
-    def test_a_model_divided_in_two(self, trained):
-        run = trained("pretrain_mistral.py", "--gpus", "2", "--tp", "2")[1]
+    def test_a_model_divided_in_two_started_by_torchrun(self, trained):
+        _, run, printed = trained("pretrain_mistral.py", "--tp", "2", processes=2)
+        assert printed.count("BENCHMARK START") == 1
         assert run.model == "mistral"
         assert run.parallelism_config.tensor_model_parallel_size == 2
         assert run.parallelism_config.data_parallel_size == 1
@@ -162,7 +164,11 @@ def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu,
     assert done.returncode == 5
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error:")]
     assert "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB" in line
-    assert "try --scale tiny or --sequence-length 32 (docs/troubleshooting.md#training-failed)" in line
+    advice = "Tried to allocate 2.00 GiB: try --scale tiny or --sequence-length 32"
+    assert f"{advice} (docs/troubleshooting.md#training-failed)" in line
+    (log,) = (tmp_path / "output" / "logs").glob("*.log")
+    # What a process says that no command of ours watches.
+    assert f"error: out of memory: CUDA out of memory. {advice}" in log.read_text()
     (path,) = (tmp_path / "output").glob("*.json")
     run = store.read(path)[-1]
     assert (run.status, run.steps) == ("failed", (1,))

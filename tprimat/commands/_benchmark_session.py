@@ -202,7 +202,7 @@ class Session:
             kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
             display.say(f"{title}: interrupted; {kept}", error=True)
             return
-        why = text.plain(f"{why_failed(run, ended)}{memory.advice_after(run, request)}")
+        why = text.plain(f"{memory.advised(why_failed(run, ended), request)}")
         display.say(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)", error=True)
         for line in ended.tail:
             display.say(f"    {text.plain(line, 160)}", error=True)

@@ -90,7 +90,7 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     Raises UsageError where they name it beside other models, or where torchrun started a command
     that starts its processes itself.
     """
-    models = _models(argv)
+    models = _named(argv, "--model")
     if models is None:
         # What started several processes means the one benchmark whose processes can be started so.
         return any(word.split("=", 1)[0] in OURS for word in argv) or environ.get("WORLD_SIZE", "1") != "1"
@@ -101,10 +101,10 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
             f"{MODEL} has options of its own: measure it in a call of its own (--model {MODEL})",
             heading="encoder-decoder",
         )
-    if "TORCHELASTIC_RUN_ID" in environ:
+    if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
         raise UsageError(
-            f"torchrun starts only the encoder-decoder; for {', '.join(models)} benchmark.py starts its processes "
-            "itself: leave torchrun out, and say how many with --gpus",
+            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)} benchmark.py "
+            "starts its processes itself: leave torchrun out, and say how many with --gpus",
             heading="torchrun",
         )
     return False
@@ -271,10 +271,10 @@ def _add_session(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--dry-run", action="store_true", help="show the command and what it would do; run nothing")
 
 
-def _models(argv: Sequence[str]) -> list[str] | None:
-    """The models that are named; None where none is."""
-    named = [following for word, following in itertools.pairwise(argv) if word == "--model"]
-    named += [word.split("=", 1)[1] for word in argv if word.startswith("--model=")]
+def _named(argv: Sequence[str], option: str) -> list[str] | None:
+    """What is named by an option, with commas between; None where nothing is."""
+    named = [following for word, following in itertools.pairwise(argv) if word == option]
+    named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
     return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
 
 

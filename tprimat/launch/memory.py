@@ -5,14 +5,13 @@ from __future__ import annotations
 from tprimat import models
 from tprimat.collect.outcome import OUT_OF_MEMORY
 from tprimat.launch.request import Request
-from tprimat.run import ModelConfig, Run
+from tprimat.run import ModelConfig
 from tprimat.train import scales
 
 
-def advice_after(run: Run | None, request: Request) -> str:
-    """What to add to the reason for which a training failed; nothing where it wasn't memory."""
-    reason = run.status_reason if run is not None else None
-    return f": try {advice(request)}" if reason and reason.startswith(OUT_OF_MEMORY) else ""
+def advised(reason: str, request: Request) -> str:
+    """The reason for which a training failed, with what to try next where it was memory."""
+    return f"{reason.rstrip('. ')}: try {advice(request)}" if reason.startswith(OUT_OF_MEMORY) else reason
 
 
 def advice(request: Request) -> str:

@@ -162,7 +162,7 @@ class Reader:
                 pending.stated = Statements()
             training.context.absorb(pending)
             training.cut_off = self._cut_off
-        elif "num_layers" in pending.stated or ("primus" in pending.markers and "world_size" in pending.stated):
+        elif "num_layers" in pending.stated or _is_of_primus(pending):
             self._trainings.append(Training(pending))
         return [_reading(training) for training in self._trainings]
 
@@ -262,6 +262,12 @@ def _dump_in(block: bytes, at: int) -> int:
             return begin
         at += len(_DOTS)
     return -1
+
+
+def _is_of_primus(pending: Context) -> bool:
+    """Whether Primus started a training, or tried to, in a log without a dump and without iterations."""
+    tried = "hostname" in pending.stated and bool(pending.causes.exit_code)
+    return "primus" in pending.markers and ("world_size" in pending.stated or tried)
 
 
 def _started_again(pending: Context) -> bool:

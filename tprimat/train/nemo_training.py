@@ -59,7 +59,7 @@ def _said(error: Exception, request: Request) -> TensorPrimatError | None:
             f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has", heading="no-framework"
         )
     if type(error).__name__ == "OutOfMemoryError":
-        return TrainingFailedError(f"{OUT_OF_MEMORY}: {first}: try {memory.advice(request)}", heading="training-failed")
+        return TrainingFailedError(memory.advised(f"{OUT_OF_MEMORY}: {first}", request), heading="training-failed")
     return None
 
 
