@@ -279,6 +279,21 @@ class TestRawData:
         browser.wait("document.getElementById('s5').open")
 
 
+class TestPoints:
+    def test_a_click_on_a_step_says_where_it_comes_from(self, opened):
+        run = make_run(lines=tuple(range(101, 161)))
+        browser = opened(comparison(run, make_run(**AMD, step_time=2.4)))
+        browser.run(
+            "const chart = document.getElementById('steps-0');"
+            "const data = chart.data.find(t => t.meta && t.meta.run === 0 && t.customdata && t.customdata.length > 10);"
+            "chart.emit('plotly_click', {points: [{data, customdata: 9}]})"
+        )
+        said = browser.text("point")
+        assert said.startswith("8×H100 80GB HBM3: step 10, ")
+        assert "s, of results/file_1.json, line 110 of the log; its evidence" in said
+        assert browser.run("return document.querySelector('#point a').getAttribute('href')") == "#r0"
+
+
 class TestForEverybody:
     def test_dark_and_light_differ_and_are_readable(self, opened):
         browser = opened(CASES["pair"]())

@@ -62,7 +62,8 @@ def trained(name: str, model: str, processes: int, folder: Path) -> Run:
             pytest.fail(f"{name}: {reason}")
         pytest.skip(f"{name}: {reason}")
     size = {"scale": "tiny", "steps": 60} if ALL else {"shape": SMALL, "steps": 10, "sequence_length": 32}
-    wishes = Wishes(num_gpus=processes, global_batch_size=4, micro_batch_size=1, **size)
+    # Two sequences a step: accumulated in one process, one each in two.
+    wishes = Wishes(num_gpus=processes, global_batch_size=2, micro_batch_size=1, **size)
     request, _ = framework.settle(model, wishes, Place("cpu", 2, None), folder)
     command = framework.launch(request)
     done = subprocess.run(
