@@ -41,7 +41,7 @@ run: $(RUN_STAMP) ## measure Llama, Qwen and Mistral on this machine, then compa
 venv: $(DEV_STAMP) ## set up .venv for measuring, testing and checking
 
 test: $(DEV_STAMP) ## run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-analysis: ## run the tests without PyTorch, on the oldest and the newest Python here
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }

@@ -50,6 +50,12 @@ def _test(version: str, python: str) -> int:
         # What is marked slow builds environments of its own; once, with the main one, is enough.
         options = [
             "-q",
+            "-n",
+            "auto",
+            "--maxprocesses",
+            "4",
+            "--dist",
+            "loadfile",
             "-r",
             "fE",
             "-m",

@@ -109,3 +109,20 @@ def test_runs_are_told_with_their_range():
     assert "takes 3 runs a side" in found.why[-1]
     assert found.brief[0] == "Fewer than 3 runs a side: no claim about other runs."
     assert found.next[0].startswith("3 runs a side, better 5 and in turns")
+
+
+def test_enough_runs_without_an_interval_are_not_asked_for_again():
+    def runs(step_time, **fields):
+        return tuple(
+            make_run(steps=160, step_time=step_time, timestamp=f"2026-02-0{day}T00:00:00+00:00", **fields)
+            for day in (1, 2, 3)
+        )
+
+    drifting = tuple(
+        msgspec.structs.replace(
+            run, step_times=tuple(time * (1 + index / 800) for index, time in enumerate(run.step_times))
+        )
+        for run in runs(1.6, **AMD)
+    )
+    found = answer(runs(3.2), drifting)
+    assert any("They have no interval, since not every run keeps one level." in each for each in found.why)

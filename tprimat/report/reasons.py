@@ -175,6 +175,9 @@ def _of_chance(compared: Sequence[Pair]) -> str:
     """What so many runs can show."""
     tested = [pair.ratio for pair in compared if pair.ratio is not None and pair.ratio.smallest is not None]
     if not tested:
+        fewest = min(len(side.counted) for pair in compared for side in (pair.reference, pair.side))
+        if fewest >= RUNS_FOR_SIGNIFICANCE:
+            return "They have no interval, since not every run keeps one level."
         return f"Whether the difference exceeds chance takes {RUNS_FOR_SIGNIFICANCE} runs a side."
     smallest = max(ratio.smallest for ratio in tested if ratio.smallest is not None)
     return f"So many runs find a difference of {smallest:.1%} in four of five cases."
