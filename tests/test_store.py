@@ -11,6 +11,7 @@ from pathlib import Path
 import filelock
 import msgspec
 import pytest
+from made_runs import H100, failed_run, make_run
 
 from tprimat import store
 from tprimat.errors import UnreadableError, UsageError
@@ -517,3 +518,15 @@ def test_files_stand_in_the_order_of_the_arguments(tmp_path):
     paths = [store.save(a_run(label=label), tmp_path).path for label in ("a", "b", "c")]
     loaded, _ = store.find(paths[::-1])
     assert [file.path for file in loaded] == paths[::-1]
+
+
+def test_a_training_that_never_stepped_pushes_no_result_of_another_setup_aside(tmp_path):
+    good = store.save(make_run(), tmp_path)
+    before = good.path.read_bytes()
+    broken = failed_run(H100, stack="cuda", precision=None)
+    kept = store.save(broken, tmp_path)
+    assert good.path.read_bytes() == before
+    assert kept.path == tmp_path / f"{good.path.stem}_failed.json"
+    assert (kept.moved, kept.runs) == (None, 1)
+    assert [run.status for run in store.read(kept.path)] == ["failed"]
+    assert store.save(make_run(), tmp_path).moved is None

@@ -234,6 +234,10 @@ def save_as(run: Run, path: Path) -> Saved:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
             earlier = _runs_to_join(path, run)
+            if not earlier and not run.steps and run.status == "failed" and path.exists():
+                # What broke off before its setup was known pushes no measurement aside.
+                path = path.with_stem(f"{path.stem}_failed")
+                earlier = _runs_to_join(path, run)
             runs, known = _joined(earlier, run)
             _clear_unfinished(folder)
             with _written_beside(path, encode(as_file(runs)), UNFINISHED) as whole:

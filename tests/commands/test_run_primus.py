@@ -190,6 +190,9 @@ class TestBadly:
         assert run("run-primus", ["--model", "llama"]) == 1
         assert "Cannot access gated repo" in capsys.readouterr().err
         assert (here / "output" / "benchmark_rocm_llama.json").read_bytes() == before
+        (failed,) = store.read(here / "output" / "benchmark_rocm_llama_failed.json")
+        assert failed.status == "failed"
+        assert "Cannot access gated repo" in failed.status_reason
 
     def test_one_that_hangs_is_ended_with_all_that_it_started(self, here, tmp_path, monkeypatch):
         monkeypatch.setenv("STANDIN_BEHAVIOUR", "hang")

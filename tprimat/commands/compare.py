@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _program() -> str:
     name = Path(sys.argv[0]).name
-    return "tprimat compare" if name in ("tprimat", "__main__.py") else name
+    return name if name.endswith(".py") and name != "__main__.py" else "tprimat compare"
 
 
 def _command_line(argv: Sequence[str]) -> str:
