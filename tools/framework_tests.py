@@ -27,9 +27,23 @@ def main() -> int:
     folder = FOLDER / ("Scripts" if os.name == "nt" else "bin")
     # ninja, which DeepSpeed builds with, may lie in this environment alone.
     path = os.pathsep.join([str(folder), os.environ.get("PATH", "")])
-    environment = {**os.environ, "TPRIMAT_ALL_FRAMEWORKS": "1", "PATH": path}
+    # Two trainings at a time, each with a thread a process.
+    environment = {**os.environ, "TPRIMAT_ALL_FRAMEWORKS": "1", "OMP_NUM_THREADS": "1", "PATH": path}
     python = str(folder / ("python.exe" if os.name == "nt" else "python"))
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS, *sys.argv[1:]]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        *TESTS,
+        *sys.argv[1:],
+    ]
     return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 

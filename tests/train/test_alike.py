@@ -78,9 +78,16 @@ def trained(name: str, model: str, processes: int, folder: Path) -> Run:
     return store.read(folder / store.file_name(Run(platform="cpu", framework=name, model=model)))[-1]
 
 
+# What shares a reference runs in one worker, where tests are divided over several.
+TRAININGS = [
+    pytest.param(model, processes, marks=pytest.mark.xdist_group(f"{model}-{processes}"))
+    for model in (models.names() if ALL else ("llama",))
+    for processes in ((2, 1) if ALL else (1,))
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", (1, 2) if ALL else (1,))
-@pytest.mark.parametrize("model", models.names() if ALL else ("llama",))
+@pytest.mark.parametrize(("model", "processes"), TRAININGS)
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_same_training(train, name, model, processes):
     ours, other = train(REFERENCE, model, processes), train(name, model, processes)
