@@ -153,9 +153,8 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
         raise UnreadableError(path, f"not a result: {error}{_if_a_log(path)}", heading="not-a-result") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         line = _line_of(content, error)
-        raise UnreadableError(
-            path, f"not whole JSON: {error}{_if_a_log(path)}", line=line, heading="not-a-result"
-        ) from error
+        why = f"not whole JSON: {error}{_if_a_log(path)}"
+        raise UnreadableError(path, why, line=line, heading="not-a-result") from error
 
 
 def fingerprint(run: Run) -> str:
@@ -245,10 +244,8 @@ def save_as(run: Run, path: Path) -> Saved:
                 moved = _keep_in_history(path) if path.exists() and not earlier else None
                 os.replace(whole, path)
     except OSError as error:
-        raise UsageError(
-            f"{folder}: the result can't be written: {error.strerror or error}: choose another --output-dir",
-            heading="unwritable-folder",
-        ) from error
+        why = f"the result can't be written: {error.strerror or error}"
+        raise UsageError(f"{folder}: {why}: choose another --output-dir", heading="unwritable-folder") from error
     return Saved(path, moved, len(runs), known)
 
 

@@ -169,6 +169,7 @@ class TestDisk:
 
     def test_full_for_every_folder(self, repository, small_disk, tmp_path):
         """Not even a log can be begun: nothing is trained in vain."""
+        pytest.importorskip("torch")
         in_the_way = tmp_path / "file"
         in_the_way.write_text("x")
         done = benchmark(repository, tmp_path, in_the_way / "output")
@@ -179,6 +180,7 @@ class TestDisk:
 
 class TestFolders:
     def test_read_only_is_said_before_anything_trains(self, repository, tmp_path):
+        pytest.importorskip("torch")
         for folder in mounted(tmp_path / "disk", "size=256k,ro"):
             done = benchmark(repository, tmp_path, folder / "output")
             assert done.returncode == ExitStatus.USAGE

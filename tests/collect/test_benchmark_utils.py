@@ -26,6 +26,7 @@ def python(repository, program, package="lightning"):
 
 @pytest.mark.parametrize("package", ["lightning", "torch"])
 def test_a_missing_package_is_one_line(repository, package):
+    pytest.importorskip("torch")
     done = python(repository, "from benchmark_utils import BenchmarkCallback", package)
     assert done.returncode == 1
     assert done.stderr == (
@@ -39,6 +40,7 @@ def test_importing_the_module_alone_needs_nothing(repository):
 
 
 def test_a_script_that_tries_can_go_without(repository):
+    pytest.importorskip("torch")
     program = "try:\n    from benchmark_utils import BenchmarkCallback\nexcept ImportError as error:\n    print(error)"
     done = python(repository, program)
     assert done.returncode == 0
@@ -59,6 +61,7 @@ def test_other_errors_keep_their_traceback(repository):
     [("TrainerBenchmarkCallback", "transformers"), ("TrainerBenchmarkCallback", "torch"), ("record", "torch")],
 )
 def test_so_it_is_for_the_others(repository, name, package):
+    pytest.importorskip("torch")
     done = python(repository, f"from benchmark_utils import {name}", package)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {name} needs the package {package}, which is not installed: pip install")

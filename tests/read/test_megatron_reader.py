@@ -2,7 +2,7 @@ import contextlib
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from megatron_writer import NEWER, PREFIXES, SHAPES, Setup, Step, doubled, dump, line, lines, prefixed
 
@@ -55,6 +55,8 @@ class TestRoundTrip:
             )
             for index, tenth in enumerate(tenths)
         ]
+        # Between a second step and the mean of both that lie so near each other no stamp can decide.
+        assume(len(made) < 2 or abs(made[0].ms - made[1].ms) > 0.02 * made[0].ms + 2000)
         written = lines(made, setup)
         written = doubled(written, rng) if twice else written
         written = (dump(setup) if with_dump else []) + written
