@@ -1,4 +1,5 @@
 import random
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -80,8 +81,14 @@ def test_blocks_hold_all_lines_that_are_not_too_long(pieces, seed):
     found = [block for chunk in cut(content, seed) for block in blocks.feed(chunk)]
     assert all(block.endswith((b"\n", b"\r")) for block in found)
     found += [block for block, _ in blocks.finish()]
-    if all(len(line) <= 64 for line in content.replace(b"\r", b"\n").split(b"\n")):
-        assert b"".join(found) == content
+    whole = b"".join(found)
+    if all(len(line) <= 64 for line in content.split(b"\n")):
+        assert whole == content
+    elif all(len(line) <= 64 for line in content.replace(b"\r", b"\n").split(b"\n")):
+        # A progress bar longer than a line is cut between its parts, which may leave an empty one.
+        assert [part for part in re.split(rb"[\r\n]", whole) if part] == [
+            part for part in re.split(rb"[\r\n]", content) if part
+        ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-8"])
