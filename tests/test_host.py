@@ -10,6 +10,7 @@ import pytest
 
 from tprimat import host as hosts
 from tprimat.host import Host
+from tprimat.run import Environment
 
 
 @pytest.fixture
@@ -66,6 +67,27 @@ def eight_threads(monkeypatch):
 @pytest.mark.usefixtures("eight_threads")
 def test_threads_respect_affinity_and_quota(here, files, threads):
     assert hosts.cpu_threads(here(files)) == threads
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "instructions", "lacks_bf16"),
+    [
+        ("flags\t\t: fpu sse2 avx2 bmi1\n", ["avx2"], True),
+        ("flags\t\t: avx2 avx512f avx512_bf16 amx_bf16\n", ["avx2", "avx512f", "avx512_bf16", "amx_bf16"], False),
+        ("Features\t: fp asimd asimdhp sve i8mm bf16\n", ["asimdhp", "sve", "i8mm", "bf16"], False),
+        ("Features\t: fp asimd\n", [], True),
+    ],
+)
+def test_instructions_of_the_processor(here, cpuinfo, instructions, lacks_bf16):
+    found = hosts.cpu_instructions(here({"/proc/cpuinfo": f"processor\t: 0\n{cpuinfo}"}))
+    assert found == instructions
+    assert Environment(cpu_instructions=found).lacks_bf16 is lacks_bf16
+
+
+def test_unknown_instructions_are_no_lack(here, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert hosts.cpu_instructions(here()) is None
+    assert Environment(cpu_instructions=None).lacks_bf16 is False
 
 
 def test_threads_without_affinities(here, monkeypatch):

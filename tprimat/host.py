@@ -41,6 +41,21 @@ PACKAGES = (
 )
 """Distributions whose version bears on speed, named as they are installed."""
 
+CPU_INSTRUCTIONS = (
+    "avx2",
+    "avx512f",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_bf16",
+    "asimdhp",
+    "sve",
+    "i8mm",
+    "bf16",
+)
+"""Instruction sets that bear on training, as Linux names them in /proc/cpuinfo."""
+
 _SETTING = re.compile(
     r"(PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|ATEN|NVTE|NCCL|RCCL|UCX|NVSHMEM|CUBLAS|CUBLASLT|CUDNN|TRITON|OMP|GOMP|KMP"
     r"|MKL|OPENBLAS|MALLOC|HSA|HIP|HIPBLASLT|ROCR|ROCBLAS|MIOPEN|AMD|TE|PRIMUS_TURBO|FLASH_ATTENTION)_.+"
@@ -148,6 +163,17 @@ def cpu_threads(host: Host) -> int | None:
     if allowed is None or quota is None:
         return allowed
     return max(1, min(allowed, math.ceil(quota)))
+
+
+def cpu_instructions(host: Host) -> list[str] | None:
+    """Those of CPU_INSTRUCTIONS that the processor has, or None where the system doesn't say."""
+    if found := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
+        return [name for name in CPU_INSTRUCTIONS if name in found[1].split()]
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        answers = {"bf16": "hw.optional.arm.FEAT_BF16", "i8mm": "hw.optional.arm.FEAT_I8MM"}
+        said = {name: host.command(["sysctl", "-n", key]) for name, key in answers.items()}
+        return None if None in said.values() else [name for name, text in said.items() if (text or "").strip() == "1"]
+    return None
 
 
 def busy_share(host: Host, wait: Callable[[], None]) -> float | None:

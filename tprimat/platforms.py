@@ -311,6 +311,7 @@ def _environment(
         tprimat_commit=hosts.commit(host, Path(__file__).resolve().parent.parent),
         cpu=hosts.cpu_name(host),
         cpu_threads=hosts.cpu_threads(host),
+        cpu_instructions=hosts.cpu_instructions(host),
         memory_held_by_others_gb=memory_held_by_others_gb,
         settings=hosts.settings(host.environ),
     )

@@ -22,6 +22,9 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
+BF16_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""What Linux calls the instructions that multiply bf16, on x86-64 and on ARM."""
+
 Status = Literal["complete", "incomplete", "failed"]
 Platform = Literal["nvd", "amd", "cpu"]
 SoftwareStack = Literal["cuda", "rocm", "cpu"]
@@ -79,11 +82,19 @@ class Environment(_Part, frozen=True, kw_only=True):
     tprimat_commit: Annotated[str | None, _said("git commit of this tool; ends in -dirty with local changes")] = None
     cpu: Annotated[str | None, _said("the processor's name")] = None
     cpu_threads: Annotated[Count | None, _said("threads that the training could use")] = None
+    cpu_instructions: Annotated[
+        list[str] | None, _said("of the processor's instruction sets those that bear on training, in its own words")
+    ] = None
     memory_held_by_others_gb: Annotated[
         NonNegative | None, _said("device memory that other processes held before the start, GB")
     ] = None
     emulated: Annotated[bool, _said("true where a device was simulated: times mean nothing")] = False
     settings: Annotated[dict[str, str], _said("environment variables that change speed")] = {}
+
+    @property
+    def lacks_bf16(self) -> bool:
+        """Whether the processor is known to have no instructions for bf16, which it then computes in software."""
+        return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(self.cpu_instructions)
 
 
 class ModelConfig(_Part, frozen=True, kw_only=True):

@@ -209,6 +209,15 @@ class TestPlan:
         machine = dataclasses.replace(CPU, warnings=("torch found no GPU",))
         assert "torch found no GPU" in plan([], machine).notes
 
+    @pytest.mark.parametrize(
+        ("precision", "instructions", "said"),
+        [("bf16", ["avx2"], True), ("fp32", ["avx2"], False), ("bf16", ["avx512_bf16"], False), ("bf16", None, False)],
+    )
+    def test_bf16_in_software_is_said(self, precision, instructions, said):
+        machine = dataclasses.replace(CPU, environment=Environment(cpu_threads=2, cpu_instructions=instructions))
+        notes = plan(["--precision", precision], machine).notes
+        assert any("no bf16 instructions" in note for note in notes) is said
+
     def test_the_smallest_gpu_bounds_the_scale(self):
         small = platforms.Device(1, GpuInfo(total_memory_gb=16.0))
         machine = dataclasses.replace(H100S, devices=(platforms.Device(0, H100S.gpu_info), small))

@@ -6,6 +6,7 @@ from made_runs import MI300X, comparison, failed_run, make_run
 
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import answers, fold
+from tprimat.run import Environment
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -126,3 +127,12 @@ def test_enough_runs_without_an_interval_are_not_asked_for_again():
     )
     found = answer(runs(3.2), drifting)
     assert any("They have no interval, since not every run keeps one level." in each for each in found.why)
+
+
+@pytest.mark.parametrize(("instructions", "said"), [(["avx2"], True), (["avx512_bf16"], False), (None, False)])
+def test_bf16_in_software_is_a_reason(instructions, said):
+    cpu = {"device": None, "stack": "cpu", "gpus": 1, "environment": Environment(cpu_instructions=instructions)}
+    slow = make_run(**cpu, step_time=64.0, label="bf16")
+    found = answer(slow, make_run(**cpu, precision="fp32", label="fp32"))
+    reason = "bf16 is computed in software: its processor has no bf16 instructions."
+    assert (reason in found.why) is said

@@ -94,6 +94,12 @@ def main(argv: Sequence[str]) -> int:
     return session.measure(plan, machine)
 
 
+BF16_IN_SOFTWARE = (
+    "this processor has no bf16 instructions: bf16 is computed in software, with AVX2 alone some 20 times slower "
+    "than fp32"
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What will be run.
@@ -158,6 +164,9 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     cooldown = options.cooldown
     if cooldown is None:
         cooldown = 0.0 if place.platform == "cpu" else COOLDOWN_ON_GPU
+    in_software = place.platform == "cpu" and machine.environment.lacks_bf16
+    if in_software and any(request.precision == "bf16" for request in requests):
+        notes.append(BF16_IN_SOFTWARE)
     said = (*machine.warnings, *notes)
     return Plan(
         framework=framework,

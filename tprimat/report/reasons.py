@@ -26,6 +26,7 @@ def why(group: Group, unit: str) -> Iterator[str]:
     for caveat in dict.fromkeys(caveat for pair in compared for caveat in pair.caveats):
         yield f"{_capital(caveat)}."
     if compared:
+        yield from _of_processor([group.sides[0], *(pair.side for pair in compared)])
         yield from _of_ledger(compared)
         yield from _of_runs([group.sides[0], *(pair.side for pair in compared)], compared, unit)
         yield from _of_training(compared)
@@ -110,6 +111,14 @@ def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:
             yield f"Look what {side.side.name} really ran ({best}?) and make its result again with that stated."
         else:
             yield f"Look what {side.side.name} really ran and make its result again with that stated."
+
+
+def _of_processor(sides: Sequence[SideResult]) -> Iterator[str]:
+    """A precision that the processor can't compute: its slowness says nothing about the precision elsewhere."""
+    for side in sides:
+        run = side.run
+        if run.platform == "cpu" and run.training_config.precision == "bf16" and run.environment.lacks_bf16:
+            yield f"{side.side.name} is computed in software: its processor has no bf16 instructions."
 
 
 def _of_ledger(compared: Sequence[Pair]) -> Iterator[str]:
