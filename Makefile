@@ -32,7 +32,7 @@ run: $(RUN_STAMP) ## measure Llama, Qwen and Mistral on this machine, then compa
 	if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
 	    options=; \
 	else \
-	    options='--model all --precision fp32,bf16 --runs 2 --time-limit 40s'; \
+	    options='--model all --precision fp32,bf16 --runs 2 --time-limit 30s'; \
 	fi; \
 	set -x; \
 	$(BIN)/python benchmark.py $$options $(ARGS); \
