@@ -259,8 +259,12 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {len(originals())} logs", flush=True)
     count = faults = 0
+    told = time.monotonic()
     for fault in fuzz(arguments.seed, minutes=arguments.minutes, first=arguments.first):
         count += 1
+        if time.monotonic() - told >= 60:
+            told = time.monotonic()
+            print(f"{count} inputs so far, {faults} faults", flush=True)
         if fault is None:
             continue
         faults += 1
@@ -268,7 +272,7 @@ def main() -> int:
         path = arguments.keep / f"{arguments.seed}-{fault.number}.log"
         path.write_bytes(fault.content)
         print(f"\n{path}: {fault.what[-3000:]}", flush=True)
-    print(f"{count} inputs, {faults} faults")
+    print(f"{count} inputs, {faults} faults", flush=True)
     return 1 if faults else 0
 
 
