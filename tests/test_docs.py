@@ -20,8 +20,6 @@ from test_readme import IGNORED, KINDS, SHELL, Block, blocks_of, command_lines, 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-MARKED = ("tutorial.md", "reading-logs.md", "ci-gate.md", "report.md")
-"""Pages in which every block says what becomes of it."""
 
 
 @functools.cache
@@ -57,9 +55,9 @@ def test_names_only_commands_and_options_that_there_are(page):
     assert [each for block in blocks(page) for line in command_lines(block) for each in complaints(line)] == []
 
 
-@pytest.mark.parametrize("name", MARKED)
-def test_every_block_says_what_becomes_of_it(name):
-    shell = [block for block in blocks(DOCS / name) if block.language in ("bash", "sh", "shell", "yaml")]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_becomes_of_it(page):
+    shell = [block for block in blocks(page) if block.language in ("bash", "sh", "shell", "yaml")]
     assert [block.line for block in shell if block.kind not in KINDS] == []
     assert [block.line for block in shell if block.kind == "skip" and ":" not in (block.mark or "")] == []
 

@@ -7,6 +7,7 @@ Its options are a Request's. What it trains is in recipe.py; clipping and accumu
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,8 @@ class Zero:
         self.strategy = f"ZeRO-{stage}"
         self.precision_detail: str | None = PRECISION_DETAILS[made.request.precision]
         self._accumulation = made.request.gradient_accumulation_steps
+        # It takes this from torchrun, which doesn't start a process that trains alone.
+        os.environ.setdefault("LOCAL_RANK", str(process.local_rank))
         deepspeed.init_distributed(dist_backend=None, auto_mpi_discovery=False, verbose=False)
         self._engine, *_ = deepspeed.initialize(
             model=self.module, optimizer=self.optimizer, config=configuration(made, stage)
