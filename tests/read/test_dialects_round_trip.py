@@ -81,6 +81,13 @@ class TestTorchtitan:
         assert single(written).window_steps == (1, 9, 10, 10)
         assert single(["arguments metrics.log_freq........ 5", *written]).window_steps == (1, 5, 5, 5)
 
+    def test_damaged_memory_is_none(self):
+        whole = torchtitan(1, 5000, 2.0)
+        assert "memory: " in whole
+        run = single([whole.replace("memory: ", "memory: -"), torchtitan(2, 5000, 1.9).replace("memory: ", "memory: -")])
+        assert run.memory_metrics.peak_memory_reserved_gb is None
+        assert run.steps == (1, 2)
+
     def test_a_line_of_validation_is_no_step(self):
         written = [torchtitan(1, 500, 3.0), torchtitan(2, 5000, 2.0).replace("step:", "validate step:")]
         assert single(written).steps == (1,)

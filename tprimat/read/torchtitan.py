@@ -110,7 +110,8 @@ class Reader:
             value = records.figure(text)
             if label == "memory" and value is not None:
                 # Some versions write GB; all divide by 2^30. Where nothing is measured they write 0.
-                value = round(gib_to_gb(value), 4) or None
+                gigabytes = round(gib_to_gb(value), 4)
+                value = gigabytes if gigabytes > 0 else None
             record.put(_NAMES[label], value)
         if record.loss is not None and record.loss < 0:
             # A pipeline stage that isn't the last knows no loss and prints -1 or -2.
@@ -258,7 +259,7 @@ def _run(training: Training, groups: list[str], given: Mapping[str, Any]) -> Run
         gpu_info=GpuInfo(
             device_name=device,
             device_count=world,
-            total_memory_gb=round_figure(gib_to_gb(gib)) if gib else None,
+            total_memory_gb=round_figure(gib_to_gb(gib)) if gib and gib > 0 else None,
             software_stack="rocm" if amd else "cuda" if device and "NVIDIA" in device else None,
         ),
         model_config=shape,
