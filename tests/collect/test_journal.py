@@ -293,11 +293,21 @@ class TestRecovering:
         assert counts == [1] * 6
 
     def test_an_unreadable_one_is_said_once_and_kept(self, tmp_path, gone):
-        path = written(tmp_path, gone)
+        path = written(tmp_path, gone, a_record(1))
         (said,) = recovery.recover(tmp_path)
         assert "can't be read (the journal ends before the setup)" in said.line
         assert path.with_suffix(recovery.BROKEN).exists()
         assert recovery.recover(tmp_path) == []
+
+    @pytest.mark.parametrize("cut", [b"", b'{"run":{"platf'])
+    def test_one_that_ends_before_its_setup_holds_nothing_and_goes(self, tmp_path, gone, cut):
+        path = written(tmp_path, gone)
+        with path.open("ab") as file:
+            file.write(cut)
+        (said,) = recovery.recover(tmp_path)
+        assert said.line == "a training was ended before it had begun to record: there is nothing of it to recover"
+        assert not path.parent.exists()
+        assert not list(tmp_path.glob("*.json"))
 
     def test_where_no_result_can_be_written_the_journal_stays(self, tmp_path, gone, monkeypatch):
         path = written(tmp_path, gone, {"run": SETUP}, a_record(1))

@@ -134,6 +134,15 @@ def read(content: bytes) -> tuple[Run, bool]:
     return run, False
 
 
+def _is_empty(content: bytes) -> bool:
+    """Whether a journal says whose it is and nothing more, or no more than a part of the setup.
+
+    Raises ValueError for what is no journal of this version.
+    """
+    first, *following = content.split(b"\n")
+    return msgspec.json.decode(first, type=First).journal == VERSION and len(following) < 2
+
+
 def _recover_one(path: Path, folder: Path) -> Recovered | None:
     if path.name.startswith(f"{os.getpid()}-"):
         return None
@@ -177,6 +186,9 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
             # Windows refuses this while the owner has it open.
             path = path.rename(path.with_suffix(CLAIMED))
     try:
+        if _is_empty(content):
+            path.unlink()
+            return Recovered("a training was ended before it had begun to record: there is nothing of it to recover")
         run, finished = read(content)
     except ValueError as error:
         kept = path.with_suffix(BROKEN)
