@@ -53,7 +53,7 @@ test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try older versions of Lightning (less than ten minutes)
-	$(BIN)/python tools/torture.py --times 12
+	$(BIN)/python tools/torture.py --times 10
 	$(BIN)/python -m pytest -m reliability $(ARGS)
 	$(BIN)/python tools/lightning_versions.py
 

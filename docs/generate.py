@@ -215,6 +215,11 @@ and in `scripts/` call the same. This page is generated from the programs by `py
 Exit status of all commands: 0 well · 1 slower than allowed (only with `--baseline`) · 2 wrong usage, or nothing
 readable · 3 not comparable · 4 the verdict would rest on what can't be true · 5 a training failed or was
 interrupted · 70 a fault of TensorPrimat.
+
+Every command takes one of three options that mean the same everywhere. `--quiet`: the standard output holds the outcome
+alone, such as the verdict, or the paths of the results, a line each. `--verbose`: everything that is known. `--json`:
+the standard output holds one JSON document for a program. Errors stay on the standard error, and with `--quiet` so does
+what is wrong with a measurement. What is wrong with the arguments leaves the standard output empty.
 """
 
 

@@ -84,7 +84,9 @@ class TestTorchtitan:
     def test_damaged_memory_is_none(self):
         whole = torchtitan(1, 5000, 2.0)
         assert "memory: " in whole
-        run = single([whole.replace("memory: ", "memory: -"), torchtitan(2, 5000, 1.9).replace("memory: ", "memory: -")])
+        run = single(
+            [whole.replace("memory: ", "memory: -"), torchtitan(2, 5000, 1.9).replace("memory: ", "memory: -")]
+        )
         assert run.memory_metrics.peak_memory_reserved_gb is None
         assert run.steps == (1, 2)
 

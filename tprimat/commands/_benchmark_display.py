@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat import __version__, metrics, stats, units
+from tprimat.commands import _display
+from tprimat.commands._display import Amount
 from tprimat.judge import physics, training
 from tprimat.launch.progress import Message, Step
 from tprimat.launch.request import Request
@@ -47,13 +49,23 @@ class Group:
 
 
 def say(line: str = "", *, error: bool = False) -> None:
-    """Prints a line at once, in what the output's encoding can hold."""
-    stream = sys.stderr if error else sys.stdout
-    print(for_encoding(line, stream.encoding), file=stream, flush=True)
+    """Prints a line at once, in what the output's encoding can hold; errors whatever the amount."""
+    if error:
+        print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
+    else:
+        _display.tell(line)
 
 
-def note(text: str) -> None:
-    """Prints something to be known, in lines of WIDTH."""
+def note(text: str, *, wrong: bool = False) -> None:
+    """Prints something to be known, in lines of WIDTH.
+
+    Args:
+        text: one sentence.
+        wrong: whether it weakens what is measured, or loses some of it: then it is said in any amount.
+    """
+    _display.current().notes.append(plain(text))
+    if wrong:
+        _display.warn(text)
     say(
         textwrap.fill(
             f"note: {plain(text)}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
@@ -61,9 +73,24 @@ def note(text: str) -> None:
     )
 
 
+def would_run(command: str, *, model: str, framework: str, result: Path | None = None) -> None:
+    """Shows a command of a dry run, which is its outcome: in any amount.
+
+    Args:
+        command: as one would type it.
+        model: what it would train.
+        framework: by what.
+        result: the file that it would write; None where its name isn't known before.
+    """
+    say(command)
+    _display.essence(command)
+    shown = {"model": model, "framework": framework, "command": command, "result": result and str(result)}
+    _display.current().values.setdefault("commands", []).append(shown)
+
+
 def on_terminal() -> bool:
-    """Whether a progress bar can be drawn."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    """Whether a progress bar can be drawn, and is wanted in the place of all lines."""
+    return _display.amount() is Amount.NORMAL and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -84,6 +111,12 @@ def machine(platform: Platform, gpu: GpuInfo, environment: Environment) -> list[
     software = [f"torch {gpu.pytorch_version}"] if gpu.pytorch_version else []
     software += [f"{stack} {gpu.software_version}"] if stack and gpu.software_version else []
     return [f"TensorPrimat {__version__} on {', '.join([plain(where), *software])}"]
+
+
+def software(environment: Environment) -> list[str]:
+    """The versions and settings that speed depends on, a line each."""
+    known = (("version", environment.versions), ("setting", environment.settings))
+    return [f"{kind}: {plain(name)} {plain(value)}" for kind, facts in known for name, value in facts.items()]
 
 
 def smoke_test(steps: int) -> str:
@@ -183,10 +216,13 @@ def results(groups: Sequence[Group]) -> list[str]:
 def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
     """What is to be known of the runs, each said once and with the runs that it is about.
 
+    When it is to be quiet, that is what a judgement found to be wrong; the results hold the rest.
+
     Args:
         groups: the runs.
         known: what was said before they started, and is left out.
     """
+    amount = _display.amount()
     about: dict[str, list[str]] = {}
     for group in groups:
         for number, run in enumerate(group.runs, 1):
@@ -194,9 +230,8 @@ def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
             found = [*training.findings(run), *physics.findings(run, summary)]
             said = [
                 *([run.status_reason] if run.status == "complete" and run.status_reason else []),
-                *run.warnings,
-                *summary.warnings,
-                *(each.text for each in found if each.gravity != "note"),
+                *(() if amount is Amount.QUIET else (*run.warnings, *summary.warnings)),
+                *(each.text for each in found if amount is Amount.VERBOSE or each.gravity != "note"),
             ]
             framework = _framework([each.request for each in groups], group.request.framework)
             name = " ".join([group.request.model, group.request.precision, *framework])

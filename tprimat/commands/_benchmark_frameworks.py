@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from tprimat import launch
 from tprimat.commands import _benchmark_display as display
 from tprimat.commands import _benchmark_session as session
-from tprimat.commands import benchmark, compare
+from tprimat.commands import _display, benchmark, compare
+from tprimat.commands._display import Amount
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.framework import Framework
 
@@ -39,8 +40,19 @@ def main(names: Sequence[str], options: argparse.Namespace, machine: Machine) ->
     if len(files) < 2:
         return status
     display.say("")
-    compared = compare.main([*map(str, files), "--results-dir", str(plan.output_dir)])
+    compared = _compared([*map(str, files), "--results-dir", str(plan.output_dir)])
     return status if status != ExitStatus.WELL else compared
+
+
+def _compared(words: Sequence[str]) -> int:
+    """Compares as much aloud as the rest; a program gets the comparison in the one document."""
+    output = _display.current()
+    if output.amount is Amount.JSON:
+        status, output.values["comparison"] = compare.for_program(words)
+        return status
+    option = {Amount.QUIET: ["--quiet"], Amount.VERBOSE: ["--verbose"]}.get(output.amount, [])
+    with output.standard_output():
+        return compare.main([*words, *option])
 
 
 def _plan(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:

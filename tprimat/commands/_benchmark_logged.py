@@ -30,11 +30,11 @@ def result(framework: Framework, request: Request, log: Path, *, complete: bool)
     """
     outcome = _sources.read_unit(_sources.Unit((str(log),), None, str(log.parent), True, log.stat().st_size))
     if outcome.error is not None:
-        display.note(outcome.error)
+        display.note(outcome.error, wrong=True)
         return None, None
     found = [each.run for each in outcome.found if each.run.steps]
     if not found:
-        display.note(f"{log}: no step is in it")
+        display.note(f"{log}: no step is in it", wrong=True)
         return None, None
     run = completed(found[-1], framework, request, complete=complete)
     try:

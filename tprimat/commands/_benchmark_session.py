@@ -7,13 +7,13 @@ import shlex
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tprimat import host, metrics, models, platforms, store, text
 from tprimat.collect import recovery
 from tprimat.commands import _benchmark_display as display
 from tprimat.commands import _benchmark_logged as _logged
-from tprimat.commands import _bundle
+from tprimat.commands import _bundle, _display
 from tprimat.errors import ExitStatus
 from tprimat.launch import memory, process
 from tprimat.launch.progress import Message, Saved
@@ -43,10 +43,12 @@ def show(plan: Plan, machine: Machine) -> None:
     for request in plan.requests:
         framework = plan.framework_of(request)
         display.say(f"\n{_name(request, plan)}, run {plan.runs} {'time' if plan.runs == 1 else 'times'}:")
-        display.say(process.shell_line(framework.launch(request)))
+        result = plan.output_dir / store.file_name(_identity(request))
+        command = process.shell_line(framework.launch(request))
+        display.would_run(command, model=request.model, framework=request.framework, result=result)
         if framework.inner is not None:
             display.say(f"which runs: {process.shell_line(framework.inner(request))}")
-        display.say(f"result: {plan.output_dir / store.file_name(_identity(request))}")
+        display.say(f"result: {result}")
     display.say("\nNothing was run.")
 
 
@@ -106,7 +108,7 @@ class Session:
         for line in display.results(groups):
             display.say(line)
         for note in display.doubts(groups, self._plan.notes):
-            display.note(note)
+            display.note(note, wrong=True)
         files = list(dict.fromkeys(self.paths.values()))
         if not files:
             return
@@ -121,8 +123,7 @@ class Session:
         folder = _short(Path.cwd() / self._plan.output_dir)
         argument = [] if folder == Path("output") else [str(folder)]
         if self._plan.bundle is not None:
-            for line in _bundle.write(self._plan.bundle, files, self.logs):
-                display.say(line)
+            _bundle.tell(self._plan.bundle, files, self.logs)
         display.say(f"Next:    {shlex.join(['python3', 'compare_results.py', *argument])}")
 
     def _train(self, request: Request, title: str) -> None:
@@ -131,17 +132,20 @@ class Session:
         if request.platform == "cpu":
             busy = host.busy_share(host.Host(), lambda: time.sleep(LOOK_SECONDS))
             if busy is not None and busy > BUSY_SHARE:
-                display.note(f"other programs take {busy:.0%} of the processor: steps will take longer, and vary")
+                display.note(
+                    f"other programs take {busy:.0%} of the processor: steps will take longer, and vary", wrong=True
+                )
         else:
             # Read anew: since the last training others may have come.
             held = platforms.held_by_others(platforms.detect())
             if held:
-                display.note(held)
+                display.note(held, wrong=True)
         saved: list[Saved] = []
         journals = recovery.names(request.output_dir)
         history = set(_history(request.output_dir))
         log = _log_path(request)
         self.logs.append(log)
+        started = framework.launch(request)
 
         with display.following(title, request) as (on_line, on_step):
 
@@ -151,8 +155,12 @@ class Session:
                 else:
                     on_step(message)
 
+            _display.detail(f"command: {process.shell_line(started)}")
+            if framework.inner is not None:
+                _display.detail(f"which runs: {process.shell_line(framework.inner(request))}")
+            _display.detail(f"log: {_short(log)}")
             ended = process.run(
-                framework.launch(request),
+                started,
                 log,
                 on_line=on_line,
                 on_message=on_message,
@@ -160,7 +168,7 @@ class Session:
             )
         self.interrupted = ended.interrupted
         if ended.log_trouble:
-            display.note(f"{_short(log)} doesn't hold all that was printed: {ended.log_trouble}")
+            display.note(f"{_short(log)} doesn't hold all that was printed: {ended.log_trouble}", wrong=True)
         if framework.logged:
             run, path = _logged.result(framework, request, log, complete=ended.status == 0)
         else:
@@ -168,10 +176,12 @@ class Session:
         if run is not None and path is not None:
             self.paths[index] = _short(path)
             self.runs[index].append(run)
+            _display.record(run, _short(path))
             for moved in sorted(set(_history(path.parent)) - history):
                 display.note(f"the result of another setup that was there is now {_short(moved)}")
             if display.on_terminal():
                 display.say(display.outcome(title, run))
+            _display.detail(display.outcome(title, run))
         if run is not None and path is not None and run.status == "complete":
             if not _is_below(path, request.output_dir):
                 # What was asked for is not where it was asked for.
@@ -182,16 +192,21 @@ class Session:
                     error=True,
                 )
             elif ended.status:
-                display.note(f"its process ended with status {ended.status} after the result was written: {log}")
+                display.note(
+                    f"its process ended with status {ended.status} after the result was written: {log}", wrong=True
+                )
             return
         self.failures += 1
+        if run is None or path is None:
+            reason = "interrupted" if ended.interrupted else why_failed(run, ended)
+            _display.record(_identity(request, status="failed", status_reason=reason), None)
         self._explain(title, request, run, ended, log)
 
     def _recovered(self, request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
         """What a training that was killed has left in its journal, which wasn't there before."""
         found: tuple[Run | None, Path | None] = None, None
         for each in recovery.recover(request.output_dir):
-            display.note(each.line)
+            display.note(each.line, wrong=True)
             run = each.run
             if run and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
                 found = run, each.path
@@ -224,6 +239,8 @@ class Session:
 def _introduce(plan: Plan, machine: Machine) -> None:
     for line in display.machine(machine.platform, machine.gpu_info, machine.environment):
         display.say(line)
+    for line in display.software(machine.environment):
+        _display.detail(line)
     shapes = [
         scales.shape(models.by_name(request.model), scales.by_name(request.scale))
         if request.shape is None
@@ -265,9 +282,9 @@ def why_failed(run: Run | None, ended: process.Ended) -> str:
     return f"its process ended with status {ended.status} before it could write a result"
 
 
-def _identity(request: Request) -> Run:
+def _identity(request: Request, **more: Any) -> Run:
     """As much of a Run as its file's name depends on."""
-    return Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
+    return Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label, **more)
 
 
 def _log_path(request: Request) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tprimat import __version__, plain_files, store
+from tprimat.commands import _display
 from tprimat.commands._inputs import Log
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.launch import start_record
@@ -22,6 +23,7 @@ from tprimat.run import Run
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 _GZIP = b"\x1f\x8b"
+_NOTE = "note: "
 
 # What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
 # command line, or prints the environment.
@@ -68,13 +70,13 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str
         try:
             content, blanked = _without_secrets(_log(log))
         except FileNotFoundError:
-            said.append(f"note: {log} is not there any more and not in the bundle")
+            said.append(f"{_NOTE}{log} is not there any more and not in the bundle")
             continue
         except OSError as error:
-            said.append(f"note: {log} is not in the bundle: {error.strerror or error}")
+            said.append(f"{_NOTE}{log} is not in the bundle: {error.strerror or error}")
             continue
         if blanked:
-            said.append(f"note: {log}: {blanked} that look like access tokens were left out of the copy in the bundle")
+            said.append(f"{_NOTE}{log}: {blanked} that look like access tokens were left out of the copy in the bundle")
         members[_free(f"logs/{log.name.removesuffix('.gz')}.gz", members)] = gzip.compress(content, mtime=0)
         record = start_record.path_for(log)
         if record.is_file():
@@ -89,6 +91,15 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str
         ) from error
     size = path.stat().st_size
     return [*said, f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one"]
+
+
+def tell(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
+    """Writes a bundle and says so; what is not in it is said in any amount. Args and raises as of write()."""
+    for line in write(path, results, logs):
+        _display.tell(line)
+        if line.startswith(_NOTE):
+            _display.warn(line.removeprefix(_NOTE))
+    _display.current().values["bundle"] = str(path)
 
 
 def _environment(runs: Iterable[Run]) -> bytes:

@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 
 from tprimat import metrics, store, units
+from tprimat.commands import _display
+from tprimat.commands._display import Amount, tell
 from tprimat.commands._sources import Found, Outcome, Unit, digest_of
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.read import together
@@ -97,6 +99,8 @@ class Campaign:
             saved = store.save_as(run, path)
             self._taken.add(saved.path)
             self._rows.append((each.title, run, metrics.summarize(run), each.found.notes, str(saved.path)))
+            _display.record(run, saved.path, each.title)
+            _display.current().notes.extend(f"{each.title}: {note}" for note in each.found.notes)
 
     def _place(self, run: Run, title: str) -> Path:
         """A file of its own for each training: the usual name, or with the source's where that is taken."""
@@ -119,7 +123,8 @@ class Campaign:
                 return path
 
     def _show(self) -> None:
-        if len(self._rows) <= FULL_ACCOUNT:
+        everything = _display.amount() is Amount.VERBOSE
+        if everything or len(self._rows) <= FULL_ACCOUNT:
             for row in self._rows:
                 _show_one(*row)
         else:
@@ -127,12 +132,15 @@ class Campaign:
         reasons: dict[str, list[str]] = {}
         for path, reason in self._passed:
             reasons.setdefault(reason, []).append(path)
+        _display.current().values["passed_over"] = [{"path": path, "reason": reason} for path, reason in self._passed]
+        _display.current().values["errors"] = list(self._errors)
         if self._passed:
-            print(f"passed over: {len(self._passed)} file{'s' if len(self._passed) > 1 else ''}")
+            tell(f"passed over: {len(self._passed)} file{'s' if len(self._passed) > 1 else ''}")
         for reason, paths in reasons.items():
-            shown = ", ".join(plain(path, 100) for path in paths[:MOST_PASSED])
-            more = f" and {len(paths) - MOST_PASSED} more" if len(paths) > MOST_PASSED else ""
-            print(f"  {plain(reason, 200)}: {shown}{more}")
+            most = len(paths) if everything else MOST_PASSED
+            shown = ", ".join(plain(path, 100) for path in paths[:most])
+            more = f" and {len(paths) - most} more" if len(paths) > most else ""
+            tell(f"  {plain(reason, 200)}: {shown}{more}")
 
 
 def _once(waiting: list[_Kept], passed: list[tuple[str, str]]) -> list[_Kept]:
@@ -181,9 +189,9 @@ def _recognised(run: Run) -> str:
 
 
 def _show_one(title: str, run: Run, summary: metrics.Summary, notes: tuple[str, ...], path: str) -> None:
-    print(plain(f"{title}: {_recognised(run)}: {run.status}"))
+    tell(plain(f"{title}: {_recognised(run)}: {run.status}"))
     if run.status_reason:
-        print(f"  because: {plain(run.status_reason)}")
+        tell(f"  because: {plain(run.status_reason)}")
     training = run.training_config
     time, rate = _figures(run, summary)
     planned = f" of {training.max_steps}" if training.max_steps else ""
@@ -200,12 +208,41 @@ def _show_one(title: str, run: Run, summary: metrics.Summary, notes: tuple[str, 
         *((f"share of {name}", units.seconds(value)) for name, value in list(run.breakdown.items())[:12]),
     )
     for label, value in rows:
-        print(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
+        tell(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
+    for line in evidence(run, summary):
+        _display.detail(f"  {line}")
     for note in notes:
-        print(f"  note: {plain(note)}")
+        tell(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
-        print(f"  warning: {plain(warning)}")
-    print(f"Results saved to: {plain(path)}")
+        tell(f"  warning: {plain(warning)}")
+    tell(f"Results saved to: {plain(path)}")
+
+
+def evidence(run: Run, summary: metrics.Summary) -> list[str]:
+    """What a result states beyond what is shown of it anyway: its sources, and every other fact, a line each."""
+    steady = summary.steady
+    lines = [
+        f"{'source':<18} {plain(file.path)}, {file.bytes} bytes, sha256 {file.sha256}"
+        for file in (run.source.files if run.source else ())
+    ]
+    if steady.first_step is not None:
+        lines.append(f"{'figures are of':<18} steps {steady.first_step} to {steady.last_step}, by {steady.method}")
+    groups = (
+        run.gpu_info,
+        run.environment,
+        run.model_config,
+        run.training_config,
+        run.parallelism_config,
+        run.optimizer,
+        run.data,
+        summary.performance,
+        run.memory_metrics,
+    )
+    facts = {name: value for group in groups for name, value in group.known().items()}
+    lines += [
+        f"{name:<18} {plain(value)}" for name, value in facts.items() if value not in ({}, ()) and value is not False
+    ]
+    return lines
 
 
 def _show_table(rows: list[tuple[str, Run, metrics.Summary, tuple[str, ...], str]]) -> None:
@@ -217,14 +254,15 @@ def _show_table(rows: list[tuple[str, Run, metrics.Summary, tuple[str, ...], str
         table.append((*cells, plain(Path(path).name)))
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print(f"{len(rows)} results are in {plain(str(Path(rows[0][4]).parent))}; each holds what is doubtful of it")
+        tell("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    tell(f"{len(rows)} results are in {plain(str(Path(rows[0][4]).parent))}; each holds what is doubtful of it")
 
 
 @contextlib.contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar on a terminal, and nothing elsewhere. Gives what is to be called when a unit is done."""
-    if total < 2 or not sys.stderr.isatty():
+    aloud = _display.amount() in (Amount.NORMAL, Amount.VERBOSE)
+    if total < 2 or not sys.stderr.isatty() or not aloud:
         yield lambda _: None
         return
     from rich.console import Console

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat import store
+from tprimat.commands import _display
 from tprimat.commands import _encdec_options as encdec_options
 from tprimat.commands._encdec_options import Asked
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.launch import encdec
 from tprimat.launch.request import Place
+from tprimat.run import Run
 from tprimat.train.encdec_ranks import Ranks, from_environment
+from tprimat.train.encdec_settings import FRAMEWORK, MODEL
 
 if TYPE_CHECKING:
     from tprimat.platforms import Machine
@@ -43,9 +46,14 @@ def main(argv: Sequence[str]) -> int:
     """
     ranks = from_environment(os.environ)
     if ranks is None:
-        return _start(encdec_options.parse(argv))
+        asked = encdec_options.parse(argv)
+        with _display.telling(asked.amount, results=[]) as output:
+            return output.finish(_start(asked))
     try:
-        return _train(encdec_options.parse(argv), ranks)
+        asked = encdec_options.parse(argv)
+        with _display.telling(asked.amount, results=[]) as output:
+            output.speaks = ranks.first
+            return output.finish(_train(asked, ranks))
     except TensorPrimatError as error:
         if ranks.local_rank == 0:
             raise
@@ -95,7 +103,7 @@ def _run(settings: Settings, machine: Machine, title: str) -> tuple[ExitStatus, 
     from tprimat.launch.progress import Message, Saved
 
     if settings.platform != "cpu" and (held := platforms.held_by_others(machine)):
-        display.note(held)
+        display.note(held, wrong=True)
     saved: list[Path] = []
 
     def on_message(message: Message) -> None:
@@ -104,8 +112,11 @@ def _run(settings: Settings, machine: Machine, title: str) -> tuple[ExitStatus, 
 
     display.say(f"\n{title}")
     log = _log_path(settings.output_dir)
+    started = encdec.launch(settings)
+    _display.detail(f"command: {process.shell_line(started)}")
+    _display.detail(f"log: {log}")
     ended = process.run(
-        encdec.launch(settings),
+        started,
         log,
         on_line=display.say,
         on_message=on_message,
@@ -116,6 +127,12 @@ def _run(settings: Settings, machine: Machine, title: str) -> tuple[ExitStatus, 
         display.results(run, saved[-1])
         if run.status == "complete":
             return ExitStatus.WELL, ended.interrupted
+    if run is None:
+        reason = "interrupted" if ended.interrupted else display.why_failed(run, ended)
+        failed = Run(
+            platform=settings.platform, framework=FRAMEWORK, model=MODEL, status="failed", status_reason=reason
+        )
+        _display.record(failed, None)
     if ended.interrupted:
         kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
         display.say(f"interrupted; {kept}", error=True)

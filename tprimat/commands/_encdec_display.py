@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tprimat import efficiency, metrics, units
 from tprimat.commands import _benchmark_display as display
+from tprimat.commands import _display
 from tprimat.commands._benchmark_display import note, say
 from tprimat.commands._benchmark_session import why_failed
 from tprimat.launch import encdec, process
@@ -15,10 +16,10 @@ from tprimat.run import Environment, GpuInfo, Run
 from tprimat.text import plain
 from tprimat.train import encdec_shards
 from tprimat.train.encdec_pairs import Pairs
-from tprimat.train.encdec_settings import Settings, parameters
+from tprimat.train.encdec_settings import FRAMEWORK, MODEL, Settings, parameters
 from tprimat.units import GB
 
-__all__ = ["failure", "introduce", "next_command", "note", "results", "say", "show"]
+__all__ = ["failure", "introduce", "next_command", "note", "results", "say", "show", "why_failed"]
 
 
 def introduce(settings: Settings, gpu: GpuInfo | None, environment: Environment | None, notes: Sequence[str]) -> None:
@@ -26,6 +27,8 @@ def introduce(settings: Settings, gpu: GpuInfo | None, environment: Environment 
     if gpu is not None and environment is not None:
         for line in display.machine(settings.platform, gpu, environment):
             say(line)
+        for line in display.software(environment):
+            _display.detail(line)
     processes = "process" if settings.num_gpus == 1 else "processes"
     pairs, steps = f"{settings.samples_per_epoch:,} pairs", f"{settings.steps_per_epoch:,} steps"
     say(
@@ -55,7 +58,7 @@ def introduce(settings: Settings, gpu: GpuInfo | None, environment: Environment 
 def show(settings: Settings, runs: int) -> None:
     """What would be run, to the last option."""
     say(f"\nrun {runs} {'time' if runs == 1 else 'times'}:")
-    say(process.shell_line(encdec.launch(settings)))
+    display.would_run(process.shell_line(encdec.launch(settings)), model=MODEL, framework=FRAMEWORK)
     if settings.data_dir is not None:
         there = encdec_shards.read_manifest(settings.data_dir)
         say(f"data: {'there are some, which would be checked' if there else 'would be written first'}")
@@ -65,12 +68,17 @@ def show(settings: Settings, runs: int) -> None:
 
 def results(run: Run, path: Path | None) -> None:
     """The figures of a training that has ended and left a result."""
+    _display.record(run, path)
+    if path is None:
+        _display.warn("the result was not saved")
     say("")
     for line in display.table(_rows(run)):
         say(line)
     said = [*run.warnings, *metrics.summarize(run).warnings]
     for each in dict.fromkeys(said):
         note(each)
+    for epoch in run.epochs:
+        _display.detail(", ".join(f"{name} {value}" for name, value in epoch.items()))
     say(f"\nResults saved to: {path}" if path is not None else "\nResults were not saved")
 
 

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tprimat.commands._arguments import Parser
+from tprimat.commands._arguments import OF_TRAININGS, Parser, add_output_options, amount
+from tprimat.commands._display import Amount
 from tprimat.errors import UsageError
 from tprimat.launch import encdec
 from tprimat.launch.encdec import FULL_BYTES, MOST_WORKERS, PRECISIONS, SAMPLES_ON_CPU, SAMPLES_ON_GPU, Wishes
@@ -74,6 +75,7 @@ class Asked:
         cooldown_s: seconds of rest between two of them; None for what the platform needs.
         single: whether --single was said.
         dry_run: whether nothing is to be run.
+        amount: how much is printed.
     """
 
     wishes: Wishes
@@ -82,6 +84,7 @@ class Asked:
     cooldown_s: float | None
     single: bool
     dry_run: bool
+    amount: Amount
 
 
 def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
@@ -139,6 +142,7 @@ def parse(argv: Sequence[str]) -> Asked:
         cooldown_s=options.cooldown,
         single=options.single,
         dry_run=options.dry_run,
+        amount=amount(options),
     )
 
 
@@ -162,6 +166,7 @@ def parser() -> argparse.ArgumentParser:
     _add_training(made.add_argument_group("the training"))
     _add_data(made.add_argument_group("the data"))
     _add_session(made.add_argument_group("how to measure"))
+    add_output_options(made, **OF_TRAININGS)
     return made
 
 

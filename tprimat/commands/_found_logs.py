@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from tprimat import find_logs, models, units
 from tprimat.commands import _benchmark_display as display
+from tprimat.commands import _display
+from tprimat.commands._display import Amount
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, gravest
 from tprimat.text import plain
 
@@ -73,6 +75,8 @@ def instead_of_measuring(options: argparse.Namespace, machine: Machine) -> int |
         return None
     _say(found, wanted)
     if options.dry_run:
+        for each in found.found:
+            _display.essence(plain(each.path))
         display.say("\nNothing was read.")
         return ExitStatus.WELL
     return _read(found, options)
@@ -94,10 +98,16 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
         stated = f" ({plain(found.stated, 60)})" if found.stated and found.stated != found.model else ""
         display.say(f"  {found.model:<8} {found.path}")
         display.say(f"  {'':<8} found by {found.why}{stated}; written {age} ago")
-    for text in search.passed_over[:MOST_SAID]:
+    most = len(search.passed_over) if _display.amount() is Amount.VERBOSE else MOST_SAID
+    for text in search.passed_over[:most]:
         display.say(f"  passed over: {plain(text)}")
-    if len(search.passed_over) > MOST_SAID:
-        display.say(f"  passed over: {len(search.passed_over) - MOST_SAID} more")
+    if len(search.passed_over) > most:
+        display.say(f"  passed over: {len(search.passed_over) - most} more")
+    for folder in search.looked_in:
+        _display.detail(f"  looked in: {plain(folder)}")
+    _display.current().values["logs"] = [
+        {"model": found.model, "path": str(found.path), "found_by": found.why} for found in search.found
+    ]
     missing = [model for model in wanted if model not in {found.model for found in search.found}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)
@@ -121,8 +131,7 @@ def _read(search: Search, options: argparse.Namespace) -> int:
         results += [each.path for each in saved]
     bundle = getattr(options, "bundle", None)
     if bundle is not None and results:
-        for line in _bundle.write(bundle, list(dict.fromkeys(results)), [found.path for found in search.found]):
-            display.say(line)
+        _bundle.tell(bundle, list(dict.fromkeys(results)), [found.path for found in search.found])
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
         display.say(f"\nNext:    python3 compare_results.py{folder}")

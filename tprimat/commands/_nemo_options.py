@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -176,16 +177,25 @@ def show(framework: Framework, requests: Sequence[Request]) -> None:
 def submit(options: argparse.Namespace, requests: Sequence[Request], notes: Sequence[str]) -> None:
     """Hands each training to Slurm, or shows the job."""
     from tprimat.commands import _benchmark_display as display
+    from tprimat.commands import _display
+    from tprimat.commands._display import Amount
     from tprimat.launch import slurm
     from tprimat.train import nemo_submit
 
+    output = _display.current()
     job = slurm.job(options.slurm, {name: getattr(options, name, None) for name in slurm.NAMES})
     for note in notes:
         display.note(note)
     for request in requests:
-        nemo_submit.submit(request, job, dry_run=options.dry_run)
+        # A job that is only shown is itself the outcome.
+        quiet = options.dry_run and output.amount is Amount.QUIET
+        with output.standard_output() if quiet else contextlib.nullcontext():
+            nemo_submit.submit(request, job, dry_run=options.dry_run)
+        submitted = {"model": request.model, "folder": str(request.output_dir), "submitted": not options.dry_run}
+        output.values.setdefault("jobs", []).append(submitted)
         if not options.dry_run:
             display.say(f"submitted; the result will be in {request.output_dir}")
+            _display.essence(str(request.output_dir))
 
 
 def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], machine: Machine) -> int:
@@ -196,12 +206,25 @@ def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], mac
     """
     if len(requests) * runs > 1:
         raise UsageError("under torchrun one training is run: name one --model, and --runs 1", heading="nemo-options")
-    from tprimat import platforms
+    from tprimat import platforms, store
     from tprimat.commands import _benchmark_display as display
+    from tprimat.commands import _display
+    from tprimat.commands._display import Amount
+    from tprimat.run import Run
     from tprimat.train import nemo_training
 
-    if os.environ.get("RANK", "0") == "0":
+    request = requests[0]
+    first = os.environ.get("RANK", "0") == "0"
+
+    if first:
         held = platforms.held_by_others(machine)
         for note in [*notes, *([held] if held else [])]:
             display.note(note)
-    return nemo_training.main(requests[0].to_arguments())
+    status = nemo_training.main(request.to_arguments())
+    named = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
+    path = request.output_dir / store.file_name(named)
+    output = _display.current()
+    output.speaks = first
+    if first and status == 0 and path.is_file() and output.amount in (Amount.QUIET, Amount.JSON):
+        _display.record(store.read(path)[-1], path)
+    return status

@@ -14,7 +14,7 @@ import msgspec
 from tprimat import host as hosts
 from tprimat import platforms, store, units
 from tprimat.commands import _benchmark_display as display
-from tprimat.commands import _bundle, extract_primus
+from tprimat.commands import _bundle, _display, extract_primus
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.host import Host
 from tprimat.launch import primus, primus_checks, process, progress, start_record
@@ -38,6 +38,8 @@ def introduce(plans: Sequence[Plan], machine: Machine, advice: str | None) -> No
     """Prints where and what will be trained, and what is to be known of it."""
     for line in display.machine(machine.platform, machine.gpu_info, machine.environment):
         display.say(line)
+    for line in display.software(machine.environment):
+        _display.detail(line)
     first = plans[0]
     display.say(f"Primus in {plain(str(first.installation.path))}, started by {first.launcher}")
     rows = [("model", "configuration", "precision", "batch", "micro", "sequence", "parallel", "steps", "GPUs")]
@@ -83,7 +85,7 @@ def checked(plans: Sequence[Plan], machine: Machine, output_dir: Path) -> bool:
     if held := platforms.held_by_others(machine):
         doubts.append(held)
     for doubt in dict.fromkeys(doubts):
-        display.note(doubt)
+        display.note(doubt, wrong=True)
     for fault in dict.fromkeys(faults):
         display.say(f"error: {plain(fault)} (docs/troubleshooting.md#primus-checks)", error=True)
     return not faults
@@ -94,7 +96,8 @@ def show(plans: Sequence[Plan], output_dir: Path) -> None:
     for made in plans:
         name = primus.experiment(made, "TIME")
         display.say(f"\n{made.model} {made.precision}:")
-        display.say(process.shell_line(made.launch(name, primus.train_log(output_dir, name))))
+        command = process.shell_line(made.launch(name, primus.train_log(output_dir, name)))
+        display.would_run(command, model=made.model, framework=primus.NAME)
     display.say("\nNothing was run.")
 
 
@@ -137,6 +140,8 @@ class Job:
         store.write_atomically(start_record_path, start_record.encode(record))
         title = ", ".join(part for part in (f"{made.model} {made.precision}", which) if part)
         display.say(f"\n{title}: log in {log}")
+        _display.detail(f"command: {process.shell_line(launch)}")
+        _display.detail(f"what was recorded of the start: {start_record_path}")
         self._logs.append(log)
         try:
             ended = process.run(
@@ -157,7 +162,7 @@ class Job:
                 "(docs/troubleshooting.md#training-failed)",
                 error=True,
             )
-        return self._read(made, log, status)
+        return self._read(made, log, status, why)
 
     def stop(self, made: Plan, plans: Sequence[Plan]) -> None:
         """Says what isn't run because a training failed, and where its log is."""
@@ -219,9 +224,11 @@ class Job:
                 shutil.copy2(source, part)
                 os.replace(part, target)
             except OSError as error:
-                display.note(f"{target}: can't be written: {error.strerror or error}; the log is in {source}")
+                display.note(
+                    f"{target}: can't be written: {error.strerror or error}; the log is in {source}", wrong=True
+                )
 
-    def _read(self, made: Plan, log: Path, status: int) -> int:
+    def _read(self, made: Plan, log: Path, status: int, why: str | None) -> int:
         """Makes the result, and gives the status of the whole."""
         if made.nodes > 1 and made.node != made.nodes - 1:
             display.note(
@@ -233,6 +240,11 @@ class Job:
         try:
             saved = extract_primus.extract(str(log), self._output_dir, self._label)
         except TensorPrimatError as error:
+            reason = why if status else error.message
+            failed = msgspec.structs.replace(
+                made.setup(), framework=primus.NAME, label=self._label, status="failed", status_reason=reason
+            )
+            _display.record(failed, None)
             if status and error.heading == "not-a-training-log":
                 display.say("no result: the training ended before its first iteration", error=True)
             else:
@@ -241,15 +253,14 @@ class Job:
         self.saved += saved
         for each in saved:
             if progress.asked():
-                display.say(progress.encode(progress.Saved(str(each.path.absolute()))))
+                _display.say(progress.encode(progress.Saved(str(each.path.absolute()))))
         whole = any(run.status == "complete" for each in saved for run in store.read(each.path)[-1:])
         return status or (0 if whole else int(ExitStatus.TRAINING_FAILED))
 
     def _write_bundle(self) -> None:
         if self._bundle is not None and self.saved:
             results = list(dict.fromkeys(saved.path for saved in self.saved))
-            for line in _bundle.write(self._bundle, results, self._logs):
-                display.say(line)
+            _bundle.tell(self._bundle, results, self._logs)
 
 
 class _Follower:
@@ -273,7 +284,7 @@ class _Follower:
                 self._times.append(record.seconds)
             average = sum(self._times) / len(self._times) if self._times else None
             step = progress.Step(record.iteration, max(record.planned, 1), record.seconds, average)
-            display.say(progress.encode(step))
+            _display.say(progress.encode(step))
 
 
 def _why(ended: process.Ended, limit_s: float | None) -> str | None:

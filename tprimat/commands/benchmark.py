@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat import models
+from tprimat.commands import _display
 from tprimat.commands import _nemo_options as nemo_options
-from tprimat.commands._arguments import Parser
+from tprimat.commands._arguments import OF_TRAININGS, Parser, add_output_options, amount
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.request import PRECISIONS, PROFILERS, Place, Request, Wishes
 from tprimat.text import plain
@@ -59,6 +60,11 @@ def main(argv: Sequence[str]) -> int:
 
         return encdec.main(argv)
     options = _parser().parse_args(argv)
+    with _display.telling(amount(options), results=[]) as output:
+        return output.finish(_measured(options))
+
+
+def _measured(options: argparse.Namespace) -> int:
     # Only now: they look for packages and for GPUs, which --help shall not wait for.
     from tprimat import launch, platforms
 
@@ -275,6 +281,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_setup(parser.add_argument_group("what to train"))
     _add_measuring(parser.add_argument_group("how to measure"))
     nemo_options.add(parser, _at_least)
+    add_output_options(parser, **OF_TRAININGS)
     return parser
 
 

@@ -9,11 +9,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tprimat import __version__
 from tprimat.commands import _display, _gate, _knowledge
-from tprimat.commands._arguments import Parser
+from tprimat.commands._arguments import Parser, add_output_options
 from tprimat.errors import UsageError
 from tprimat.text import for_encoding
 
@@ -49,6 +49,21 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.json and not arguments.quiet:
         _display.say("\n".join(["", *written]))
     return comparison.status
+
+
+def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    """Compares for a command that has a document of its own: the exit status, and what --json would print.
+
+    Args:
+        argv: as of main(); the picture and the reports are written too.
+    """
+    from tprimat.report import machine
+
+    arguments = _parser().parse_args(argv)
+    folder = Path(arguments.results_dir)
+    comparison = _comparison(arguments, folder)
+    _write(comparison, folder, _picture_path(folder, arguments.output), _command_line(argv))
+    return comparison.status, machine.comparison_values(comparison)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,10 +104,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--enhanced", action="store_true", help="print MFU, memory, cost, energy and time to train of each side too"
     )
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quiet", action="store_true", help="print the verdict alone")
-    amount.add_argument("--verbose", action="store_true", help="print every reason, setting and warning")
-    amount.add_argument("--json", action="store_true", help="print the comparison and the metrics for a program")
+    add_output_options(
+        parser,
+        quiet="print the verdict alone",
+        verbose="print every reason, setting and warning",
+        json="print the comparison and the metrics for a program",
+    )
     _knowledge.add_options(parser)
     _gate.add_options(parser)
     return parser

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat.commands import _display
-from tprimat.commands._arguments import Parser
+from tprimat.commands._arguments import Parser, add_output_options
 from tprimat.commands._knowledge import PRECISIONS
 from tprimat.earlier_fields import FRAMEWORKS, PLATFORMS, TRAIN_FILE
 from tprimat.errors import UsageError
@@ -50,13 +50,27 @@ def compare_frameworks(argv: Sequence[str], *, platform: str | None = None, pict
     drawn_to = _picture_path(folder, arguments.output)
     wanted = platform or (PLATFORMS.get(arguments.platform) if arguments.platform else None)
     comparison = _comparison(arguments, folder, wanted)
-    from tprimat.report import frameworks
-
-    width, _ = _display.room()
-    _display.say(frameworks.render(comparison, width=max(width, 100) if sys.stdout.isatty() else 100))
-    if not arguments.no_plot:
-        _draw(comparison, drawn_to)
+    _print(comparison, arguments)
+    written = not arguments.no_plot and _draw(comparison, drawn_to)
+    if written and not arguments.quiet and not arguments.json:
+        _display.say(f"\nPicture: {drawn_to}")
     return comparison.status
+
+
+def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
+    from tprimat.report import evidence, frameworks, machine
+
+    if arguments.json:
+        _display.say(machine.dumped(machine.comparison_values(comparison)))
+        return
+    room, _ = _display.room()
+    width = max(room, 100) if sys.stdout.isatty() else 100
+    if arguments.quiet:
+        _display.say(frameworks.brief(comparison, width=width))
+        return
+    _display.say(frameworks.render(comparison, width=width))
+    if arguments.verbose:
+        _display.say("\n".join(evidence.lines(comparison)))
 
 
 def _parser(platform: str | None, picture: str) -> argparse.ArgumentParser:
@@ -92,6 +106,12 @@ def _parser(platform: str | None, picture: str) -> argparse.ArgumentParser:
         "--precision", choices=PRECISIONS, help="of the matrix products, where a result doesn't state it"
     )
     parser.add_argument("--no-plot", action="store_true", help="draw no picture")
+    add_output_options(
+        parser,
+        quiet="print who is at the front, and nothing else",
+        verbose="print the files too, and every doubt about a run",
+        json="print the comparison and the metrics for a program, as compare does",
+    )
     return parser
 
 
@@ -164,7 +184,8 @@ def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loade
     return [Loaded(file.name, file.sha256, runs) for file, runs in kept if runs]
 
 
-def _draw(comparison: Comparison, path: Path) -> None:
+def _draw(comparison: Comparison, path: Path) -> bool:
+    """Writes the picture; False, said in one line, where matplotlib is missing."""
     from tprimat import store
     from tprimat.report import plot
 
@@ -174,10 +195,10 @@ def _draw(comparison: Comparison, path: Path) -> None:
         store.write_atomically(path, content)
     except plot.NoMatplotlibError as error:
         print(for_encoding(f"no picture: {error}", sys.stderr.encoding), file=sys.stderr)
-        return
+        return False
     except OSError as error:
         raise UsageError(
             f"{path}: can't be written: {error.strerror or error}: choose another --output",
             heading="unwritable-folder",
         ) from error
-    _display.say(f"\nPicture: {path}")
+    return True

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat import models
-from tprimat.commands._arguments import Parser
+from tprimat.commands import _display
+from tprimat.commands._arguments import Parser, add_output_options, amount
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.text import plain
 
 DESCRIPTION = """\
 Turns the weights of a model from Hugging Face's form into NeMo's (import), and back
@@ -34,6 +37,12 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     if options.target is None:
         raise UsageError("say import or export, what to convert, and the folder to write", heading="convert")
+    command = shlex.join(["tprimat", "convert", *argv])
+    with _display.telling(amount(options), command=command, model=options.model) as output:
+        return output.finish(_converted(options))
+
+
+def _converted(options: argparse.Namespace) -> int:
     from tprimat import platforms
     from tprimat.launch import nemo
     from tprimat.launch.emulation import is_emulated
@@ -53,11 +62,16 @@ def main(argv: Sequence[str]) -> int:
             "NeMo converts on an NVIDIA GPU, and torch sees none here: run this where the GPU is",
             heading="nemo-needs-a-gpu",
         )
+    values = _display.current().values
+    values |= {"direction": options.direction, "source": source, "target": str(target)}
+    for name in ("direction", "source", "target", "command"):
+        _display.detail(f"{name}: {plain(values[name])}")
     if options.direction == "import":
         nemo_convert.to_nemo(options.model, source, target, overwrite=options.overwrite)
     else:
         nemo_convert.to_hugging_face(Path(source), target, overwrite=options.overwrite)
-    print(f"{models.title(options.model)} is in {options.target}")
+    _display.tell(f"{models.title(options.model)} is in {options.target}")
+    _display.essence(str(options.target))
     return ExitStatus.WELL
 
 
@@ -66,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="tprimat convert" if program in ("tprimat", "__main__.py") else program,
         description=DESCRIPTION,
-        usage="%(prog)s [-h] [--overwrite] {import,export} SOURCE TARGET",
+        usage="%(prog)s [-h] [--overwrite] [--quiet | --verbose | --json] {import,export} SOURCE TARGET",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -81,4 +95,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("source", nargs="?", help="import: ORG/NAME on the hub, or a folder; export: NeMo's folder")
     parser.add_argument("target", nargs="?", type=Path, help="folder to write")
     parser.add_argument("--overwrite", action="store_true", help="replace the target where it is there")
+    add_output_options(
+        parser,
+        quiet="print the path of the target alone, and nothing of NeMo's",
+        verbose="print what is converted, and by which command, too",
+        json="print one document for a program: source, target, command, exit status",
+    )
     return parser

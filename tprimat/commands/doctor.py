@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat.commands import _display
-from tprimat.commands._arguments import Parser
+from tprimat.commands._arguments import Parser, add_output_options
 from tprimat.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -272,8 +272,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output-dir", default="output", metavar="DIR", help="where results would go (default: output)"
     )
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quiet", action="store_true", help="show only what is missing or doubtful")
-    amount.add_argument("--verbose", action="store_true", help="show every version and setting too")
-    amount.add_argument("--json", action="store_true", help="for programs")
+    add_output_options(
+        parser,
+        quiet="show only what is missing or doubtful",
+        verbose="show every version and setting too",
+        json="for programs",
+    )
     return parser

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat.commands import _display, _knowledge
-from tprimat.commands._arguments import Parser
+from tprimat.commands._arguments import Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 
 EPILOG = """\
@@ -35,17 +35,22 @@ def main(argv: Sequence[str]) -> int:
             f"no results in {', '.join(arguments.results)}: run ./benchmark.py first, or name the results",
             heading="no-results",
         )
-    files = [Loaded(str(each.path), "", each.runs) for each in found]
+    files = [Loaded(str(each.path), each.sha256, each.runs) for each in found]
     comparison = _knowledge.priced(compare(files, notes=notes, options=options), arguments)
-    from tprimat.report import efficiency, machine
+    from tprimat.report import efficiency, evidence, machine
     from tprimat.report.sheets import micro_batches, sheets
 
     said = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:
         _display.say(machine.dumped({"results": machine.sheet_values(sheets(comparison)), "notes": said}))
         return ExitStatus.WELL
+    if arguments.quiet:
+        _display.say("\n".join(efficiency.brief(sheets(comparison))))
+        return ExitStatus.WELL
     width, color = _display.room()
     _display.say(efficiency.console(sheets(comparison), said, width=width, color=color))
+    if arguments.verbose:
+        _display.say("\n".join(evidence.lines(comparison)))
     return ExitStatus.WELL
 
 
@@ -58,5 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("results", nargs="*", metavar="FILE_OR_FOLDER", help="default: output")
     _knowledge.add_options(parser)
-    parser.add_argument("--json", action="store_true", help="for programs: every figure with interval and reason")
+    add_output_options(
+        parser,
+        quiet="print a line for each side, with the figures that are known",
+        verbose="print the files too, and every doubt about a run",
+        json="for programs: every figure with interval and reason",
+    )
     return parser

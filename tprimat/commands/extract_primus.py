@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprimat.commands._arguments import Parser
+from tprimat.commands import _display
+from tprimat.commands._arguments import Parser, add_output_options, amount
+from tprimat.commands._display import Amount, tell
 from tprimat.errors import TensorPrimatError, UsageError, gravest
 
 if TYPE_CHECKING:
@@ -69,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bundle", metavar="FILE", help="also put result, log and environment into one .tar.gz or .zip to send"
     )
+    add_output_options(
+        parser,
+        quiet="print the paths of the results alone, a line each",
+        verbose="print the log's hash, and every fact and figure that the result states",
+        json="print one document for a program: results with their figures, notes, exit status",
+    )
     return parser
 
 
@@ -79,6 +87,11 @@ def main(argv: Sequence[str]) -> int:
         An ExitStatus. A log that can't be read doesn't keep the others from being read.
     """
     arguments = _parser().parse_args(argv)
+    with _display.telling(amount(arguments), results=[]) as output:
+        return output.finish(_extract_all(arguments))
+
+
+def _extract_all(arguments: argparse.Namespace) -> int:
     from tprimat.commands import _inputs as inputs
 
     if not arguments.log_file:
@@ -99,8 +112,7 @@ def main(argv: Sequence[str]) -> int:
             print(error.line(), file=sys.stderr)
             statuses.append(error.status)
     if arguments.bundle and results:
-        for line in _bundle.write(Path(arguments.bundle), list(dict.fromkeys(results)), logs):
-            print(line)
+        _bundle.tell(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
     return gravest(statuses)
 
 
@@ -179,6 +191,8 @@ def _extract(log: Log, arguments: argparse.Namespace) -> list[Saved]:
             else store.save(run, Path(arguments.output_dir))
         )
         _say_saved(saved)
+        _display.record(run, saved.path, log.name + which)
+        _display.current().notes.extend(f"{log.name}{which}: {note}" for note in reading.notes)
         written.append(saved)
     return written
 
@@ -264,9 +278,9 @@ def _show(run: Run, reading: Reading, title: str) -> None:
     figures, steady = summary.performance, summary.steady
     training, spread = run.training_config, run.parallelism_config
     dialect = run.source.dialect if run.source else None
-    print(plain(f"{title}: {run.framework} training, {dialect}: {run.status}"))
+    tell(plain(f"{title}: {run.framework} training, {dialect}: {run.status}"))
     if run.status_reason:
-        print(f"  because: {plain(run.status_reason)}")
+        tell(f"  because: {plain(run.status_reason)}")
     sizes = (
         ("TP", spread.tensor_model_parallel_size),
         ("PP", spread.pipeline_model_parallel_size),
@@ -304,11 +318,16 @@ def _show(run: Run, reading: Reading, title: str) -> None:
         statement = reading.stated.get(field) if field and field not in overridden else None
         place = f"line {statement.line}" if statement else ""
         shown = units.UNKNOWN if value in (None, "") else plain(str(value))
-        print(f"  {label:<18} {shown:<44} {place}".rstrip())
+        tell(f"  {label:<18} {shown:<44} {place}".rstrip())
+    if _display.amount() is Amount.VERBOSE:
+        from tprimat.commands import _campaign
+
+        for line in _campaign.evidence(run, summary):
+            tell(f"  {line}")
     for note in reading.notes:
-        print(f"  note: {plain(note)}")
+        tell(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
-        print(f"  warning: {plain(warning)}")
+        tell(f"  warning: {plain(warning)}")
 
 
 def _say_saved(saved: Saved) -> None:
@@ -316,7 +335,7 @@ def _say_saved(saved: Saved) -> None:
     from tprimat.text import plain
 
     if saved.moved:
-        print(f"  the file held another setup, which is now {plain(str(saved.moved))}")
+        tell(f"  the file held another setup, which is now {plain(str(saved.moved))}")
     runs = "1 run" if saved.runs == 1 else f"{saved.runs} runs"
     again = "; this training was in it already and is not counted twice" if saved.known else ""
-    print(plain(f"Results saved to: {saved.path} ({runs}{again})"))
+    tell(plain(f"Results saved to: {saved.path} ({runs}{again})"))

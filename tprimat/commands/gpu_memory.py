@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprimat.commands._arguments import Parser
+from tprimat.commands import _display
+from tprimat.commands._arguments import Parser, add_output_options, amount
+from tprimat.commands._display import Amount
 from tprimat.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -36,20 +40,28 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     if options.yes and not options.kill:
         raise UsageError("--yes answers the question of --kill: give both", heading="wrong-usage")
+    with _display.telling(amount(options)) as output:
+        return output.finish(_looked(options))
+
+
+def _looked(options: argparse.Namespace) -> int:
     from tprimat import gpu_processes
     from tprimat.commands import _benchmark_display as display
     from tprimat.host import Host
 
-    host = Host()
+    host, output = Host(), _display.current()
     listed = gpu_processes.listed(host)
     if listed is None:
         raise UsageError(
             "none of nvidia-smi, amd-smi and rocm-smi is here: run this where the GPUs' driver is installed",
             heading="memory-held",
         )
-    for line in _shown(listed):
-        display.say(line)
     ours = [process for process in listed if gpu_processes.may_end(process, host)]
+    output.values["processes"] = [{**dataclasses.asdict(each), "may_be_ended": each in ours} for each in listed]
+    for number, line in enumerate(_shown(listed, ours)):
+        display.say(line)
+        if number > 0 or not listed:
+            _display.essence(line)
     if not options.kill:
         if ours:
             display.say(f"\nTo end those of yours: {_program()} --kill")
@@ -61,25 +73,30 @@ def main(argv: Sequence[str]) -> int:
         display.say("Nothing was ended.")
         return ExitStatus.WELL
     left = gpu_processes.end(ours, host, say=display.say)
+    output.values["still_there"] = [process.pid for process in left]
+    for process in left:
+        _display.warn(f"process {process.pid} is still there")
     return ExitStatus.TRAINING_FAILED if left else ExitStatus.WELL
 
 
-def _shown(processes: Sequence[Process]) -> list[str]:
+def _shown(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
     from tprimat import units
     from tprimat.commands import _benchmark_display as display
     from tprimat.text import plain
 
     if not processes:
         return ["No process holds GPU memory."]
-    rows = [("GPU", "process", "user", "memory", "command")]
+    everything = _display.amount() is Amount.VERBOSE
+    rows = [["GPU", "process", "user", "memory", *(["may be ended"] if everything else []), "command"]]
     rows += [
-        (
+        [
             process.gpu or units.UNKNOWN,
             str(process.pid),
             plain(process.user or units.UNKNOWN, 24),
             units.gigabytes(process.memory_gb),
-            plain(process.command or process.name or units.UNKNOWN, 60),
-        )
+            *(["yes" if process in ours else "no"] if everything else []),
+            plain(process.command or process.name or units.UNKNOWN, None if everything else 60),
+        ]
         for process in processes
     ]
     return display.table(rows)
@@ -93,7 +110,10 @@ def _agreed(processes: Sequence[Process]) -> bool:
         )
     numbers = ", ".join(str(process.pid) for process in processes)
     what = "process" if len(processes) == 1 else "processes"
-    answer = input(f"\nEnd {what} {numbers} of yours? [y/N] ")
+    # The question is for a person, also where the answer of the command is for a program.
+    aloud = _display.amount() in (Amount.NORMAL, Amount.VERBOSE)
+    with contextlib.nullcontext() if aloud else contextlib.redirect_stdout(sys.stderr):
+        answer = input(f"\nEnd {what} {numbers} of yours? [y/N] ")
     return answer.strip().lower() in ("y", "yes")
 
 
@@ -116,4 +136,10 @@ def _parser() -> argparse.ArgumentParser:
         "--kill", action="store_true", help="end the processes of the calling user that hold GPU memory"
     )
     parser.add_argument("--yes", action="store_true", help="with --kill: don't ask")
+    add_output_options(
+        parser,
+        quiet="print the processes alone, a line each",
+        verbose="print whole command lines, and which processes may be ended from here",
+        json="print one document for a program: the processes, exit status",
+    )
     return parser

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat import models
-from tprimat.commands._arguments import Parser
+from tprimat.commands import _display
+from tprimat.commands._arguments import Parser, add_output_options, amount
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.primus_installation import FILES, PRECISIONS
 
@@ -77,6 +79,11 @@ def main(argv: Sequence[str]) -> int:
     words = list(argv)
     cut = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:cut])
+    with _display.telling(amount(options)) as output:
+        return output.finish(_shown(options, tuple(words[cut + 1 :])))
+
+
+def _shown(options: argparse.Namespace, passed: tuple[str, ...]) -> int:
     from tprimat import platforms, store
     from tprimat.launch import primus_installation
     from tprimat.launch.primus_plan import Wanted, plan
@@ -89,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
             precision=options.precision,
             gpus=options.gpus,
             config=config,
-            passed=tuple(words[cut + 1 :]),
+            passed=passed,
         ),
         primus_installation.from_environment(os.environ, options.primus_path),
         os.environ,
@@ -98,6 +105,7 @@ def main(argv: Sequence[str]) -> int:
     )
     _show(made)
     if options.against is None:
+        _show_essence(made)
         return ExitStatus.WELL
     different = list(_differences(made.setup(), store.read(options.against)[0]))
     _show_differences(different, options.against)
@@ -131,6 +139,19 @@ def _show(made: Plan) -> None:
 
     run = made.setup()
     title = models.title(run.model)
+    _display.current().values |= {
+        "configuration": str(made.configuration.path),
+        "model": run.model,
+        "precision": made.precision,
+        "num_gpus": made.num_gpus,
+        "settings": {
+            name: {"value": setting.value, "set_by": setting.origin}
+            for name, setting in sorted(made.configuration.settings.items())
+        },
+        "training_config": run.training_config.known(),
+        "parallelism_config": run.parallelism_config.known(),
+        "arguments": list(made.arguments),
+    }
     display.say(f"{plain(str(made.configuration.path))}: {title}, {made.precision}, {made.num_gpus} GPUs")
     rows = [("", "in force", "set by")]
     for label, name in SHOWN:
@@ -147,8 +168,23 @@ def _show(made: Plan) -> None:
     )
     for line in display.table(rows):
         display.say(f"  {line}")
+    named = {name for _, name in SHOWN}
+    for name, setting in sorted(made.configuration.settings.items()):
+        if name not in named:
+            _display.detail(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
+    _display.detail(f"  command line: {plain(shlex.join(made.arguments)) or 'nothing'}")
     for note in made.notes:
         display.note(note)
+
+
+def _show_essence(made: Plan) -> None:
+    """What is in force, where it is stated, without what set it."""
+    from tprimat.text import plain
+
+    for label, name in SHOWN:
+        setting = made.configuration.settings.get(name)
+        if setting is not None and setting.value is not None:
+            _display.essence(f"{label}: {plain(setting.value)}")
 
 
 def _differences(ours: Run, theirs: Run) -> Iterator[tuple[str, object, object]]:
@@ -178,15 +214,22 @@ def _show_differences(different: Sequence[tuple[str, object, object]], named: Pa
     from tprimat.commands import _benchmark_display as display
     from tprimat.text import plain
 
+    _display.current().values |= {
+        "against": str(named),
+        "differences": [{"name": label, "here": here, "there": there} for label, here, there in different],
+    }
     display.say("")
     if not different:
         display.say(f"The same setup as {plain(str(named))}.")
+        _display.essence(f"The same setup as {plain(str(named))}.")
         return
     display.say(f"Not as in {plain(str(named))}:")
     rows: list[tuple[str, ...]] = [("", "here", "there")]
     rows += [(label, *(_text(value) for value in pair)) for label, *pair in different]
     for line in display.table(rows):
         display.say(f"  {line}")
+    for label, here, there in different:
+        _display.essence(f"{label}: {_text(here)} here, {_text(there)} there")
     display.say(f"To run Primus with that setup: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}")
 
 
@@ -218,5 +261,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--primus-path", type=Path, metavar="DIR", help="folder of Primus (PRIMUS_PATH)")
     parser.add_argument(
         "--against", type=Path, metavar="RESULT", help="say how it differs from the setup of this result"
+    )
+    add_output_options(
+        parser,
+        quiet="print what is in force, or with --against what differs, and nothing else",
+        verbose="print every parameter in force, and the command line, too",
+        json="print one document for a program: every parameter with what set it, differences, notes, exit status",
     )
     return parser

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprimat.commands._arguments import Parser
+from tprimat.commands import _display
+from tprimat.commands._arguments import Parser, add_output_options, amount
 from tprimat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs", metavar="N", type=int, default=None, help="files that are read at a time (default: one a processor)"
     )
+    add_output_options(
+        parser,
+        quiet="print the paths of the results alone, a line each",
+        verbose="show every training in full, its sources, and every file that was passed over with the reason",
+        json="print one document for a program: results with their figures, what was passed over, exit status",
+    )
     return parser
 
 
@@ -66,14 +73,15 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"--jobs {arguments.jobs}: at least 1 file is read at a time", heading="wrong-usage")
     from tprimat.commands import _campaign, _inputs, _sources
 
-    names = _inputs.named_files(arguments.paths)
-    units, passed = _sources.units_of(names)
-    campaign = _campaign.Campaign(Path(arguments.output_dir), arguments.label)
-    for each in passed:
-        campaign.pass_over(each.path, each.reason)
-    for unit, outcome in _outcomes(units, arguments.jobs):
-        campaign.take(unit, outcome)
-    return campaign.finish() if units or passed else _nothing(names)
+    with _display.telling(amount(arguments), results=[]) as output:
+        names = _inputs.named_files(arguments.paths)
+        units, passed = _sources.units_of(names)
+        campaign = _campaign.Campaign(Path(arguments.output_dir), arguments.label)
+        for each in passed:
+            campaign.pass_over(each.path, each.reason)
+        for unit, outcome in _outcomes(units, arguments.jobs):
+            campaign.take(unit, outcome)
+        return output.finish(campaign.finish() if units or passed else _nothing(names))
 
 
 def _nothing(names: Sequence[str]) -> int:

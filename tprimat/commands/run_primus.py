@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat import models
-from tprimat.commands._arguments import Parser
+from tprimat.commands import _display
+from tprimat.commands._arguments import OF_TRAININGS, Parser, add_output_options, amount
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.launch.primus_installation import FILES, LAUNCHERS, PRECISIONS, Installation
 
@@ -59,7 +60,11 @@ def main(argv: Sequence[str]) -> int:
     # A script for one model names it before what the user says.
     own = words[1] if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and cut > 1 else "all"
     options = _parser(own).parse_args(words[:cut])
-    passed = tuple(words[cut + 1 :])
+    with _display.telling(amount(options), results=[]) as output:
+        return output.finish(_trained(options, tuple(words[cut + 1 :])))
+
+
+def _trained(options: argparse.Namespace, passed: tuple[str, ...]) -> int:
     from tprimat import platforms
     from tprimat.commands import _bundle
     from tprimat.commands import _primus_session as session
@@ -258,6 +263,7 @@ def _parser(model: str) -> argparse.ArgumentParser:
     where.add_argument(
         "--bundle", type=Path, metavar="FILE", help="put result, log and environment into one .tar.gz or .zip to send"
     )
+    add_output_options(parser, **OF_TRAININGS)
     return parser
 
 

@@ -75,6 +75,23 @@ def console(sheets: Sequence[Sheet], notes: Sequence[str], *, width: int = 80, c
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n") + "\n"
 
 
+def brief(sheets: Sequence[Sheet]) -> list[str]:
+    """A line for each set of figures, with those that are known and no reasons."""
+    lines = []
+    for sheet in sheets:
+        name = plain(f"{sheet.model}, {sheet.name}")
+        if not sheet.found:
+            lines.append(plain(f"{name}: {sheet.why_none or UNKNOWN}"))
+        for each in sheet.found:
+            known = [
+                f"{metric.title} {figure(value)} {metric.unit}"
+                for metric in rows([each])
+                if (value := each.values.get(metric.name)) is not None and value.value is not None
+            ]
+            lines.append(f"{name}, {each.steps}: {'; '.join(known) or UNKNOWN}")
+    return lines
+
+
 def figure(value: Value | None) -> str:
     """A figure with its interval: 23.8 (23.7–23.9)."""
     if value is None or value.value is None:

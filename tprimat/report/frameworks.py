@@ -67,6 +67,17 @@ def render(comparison: Comparison, *, width: int = 80) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
+def brief(comparison: Comparison, *, width: int = 80) -> str:
+    """Who is at the front, model by model, and nothing else."""
+    width = max(width, 60)
+    lines = []
+    for model in comparison.models:
+        lines += [plain(model.title)]
+        for group, answer in zip(model.groups, verdict.answers(model), strict=True):
+            lines += _wrapped([" ".join([answer.headline, *answer.brief]), *_front(group)], width)
+    return "\n".join(lines) + "\n"
+
+
 def _header(runs: Sequence[Run]) -> list[str]:
     rows: list[tuple[str, Callable[[Run], object]]] = [
         ("Hardware", lambda run: run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)),
@@ -121,29 +132,28 @@ def _differing(group: Group, width: int) -> list[str]:
 def _summary(model: ModelComparison, width: int) -> list[str]:
     lines = ["", f"{plain(model.title)}"]
     for group, answer in zip(model.groups, verdict.answers(model), strict=True):
-        lines += _wrapped([" ".join([answer.headline, *answer.brief])], width)
-        front = winners(group)
-        if front is None:
-            lines += _wrapped(["Highest throughput, fastest step: nobody's, since nothing can be ranked."], width)
-        else:
-            unit = rate_unit(group.sides)
-            doubt = f", not known to differ from {_name(front.doubt)}" if front.doubt else ""
-            fastest = (
-                "nobody's: steps of different work (batch, sequence or GPUs differ or are unknown) are no speed"
-                if front.fastest is None
-                else f"{_name(front.fastest)}, {units.seconds(front.fastest.value('avg_step_time_seconds'))}"
-            )
-            lines += _wrapped(
-                [
-                    f"Highest throughput: {_name(front.highest)}, {rate_of(front.highest)} {unit}{doubt}",
-                    f"Fastest step: {fastest}",
-                    f"Range: {rate_of(front.lowest)} to {rate_of(front.highest)} {unit}",
-                ],
-                width,
-            )
+        lines += _wrapped([" ".join([answer.headline, *answer.brief]), *_front(group)], width)
         lines += _wrapped([f"- {text}" for text in answer.why], width)
         lines += _wrapped([f"- Next: {text}" for text in answer.next], width)
     return lines
+
+
+def _front(group: Group) -> list[str]:
+    front = winners(group)
+    if front is None:
+        return ["Highest throughput, fastest step: nobody's, since nothing can be ranked."]
+    unit = rate_unit(group.sides)
+    doubt = f", not known to differ from {_name(front.doubt)}" if front.doubt else ""
+    fastest = (
+        "nobody's: steps of different work (batch, sequence or GPUs differ or are unknown) are no speed"
+        if front.fastest is None
+        else f"{_name(front.fastest)}, {units.seconds(front.fastest.value('avg_step_time_seconds'))}"
+    )
+    return [
+        f"Highest throughput: {_name(front.highest)}, {rate_of(front.highest)} {unit}{doubt}",
+        f"Fastest step: {fastest}",
+        f"Range: {rate_of(front.lowest)} to {rate_of(front.highest)} {unit}",
+    ]
 
 
 def _name(side: SideResult) -> str:

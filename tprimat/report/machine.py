@@ -1,4 +1,4 @@
-"""Comparison -> plain values for a program: what the tables show, unrounded, with every reason."""
+"""Comparisons and runs -> plain values for a program: what the tables show, unrounded, with every reason."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from tprimat import metrics
 from tprimat.compare import Comparison, Group, Pair, SideResult
 from tprimat.compare.gate import Gate
 from tprimat.compare.money import cost
@@ -16,6 +18,7 @@ from tprimat.prices import Price
 from tprimat.report import verdict
 from tprimat.report.efficiency import Sheet
 from tprimat.report.sheets import micro_batches, sheets
+from tprimat.run import Run
 
 
 def dumped(values: dict[str, Any]) -> str:
@@ -48,6 +51,33 @@ def comparison_values(comparison: Comparison) -> dict[str, Any]:
             {"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files
         ],
     }  # fmt: skip
+
+
+def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
+    """A training by the names of the result file, without its series.
+
+    Args:
+        run: the training.
+        path: the file of its result; None where there is none.
+    """
+    summary = metrics.summarize(run)
+    return {
+        "path": None if path is None else str(path),
+        "status": run.status,
+        "reason": run.status_reason,
+        "model": run.model,
+        "framework": run.framework,
+        "platform": run.platform,
+        "scale": run.scale,
+        "label": run.label,
+        "timestamp": run.timestamp,
+        "num_gpus": run.num_gpus,
+        "training_config": run.training_config.known(),
+        "performance_metrics": summary.performance.known(),
+        "memory_metrics": run.memory_metrics.known(),
+        "native_metrics": {name: value for name, value in run.native_metrics.items() if not isinstance(value, tuple)},
+        "warnings": list(dict.fromkeys((*run.warnings, *summary.warnings))),
+    }
 
 
 def sheet_values(found: Sequence[Sheet]) -> list[dict[str, Any]]:
