@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from made_runs import MI300X, comparison, make_run
 
 from tprimat import metrics
-from tprimat.report import Provenance, console, frameworks, markdown
+from tprimat.report import Provenance, console, frameworks, markdown, page
 from tprimat.run import Environment
 
 EMULATED = Environment(emulated=True)
@@ -44,6 +46,16 @@ def test_the_markdown(compared):
     assert all("emulated" in line for line in shown)
     # A row for the run itself: warm-up, mean step, rate.
     assert any(line.count("emulated |") == 3 for line in text.splitlines())
+
+
+def test_the_page(compared):
+    text = page.render(compared, Provenance("1", "x"), None, None).decode()
+    shown = re.findall(r"<tr>.*?</tr>", text, re.DOTALL)
+    throughput = [each for each in shown if "MI300X" in each and ">emulated</td>" in each]
+    assert len(throughput) >= 2
+    assert any("an emulated device" in each for each in shown)
+    # What isn't there leads nowhere.
+    assert not re.search(r"<a[^>]*>emulated</a>", text)
 
 
 def test_the_comparison_of_frameworks(compared):

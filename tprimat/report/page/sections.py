@@ -11,7 +11,7 @@ from tprimat.report.html_blocks import block_text, escape
 from tprimat.report.page import charts, evidence, facts, library, sliders
 from tprimat.report.page.markup import BESIDE, bullets, cell, details, evidence_link, paragraph, table
 from tprimat.report.page.view import View, first_steady
-from tprimat.report.rates import rate, rate_unit
+from tprimat.report.rates import rate, rate_unit, untimed
 
 
 def verdict(view: View) -> str:
@@ -65,7 +65,11 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> str
         anchor = evidence.title_anchor(placed[index], row.title)
         if row.title == "Against the reference":
             anchor = ratios.get(id(group.sides[index]), anchor)
-        return cell(view, row.cells[index], "" if row.cells[index].text == units.UNKNOWN else anchor)
+        return cell(
+            view,
+            row.cells[index],
+            "" if row.cells[index].text in (units.UNKNOWN, untimed(group.sides[index])) else anchor,
+        )
 
     if len(placed) <= BESIDE:
         body = [[escape(row.title), *(text(row, index) for index in range(len(placed)))] for row in rows]
@@ -94,7 +98,7 @@ def throughput(view: View, model: ModelComparison, found: library.Library | None
         for title, value, low, high, what in charts.throughput_rows(each):
             name = f"{each.name}, {title}" if title else each.name
             bounds = units.UNKNOWN if low is None or high is None else f"{rate(low)}–{rate(high)}"
-            figure = evidence_link(rate(value), f"s{each.index}") if value is not None else units.UNKNOWN
+            figure = evidence_link(rate(value), f"s{each.index}") if value is not None else untimed(each.side)
             rows.append([escape(name), figure, escape(bounds), escape(what)])
     text = table(["Side", escape(unit), "Bounds", "What they are"], rows, caption=f"Throughput of {model.title}")
     return _chart(found, "throughput", model, view, "Bars of throughput; the table below holds them") + details(
@@ -109,7 +113,8 @@ def steps(view: View, model: ModelComparison, found: library.Library | None) -> 
         for index in each.runs:
             result = view.runs[index].result
             name = each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
-            warm = units.duration(_before(result))
+            emulated = result.run.environment.emulated
+            warm = untimed(each.side) if emulated else units.duration(_before(result))
             rows += [
                 [
                     f'<a class="figure" href="#r{index}">{escape(name)}</a>',
@@ -125,8 +130,10 @@ def steps(view: View, model: ModelComparison, found: library.Library | None) -> 
             if not result.summary.levels:
                 timed = sum(time is not None for time in result.run.step_times)
                 said = "a single record" if timed == 1 else "no steady state was found"
+                said = "an emulated device" if emulated else said
                 said = said if result.run.steps else f"no steps: {result.run.status}"
-                step = units.seconds(result.summary.performance.avg_step_time_seconds)
+                time = result.summary.performance.avg_step_time_seconds
+                step = untimed(each.side) if time is None else units.seconds(time)
                 rows.append([escape(name), said, step, *[units.UNKNOWN] * 3, warm])
     header = ["Run", "Level: steps", "Mean", "Median", "Spikes (share of time)", "Drift", "Before the steady steps"]
     parts = [_chart(found, "steps", model, view, "Lines of step time over the steps; the tables below hold them")]
