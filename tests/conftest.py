@@ -15,10 +15,12 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-# A shell starts what it puts into the background with Ctrl-C ignored, and every training that a test
-# interrupts would inherit that.
+# A shell starts what it puts into the background with Ctrl-C ignored, nohup with SIGHUP ignored, and every
+# training that a test interrupts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The same examples at each run, so that what fails had a change as its cause. HYPOTHESIS_PROFILE=default
 # looks for new ones.

@@ -165,14 +165,16 @@ def cpu_threads(host: Host) -> int | None:
     return max(1, min(allowed, math.ceil(quota)))
 
 
-def cpu_instructions(host: Host) -> list[str] | None:
+def cpu_instructions(host: Host) -> tuple[str, ...] | None:
     """Those of CPU_INSTRUCTIONS that the processor has, or None where the system doesn't say."""
     if found := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
-        return [name for name in CPU_INSTRUCTIONS if name in found[1].split()]
+        return tuple(name for name in CPU_INSTRUCTIONS if name in found[1].split())
     if sys.platform == "darwin" and platform.machine() == "arm64":
         answers = {"bf16": "hw.optional.arm.FEAT_BF16", "i8mm": "hw.optional.arm.FEAT_I8MM"}
         said = {name: host.command(["sysctl", "-n", key]) for name, key in answers.items()}
-        return None if None in said.values() else [name for name, text in said.items() if (text or "").strip() == "1"]
+        if None in said.values():
+            return None
+        return tuple(name for name, text in said.items() if (text or "").strip() == "1")
     return None
 
 

@@ -83,7 +83,8 @@ class Environment(_Part, frozen=True, kw_only=True):
     cpu: Annotated[str | None, _said("the processor's name")] = None
     cpu_threads: Annotated[Count | None, _said("threads that the training could use")] = None
     cpu_instructions: Annotated[
-        list[str] | None, _said("of the processor's instruction sets those that bear on training, in its own words")
+        tuple[str, ...] | None,
+        _said("of the processor's instruction sets those that bear on training, in its own words"),
     ] = None
     memory_held_by_others_gb: Annotated[
         NonNegative | None, _said("device memory that other processes held before the start, GB")

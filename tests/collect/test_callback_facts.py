@@ -172,9 +172,12 @@ def test_what_is_printed_has_the_form_that_users_know(trainings, callback, capsy
 
 def test_a_parent_can_show_a_bar(trainings, callback, capsys):
     seen = []
-    trainings.fit(callback(on_step=lambda *each: seen.append(each)), max_steps=4)
+    trainings.fit(callback(log_every=2, on_step=lambda *each: seen.append(each)), max_steps=4)
     assert [each[:2] for each in seen] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert seen[0][2] == seen[0][3]
+    assert all(each[4] is not None for each in seen)
+    # Memory is read with the lines that are printed: here with every other step.
+    assert [each[5] is not None for each in seen] == [False, True, True, True]
     assert seen[3][3] == pytest.approx(sum(each[2] for each in seen[1:]) / 3)
     assert capsys.readouterr().out == ""
 

@@ -211,7 +211,12 @@ class TestPlan:
 
     @pytest.mark.parametrize(
         ("precision", "instructions", "said"),
-        [("bf16", ["avx2"], True), ("fp32", ["avx2"], False), ("bf16", ["avx512_bf16"], False), ("bf16", None, False)],
+        [
+            ("bf16", ("avx2",), True),
+            ("fp32", ("avx2",), False),
+            ("bf16", ("avx512_bf16",), False),
+            ("bf16", None, False),
+        ],
     )
     def test_bf16_in_software_is_said(self, precision, instructions, said):
         machine = dataclasses.replace(CPU, environment=Environment(cpu_threads=2, cpu_instructions=instructions))
@@ -396,6 +401,27 @@ class TestTimeLeft:
     def test_by_the_pace_and_the_limit(self, step, average, limit, left):
         message = display.Step(step, 60, average, average)
         assert display.time_left(message, limit) == left
+
+
+class TestBesideTheBar:
+    @pytest.mark.parametrize(
+        ("room", "said"),
+        [
+            (80, "0.500 s/step, 512 tokens/s, loss 7.125, 0.69 GB, 25.0 s left"),
+            (56, "0.500 s/step, 512 tokens/s, loss 7.125, 25.0 s left"),
+            (45, "0.500 s/step, 512 tokens/s, 25.0 s left"),
+            (30, "0.500 s/step, 25.0 s left"),
+            (5, "0.500 s/step"),
+        ],
+    )
+    def test_what_matters_least_gives_way(self, room, said):
+        (request,) = plan(["--model", "llama"]).requests
+        message = display.Step(10, 60, 0.5, 0.5, 7.125, 0.69)
+        assert display.pace_of(message, request, room) == said
+
+    def test_what_is_unknown_is_left_out(self):
+        (request,) = plan(["--model", "llama"]).requests
+        assert display.pace_of(display.Step(1, 60, None, None), request, 80) == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")

@@ -129,7 +129,7 @@ def test_enough_runs_without_an_interval_are_not_asked_for_again():
     assert any("They have no interval, since not every run keeps one level." in each for each in found.why)
 
 
-@pytest.mark.parametrize(("instructions", "said"), [(["avx2"], True), (["avx512_bf16"], False), (None, False)])
+@pytest.mark.parametrize(("instructions", "said"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])
 def test_bf16_in_software_is_a_reason(instructions, said):
     cpu = {"device": None, "stack": "cpu", "gpus": 1, "environment": Environment(cpu_instructions=instructions)}
     slow = make_run(**cpu, step_time=64.0, label="bf16")

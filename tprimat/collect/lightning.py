@@ -53,8 +53,8 @@ class BenchmarkCallback(Callback):  # type: ignore[misc]
         label: a name for this setup; stored, shown, and added to the file's name.
         setup: a Run without records that holds whatever else the caller knows.
         quiet: print nothing but errors.
-        on_step: called on the first process with (step, steps asked for, time, mean time after
-            the first step), in seconds, as soon as a step's time is known.
+        on_step: called on the first process with (step, steps asked for, time in s, mean time after
+            the first step, loss, newest reading of the memory in GB), as soon as a step's time is known.
 
     What is stated here wins over `setup`, and both win over the trainer's configuration. Sizes
     that nobody states stay unknown: then there are step times, and no throughput in tokens.
@@ -347,7 +347,8 @@ class _Fit:
             memory_gb = self.memory.current_gb()
             self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
         if self._said.on_step:
-            self._said.on_step(record.step, self._planned, record.seconds, mean)
+            memory_gb = self.memory.current_gb()
+            self._said.on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
 
     def _so_far(self) -> Run:
         """What is known before the first step, for the journal; memory is not."""

@@ -87,8 +87,8 @@ def record(
         label: a name for this setup; stored, shown, and added to the file's name.
         setup: a Run without records that holds whatever else the caller knows.
         quiet: print nothing but errors.
-        on_step: called on the first process with (step, steps asked for, time, mean time after
-            the first step), in seconds, as soon as a step's time is known.
+        on_step: called on the first process with (step, steps asked for, time in s, mean time after
+            the first step, loss, newest reading of the memory in GB), as soon as a step's time is known.
 
     Raises UsageError, one line, for an argument that is wrong.
     """

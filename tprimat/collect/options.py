@@ -15,8 +15,8 @@ from tprimat.run import ModelConfig, Platform, Run
 
 PLATFORMS: dict[str, Platform | None] = {"auto": None, "cuda": "nvd", "rocm": "amd", "cpu": "cpu"}
 
-OnStep = Callable[[int, "int | None", "float | None", "float | None"], None]
-"""Called with (step, steps asked for, its time, mean time after the first step); times in s."""
+OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | None", "float | None"], None]
+"""Called with (step, steps asked for, its time, mean time after the first step, loss, memory); in s and GB."""
 
 
 @dataclasses.dataclass(frozen=True)

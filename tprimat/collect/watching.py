@@ -201,7 +201,8 @@ class Watching:
         if is_due:
             self._print([console.step(self.platform, record.step, record.seconds, mean, self.memory.current_gb())])
         if self._said.on_step:
-            self._said.on_step(record.step, self._planned, record.seconds, mean)
+            memory_gb = self.memory.current_gb()
+            self._said.on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
 
     def _so_far(self) -> Run:
         """What is known before the first step, for the journal; memory is not."""

@@ -27,6 +27,9 @@ SMOKE_TEST_BELOW = 60
 """Recorded steps. With fewer, the interval of a single run covers far less than it promises."""
 
 
+NARROWEST_BAR = 10
+"""Columns of the bar that moves; what is said beside it gives way."""
+
 WIDTH = 80
 """Columns of a line that is made of sentences."""
 
@@ -276,13 +279,36 @@ def _drawn(console: Console, title: str, request: Request) -> Iterator[Callable[
         def moved(message: Message) -> None:
             if not isinstance(message, Step):
                 return
-            pace = ""
-            if message.average is not None:
-                left = units.duration(time_left(message, request.time_limit_s))
-                pace = f"{units.seconds(message.average)}/step, {left} left"
+            room = console.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
+            pace = pace_of(message, request, room)
             progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
 
         yield moved
+
+
+def pace_of(message: Step, request: Request, room: int) -> str:
+    """What stands beside the bar: as much as there is room for, what matters least left out first.
+
+    Args:
+        message: the newest step.
+        request: of the training.
+        room: columns.
+    """
+    said: list[tuple[int, str]] = []
+    if message.average:
+        rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
+        one = "process" if request.platform == "cpu" else "GPU"
+        said.append((0, f"{units.seconds(message.average)}/step"))
+        said.append((2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}"))
+    if message.loss is not None:
+        said.append((3, f"loss {message.loss:.3f}"))
+    if message.memory_gb is not None:
+        said.append((4, units.gigabytes(message.memory_gb)))
+    if message.average is not None:
+        said.append((1, f"{units.duration(time_left(message, request.time_limit_s))} left"))
+    while len(said) > 1 and len(", ".join(text for _, text in said)) > room:
+        said.remove(max(said))
+    return ", ".join(text for _, text in said)
 
 
 def time_left(message: Step, limit_s: float | None) -> float:

@@ -120,6 +120,7 @@ class Session:
         display.say("")
         for start, path in zip(["Results:", *[" " * 8] * len(files)], files, strict=False):
             display.say(f"{start} {path}")
+        display.say(f"Logs:    {_short(self.logs[0].parent)}")
         folder = _short(Path.cwd() / self._plan.output_dir)
         argument = [] if folder == Path("output") else [str(folder)]
         if self._plan.bundle is not None:

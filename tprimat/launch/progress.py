@@ -19,12 +19,14 @@ MARK = "\x02@tprimat "
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
-    """A step was recorded. Units: s."""
+    """A step was recorded. Units: s; of the loss nats/token; of the memory GB."""
 
     step: int
     max_steps: int
     step_time: float | None
     average: float | None
+    loss: float | None = None
+    memory_gb: float | None = None
 
 
 class Saved(msgspec.Struct, frozen=True, tag="saved"):

@@ -15,10 +15,18 @@ class Telling:
     def __init__(self) -> None:
         self._told = 0.0
 
-    def __call__(self, step: int, max_steps: int | None, step_time: float | None, average: float | None) -> None:
+    def __call__(
+        self,
+        step: int,
+        max_steps: int | None,
+        step_time: float | None,
+        average: float | None,
+        loss: float | None = None,
+        memory_gb: float | None = None,
+    ) -> None:
         """Prints a mark that the parent reads, unless the last one was just now."""
         now = time.monotonic()
         if now - self._told < TOLD_EVERY_S and step != max_steps:
             return
         self._told = now
-        progress.tell(progress.Step(step, max_steps or step, step_time, average))
+        progress.tell(progress.Step(step, max_steps or step, step_time, average, loss, memory_gb))
