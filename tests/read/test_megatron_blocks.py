@@ -58,10 +58,9 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
         super().__init__(workers)
 
 
-@pytest.fixture(params=[_large_log.BEGINNING, 2000], ids=["when it is known", "ahead"])
-def in_parts(request, monkeypatch, tmp_path):
-    """Reads content as a large file is read, in ranges of a few lines; in vain, too, before anything is known of it."""
-    monkeypatch.setattr(_large_log, "BEGINNING", request.param)
+@pytest.fixture
+def in_parts(monkeypatch, tmp_path):
+    """Reads content as a large file is read, in ranges of a few lines."""
     monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", Threads)
     monkeypatch.setattr(megatron_parts, "LINES_BEFORE", 3)
     monkeypatch.setattr(_inputs, "CHUNK", 512)

@@ -6,9 +6,6 @@ records; the rest, such as restarts, is read here. Either way the same is found 
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
-import contextlib
 import os
 import sys
 import threading
@@ -32,12 +29,6 @@ LEAST = 256 << 20
 
 RANGE = 32 << 20
 """Bytes that a process reads at a time."""
-
-BEGINNING = 1 << 20
-"""Bytes that are left to this process, which finds out in them whose log it is. Most logs show it sooner."""
-
-AHEAD = 2
-"""Ranges that each process reads before that is known: in vain, should no such reader have the log alone."""
 
 MOST_WORKERS = 4
 """More would wait for the hash, which one thread works out."""
@@ -71,22 +62,13 @@ def readings(
     workers = _workers() if workers is None else workers
     whole = _size_of(log) if workers > 1 else 0
     fed = 0
-    with contextlib.ExitStack() as stack:
-        ranges = None
-        if whole - BEGINNING >= least:
-            ranges = stack.enter_context(_Ranges(log.path, BEGINNING, whole, size, workers, start_method))
-            ranges.begin(AHEAD * workers)
-        for chunk in chunks:
-            fed += len(chunk)
-            for block in blocks.feed(chunk):
-                intake.feed(block)
-            if intake.alone is not None and whole - fed >= least:
-                if ranges is None:
-                    start = fed - blocks.held
-                    ranges = _Ranges(log.path, start, whole, size, workers, start_method, at_line=True)
-                    stack.enter_context(ranges)
-                _Division(log.path, intake, blocks, fed, whole).read(chunks, ranges)
-                break
+    for chunk in chunks:
+        fed += len(chunk)
+        for block in blocks.feed(chunk):
+            intake.feed(block)
+        if intake.alone is not None and whole - fed >= least:
+            _Division(log, intake, blocks, fed, whole, size).read(chunks, workers, start_method or _start_method())
+            break
     for block, ended in blocks.finish():
         intake.feed(block, whole=ended)
     if whole and log.source_file().bytes != whole:
@@ -124,108 +106,58 @@ def _size_of(log: _inputs.Log) -> int:
     return size if _inputs.is_plain(head) and Blocks.is_utf8(head) else 0
 
 
-class _Ranges:
-    """Has the rest of a file read by several processes, range by range.
-
-    Args:
-        path: of the log.
-        start: of the first range.
-        whole: bytes of the file.
-        size: bytes of a range.
-        workers: processes.
-        start_method: of multiprocessing; the quickest safe one when left out.
-        at_line: whether a line begins at the start, though none may end before it.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        start: int,
-        whole: int,
-        size: int,
-        workers: int,
-        start_method: str | None = None,
-        *,
-        at_line: bool = False,
-    ) -> None:
-        self._path = path
-        self._first = start if at_line else -1
-        self._todo = collections.deque((at, min(at + size, whole)) for at in range(start, whole, size))
-        self._begun: collections.deque[concurrent.futures.Future[list[Segment]]] = collections.deque()
-        self._workers = workers
-        self._start_method = start_method
-        self._pool: concurrent.futures.Executor | None = None
-
-    def __enter__(self) -> _Ranges:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def begin(self, most: int | None = None) -> None:
-        """Has so many more ranges read, or all; does nothing where no processes are to be had."""
-        from concurrent.futures.process import BrokenProcessPool
-
-        with contextlib.suppress(OSError, BrokenProcessPool):
-            if self._pool is None:
-                self._pool = self._made()
-            for _ in range(len(self._todo) if most is None else min(most, len(self._todo))):
-                self._begun.append(self._pool.submit(segments_of, self._path, *self._todo[0], self._first))
-                self._todo.popleft()
-
-    def _made(self) -> concurrent.futures.Executor:
-        import multiprocessing
-
-        context = multiprocessing.get_context(self._start_method or _start_method())
-        return concurrent.futures.ProcessPoolExecutor(self._workers, mp_context=context)
-
-    def segments(self) -> Iterator[Segment]:
-        """What was found in the ranges, in their order; ends early where a process was killed."""
-        from concurrent.futures.process import BrokenProcessPool
-
-        with contextlib.suppress(OSError, BrokenProcessPool):
-            while self._begun:
-                # Each is let go as soon as it is taken.
-                yield from self._begun.popleft().result()
-
-
 class _Division:
-    """Reads the rest of a log out of the ranges that others have read.
+    """Reads the rest of a log by several processes.
 
     Args:
-        path: of the log.
+        log: the log.
         intake: what took its beginning in.
         blocks: of the beginning.
         fed: bytes of the file that went into them.
         whole: bytes of the file.
+        size: bytes of a range.
     """
 
-    def __init__(self, path: str, intake: Intake, blocks: Blocks, fed: int, whole: int) -> None:
-        self._path = path
+    def __init__(self, log: _inputs.Log, intake: Intake, blocks: Blocks, fed: int, whole: int, size: int) -> None:
+        self._path = log.path
         self._intake = intake
         self._blocks = blocks
         self._at = fed
         """Of the file's bytes, how many were taken in or are held by the blocks."""
         self._fed = fed
         self._whole = whole
+        self._size = size
         self._grown: list[bytes] = []
         self._fault: TensorPrimatError | None = None
 
-    def read(self, chunks: Iterator[bytes], ranges: _Ranges) -> None:
+    def read(self, chunks: Iterator[bytes], workers: int, start_method: str) -> None:
         """Reads it.
 
         Args:
             chunks: the rest of the file; they are what is hashed.
-            ranges: of the rest, or of all but a beginning that has been read. Where their processes fail,
-                this one reads on.
+            workers: processes.
+            start_method: of multiprocessing.
         """
-        ranges.begin()
-        # After the processes: a fork takes along no threads but its own.
+        import concurrent.futures
+        import multiprocessing
+        from concurrent.futures.process import BrokenProcessPool
+
+        context = multiprocessing.get_context(start_method)
+        first = self._fed - self._blocks.held
+        ranges = [(at, min(at + self._size, self._whole)) for at in range(first, self._whole, self._size)]
         rest = threading.Thread(target=self._exhaust, args=(chunks,), daemon=True)
-        rest.start()
-        for segment in ranges.segments():
-            self._join(segment)
+        try:
+            with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+                found = [pool.submit(segments_of, self._path, at, end, first) for at, end in ranges]
+                rest.start()
+                while found:
+                    # Each is let go as soon as it is joined.
+                    for segment in found.pop(0).result():
+                        self._join(segment)
+        except (BrokenProcessPool, OSError):
+            # No processes to be had here, or one was killed: one reads on where they ended.
+            if not rest.ident:
+                rest.start()
         self._read_to(self._whole)
         rest.join()
         if self._fault is not None:
