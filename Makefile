@@ -45,7 +45,7 @@ test: $(DEV_STAMP) ## run all tests
 
 test-analysis: ## run the tests without PyTorch, on the oldest and the newest Python here
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
-	$(PYTHON) tools/analysis_tests.py
+	$(PYTHON) tools/analysis_tests.py $(ARGS)
 
 test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get install chromium chromium-driver
 	@command -v chromedriver >/dev/null || { echo "error: there is no chromedriver: sudo apt-get install chromium chromium-driver (Debian, Ubuntu), or brew install chromium chromedriver (macOS)" >&2; exit 2; }

@@ -7,6 +7,7 @@ PyTorch skip themselves there; a run in which most tests were skipped counts as 
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -23,6 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> int:
     """Runs them one after the other; returns the first status that isn't 0."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
+    parser.add_argument("--oldest", action="store_true", help="the oldest Python alone")
+    arguments = parser.parse_args()
     found = interpreters.find()
     if not found:
         print(
@@ -30,7 +34,7 @@ def main() -> int:
         )
         return 2
     versions = list(found)
-    for version in dict.fromkeys([versions[0], versions[-1]]):
+    for version in dict.fromkeys([versions[0], *([] if arguments.oldest else [versions[-1]])]):
         status = _test(version, found[version])
         if status != 0:
             return status
