@@ -54,13 +54,14 @@ def same(content: bytes, seed: int = 0, sizes: tuple[int, ...] = (1, 30, 700, 50
 class Threads(concurrent.futures.ThreadPoolExecutor):
     """Stands for processes, which would take longer to start than the tests to run."""
 
-    def __init__(self, workers, mp_context=None):
-        super().__init__(workers)
+    def __init__(self, workers, mp_context, initializer):
+        super().__init__(workers, initializer=initializer)
 
 
-@pytest.fixture
-def in_parts(monkeypatch, tmp_path):
-    """Reads content as a large file is read, in ranges of a few lines."""
+@pytest.fixture(params=[0, 2000])
+def in_parts(request, monkeypatch, tmp_path):
+    """Reads content as a large file is read, in ranges of a few lines; more or less is left to the first process."""
+    monkeypatch.setattr(_large_log, "BEGINNING", request.param)
     monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", Threads)
     monkeypatch.setattr(megatron_parts, "LINES_BEFORE", 3)
     monkeypatch.setattr(_inputs, "CHUNK", 512)
@@ -259,7 +260,7 @@ class TestParts:
         order = sorted((index + (7.5 if each in late else 0), each) for index, each in enumerate(written))
         content = content_of([each for _, each in order])
         assert in_parts(content, 30_000) == by_lines(content)
-        assert True in in_parts.joined
+        assert any(in_parts.joined)
 
     def test_with_a_restart_in_the_middle(self, in_parts):
         setup = Setup("legacy", planned=200)
@@ -294,6 +295,13 @@ class TestParts:
         monkeypatch.setattr(_large_log, "_size_of", lambda log: len(content) - 5000)
         assert in_parts(content, 20_000) == by_lines(content)
 
+    def test_of_a_file_that_another_one_replaces_meanwhile(self, in_parts, monkeypatch):
+        content = content_of(ranks_of(120, Setup("core", planned=120)))
+        files = iter([(0, 0)])
+        monkeypatch.setattr(_large_log, "_file_of", lambda stream: next(files, (0, 1)))
+        assert in_parts(content, 20_000) == by_lines(content)
+        assert in_parts.joined == []
+
     def test_where_no_process_can_be_had(self, in_parts, monkeypatch):
         def refuse(*arguments, **options):
             raise OSError(11, "no more processes")
@@ -304,7 +312,7 @@ class TestParts:
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_processes_share_a_log(method, tmp_path):
+def test_processes_share_a_log(method, tmp_path, monkeypatch):
     import multiprocessing
 
     if method not in multiprocessing.get_all_start_methods():
@@ -312,8 +320,21 @@ def test_processes_share_a_log(method, tmp_path):
     path = tmp_path / "large.log"
     content = content_of(ranks_of(600, Setup("core", planned=600)))
     path.write_bytes(content)
+    monkeypatch.setattr(_large_log, "BEGINNING", 50_000)
     found = _large_log.readings(_inputs.Log(str(path)), workers=2, least=1, size=200_000, start_method=method)
     assert told(found) == by_lines(content)
+
+
+def test_a_process_does_not_read_a_file_that_has_taken_the_name(tmp_path):
+    path = tmp_path / "large.log"
+    path.write_bytes(content_of(ranks_of(60, Setup("core", planned=60))))
+    with path.open("rb") as stream:
+        former = _large_log._file_of(stream)
+        assert _large_log.segments_of(str(path), former, 0, 9000)
+        path.rename(tmp_path / "large.log.1")
+        path.write_bytes(b"started anew\n" * 2000)
+        with pytest.raises(FileNotFoundError, match="another file"):
+            _large_log.segments_of(str(path), former, 0, 9000)
 
 
 class TestPatience:

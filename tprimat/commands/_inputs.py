@@ -59,12 +59,14 @@ class Log:
     Attributes:
         name: for messages.
         cut: why a compressed file could not be read to its end, or None.
+        unread: whether what is left is only hashed: chunks() then ends early.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.name = "standard input" if path == STANDARD_INPUT else path
         self.cut: str | None = None
+        self.unread = False
         self._hash = hashlib.sha256()
         self._size = 0
 
@@ -112,8 +114,9 @@ class Log:
         head = raw.peek()
         method = _compression(head)
         if method is None:
-            while chunk := raw.read(CHUNK):
+            while not self.unread and (chunk := raw.read(CHUNK)):
                 yield chunk
+            raw.drain()
             return
         unpacked = method[1](raw, self.name)
         read = getattr(unpacked, "read1", unpacked.read)
@@ -131,11 +134,10 @@ class Log:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             self.cut = str(error) or type(error).__name__
-        while raw.read(CHUNK):
-            # What was left belongs to the file all the same: its hash is of all of it.
-            continue
+        # What was left belongs to the file all the same: its hash is of all of it.
+        raw.drain()
 
-    def _count(self, content: bytes) -> None:
+    def _count(self, content: bytes | memoryview) -> None:
         self._hash.update(content)
         self._size += len(content)
 
@@ -148,7 +150,7 @@ def is_handed_over(path: str, mode: int) -> bool:
 class _Counted:
     """A stream that tells what is read from it, and can be looked into before."""
 
-    def __init__(self, stream: BinaryIO, seen: Callable[[bytes], None]) -> None:
+    def __init__(self, stream: BinaryIO, seen: Callable[[bytes | memoryview], None]) -> None:
         self._stream = stream
         self._seen = seen
         self._head = b""
@@ -167,6 +169,13 @@ class _Counted:
                 head, self._head = head[:size], head[size:]
             return head
         return self._next(size)
+
+    def drain(self) -> None:
+        """Reads what is left, which nobody wants to see."""
+        self._head = b""
+        buffer = memoryview(bytearray(CHUNK))
+        while size := self._stream.readinto(buffer):  # type: ignore[attr-defined]
+            self._seen(buffer[:size])
 
     def _next(self, size: int) -> bytes:
         content = self._stream.read(size)

@@ -2,10 +2,15 @@
 
 A range is cut at line ends. What a process can read without knowing what comes before comes back as
 records; the rest, such as restarts, is read here. Either way the same is found as by one process.
+The hash is of what a thread of its own reads, from the beginning on: most of its work is done while
+this process, or whichever there is, would have nothing to do.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import os
 import sys
 import threading
@@ -15,11 +20,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from tprimat import plain_files, read
 from tprimat.commands import _inputs
-from tprimat.errors import TensorPrimatError
+from tprimat.errors import TensorPrimatError, UnreadableError
 from tprimat.read import megatron
-from tprimat.read.text import LONGEST_LINE, Blocks
+from tprimat.read.text import LONGEST_LINE, Blocks, numpy_if_there
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from tprimat.read.intake import Intake
     from tprimat.read.megatron_parts import Segment
     from tprimat.read.reading import Reading
@@ -29,6 +36,12 @@ LEAST = 256 << 20
 
 RANGE = 32 << 20
 """Bytes that a process reads at a time."""
+
+BEGINNING = 1 << 20
+"""Bytes that are left to this process, which finds out in them whose log it is. Most logs show it sooner."""
+
+AHEAD = 2
+"""Ranges that each process reads before that is known: in vain, should no such reader have the log alone."""
 
 MOST_WORKERS = 4
 """More would wait for the hash, which one thread works out."""
@@ -56,24 +69,21 @@ def readings(
     Raises:
         UnreadableError: it can't be read, or holds no training.
     """
-    intake = read.intake()
-    blocks = Blocks()
     chunks = log.chunks() if chunks is None else chunks
     workers = _workers() if workers is None else workers
     whole = _size_of(log) if workers > 1 else 0
-    fed = 0
-    for chunk in chunks:
-        fed += len(chunk)
-        for block in blocks.feed(chunk):
-            intake.feed(block)
-        if intake.alone is not None and whole - fed >= least:
-            _Division(log, intake, blocks, fed, whole, size).read(chunks, workers, start_method or _start_method())
-            break
-    for block, ended in blocks.finish():
-        intake.feed(block, whole=ended)
-    if whole and log.source_file().bytes != whole:
+    if not whole or whole < least:
+        return read.readings_of(chunks, log.name)
+    with _pool(workers, start_method) as pool:
+        # A process is not forked off from one that has threads already.
+        hashing = _Hashing(log, chunks)
+        try:
+            intake = _Division(log, whole).read(pool, size, AHEAD * workers)
+        finally:
+            hashing.join()
+    if log.source_file().bytes != whole:
         # It grew meanwhile, so that the last range may have ended within what belongs together.
-        return readings(_inputs.Log(log.path), workers=1)
+        return read.readings_of(_inputs.Log(log.path).chunks(), log.name)
     return read.readings_in(intake, log.name)
 
 
@@ -106,75 +116,124 @@ def _size_of(log: _inputs.Log) -> int:
     return size if _inputs.is_plain(head) and Blocks.is_utf8(head) else 0
 
 
-class _Division:
-    """Reads the rest of a log by several processes.
+@contextlib.contextmanager
+def _pool(workers: int, start_method: str | None) -> Iterator[Executor | None]:
+    """So many processes, started; None where none are to be had."""
+    import concurrent.futures
+    import multiprocessing
+
+    start_method = start_method or _start_method()
+    if start_method == "fork":
+        # What is imported here they need not import.
+        _prepare()
+    context = multiprocessing.get_context(start_method)
+    try:
+        pool = concurrent.futures.ProcessPoolExecutor(workers, context, _prepare)
+        with contextlib.suppress(concurrent.futures.BrokenExecutor):
+            # The first thing to do starts them.
+            pool.submit(int)
+    except OSError:
+        yield None
+        return
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _prepare() -> None:
+    """What a process does first, while it isn't known yet whose log it is."""
+    from tprimat.read import megatron_parts  # noqa: F401
+
+    numpy_if_there()
+
+
+class _Hashing:
+    """Reads a log to its end for its hash, in a thread.
 
     Args:
         log: the log.
-        intake: what took its beginning in.
-        blocks: of the beginning.
-        fed: bytes of the file that went into them.
-        whole: bytes of the file.
-        size: bytes of a range.
+        chunks: the rest of it.
     """
 
-    def __init__(self, log: _inputs.Log, intake: Intake, blocks: Blocks, fed: int, whole: int, size: int) -> None:
-        self._path = log.path
-        self._intake = intake
-        self._blocks = blocks
-        self._at = fed
-        """Of the file's bytes, how many were taken in or are held by the blocks."""
-        self._fed = fed
-        self._whole = whole
-        self._size = size
-        self._grown: list[bytes] = []
+    def __init__(self, log: _inputs.Log, chunks: Iterator[bytes]) -> None:
+        log.unread = True
         self._fault: TensorPrimatError | None = None
+        self._thread = threading.Thread(target=self._exhaust, args=(chunks,), daemon=True)
+        self._thread.start()
 
-    def read(self, chunks: Iterator[bytes], workers: int, start_method: str) -> None:
-        """Reads it.
-
-        Args:
-            chunks: the rest of the file; they are what is hashed.
-            workers: processes.
-            start_method: of multiprocessing.
-        """
-        import concurrent.futures
-        import multiprocessing
-        from concurrent.futures.process import BrokenProcessPool
-
-        context = multiprocessing.get_context(start_method)
-        first = self._fed - self._blocks.held
-        ranges = [(at, min(at + self._size, self._whole)) for at in range(first, self._whole, self._size)]
-        rest = threading.Thread(target=self._exhaust, args=(chunks,), daemon=True)
-        try:
-            with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
-                found = [pool.submit(segments_of, self._path, at, end, first) for at, end in ranges]
-                rest.start()
-                while found:
-                    # Each is let go as soon as it is joined.
-                    for segment in found.pop(0).result():
-                        self._join(segment)
-        except (BrokenProcessPool, OSError):
-            # No processes to be had here, or one was killed: one reads on where they ended.
-            if not rest.ident:
-                rest.start()
-        self._read_to(self._whole)
-        rest.join()
+    def join(self) -> None:
+        """Waits for the end of the file. Raises UnreadableError where that couldn't be read."""
+        self._thread.join()
         if self._fault is not None:
             raise self._fault
-        for chunk in self._grown:
-            self._feed(chunk)
 
     def _exhaust(self, chunks: Iterator[bytes]) -> None:
-        """Reads the file to its end, which is where its hash comes from; keeps what was added since it was begun."""
-        at = self._fed
         try:
-            for chunk in chunks:
-                if at + len(chunk) > self._whole:
-                    self._grown.append(chunk[max(0, self._whole - at) :])
-                at += len(chunk)
+            for _ in chunks:
+                continue
         except TensorPrimatError as fault:
             self._fault = fault
+
+
+class _Division:
+    """Reads a log: its beginning here, the rest by several processes once it is known whose it is.
+
+    Args:
+        log: the log.
+        whole: bytes of the file.
+    """
+
+    def __init__(self, log: _inputs.Log, whole: int) -> None:
+        self._log = log
+        self._intake = read.intake()
+        self._blocks = Blocks()
+        self._at = 0
+        """Of the file's bytes, how many were taken in or are held by the blocks."""
+        self._whole = whole
+
+    def read(self, pool: Executor | None, size: int, ahead: int) -> Intake:
+        """Reads all of it.
+
+        Args:
+            pool: processes that help; None where none are to be had.
+            size: bytes of a range.
+            ahead: ranges that they read before it is known whose log it is.
+
+        Returns:
+            What took the log in.
+        """
+        from concurrent.futures import BrokenExecutor
+
+        try:
+            with plain_files.opened(Path(self._log.path)) as self._stream:
+                if pool is not None:
+                    with contextlib.suppress(BrokenExecutor, OSError):
+                        self._share(pool, size, ahead)
+                # All of it, where nobody helps, and the rest where somebody was killed.
+                self._read_to(self._whole)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise UnreadableError(
+                self._log.name, f"can't be read: {why}: check the name", heading="unreadable-file"
+            ) from error
+        for block, ended in self._blocks.finish():
+            self._intake.feed(block, whole=ended)
+        return self._intake
+
+    def _share(self, pool: Executor, size: int, ahead: int) -> None:
+        """Has ranges read by a pool, and joins them to what is read here. Raises what submit() and result() do."""
+        file = _file_of(self._stream)
+        ranges = ((at, min(at + size, self._whole)) for at in range(BEGINNING, self._whole, size))
+        found = [pool.submit(segments_of, self._log.path, file, *each) for each in itertools.islice(ranges, ahead)]
+        while self._at < self._whole and self._intake.alone is None:
+            if not self._read_on(self._whole):
+                return
+        found += [pool.submit(segments_of, self._log.path, file, *each) for each in ranges]
+        while found:
+            # Each is let go as soon as it is joined.
+            for segment in found.pop(0).result():
+                self._join(segment)
 
     def _join(self, segment: Segment) -> None:
         reader = self._intake.alone
@@ -191,32 +250,42 @@ class _Division:
 
     def _read_to(self, end: int) -> None:
         """Reads on in this process."""
-        if end <= self._at:
-            return
-        with Path(self._path).open("rb") as stream:
-            stream.seek(self._at)
-            while self._at < end and (chunk := stream.read(min(_inputs.CHUNK, end - self._at))):
-                self._at += len(chunk)
-                self._feed(chunk)
+        while self._at < end and self._read_on(end):
+            continue
 
-    def _feed(self, chunk: bytes) -> None:
+    def _read_on(self, end: int) -> bool:
+        """Reads a chunk in this process; False where the file has no more."""
+        self._stream.seek(self._at)
+        chunk = self._stream.read(min(_inputs.CHUNK, end - self._at))
+        self._at += len(chunk)
         for block in self._blocks.feed(chunk):
             self._intake.feed(block)
+        return bool(chunk)
 
 
-def segments_of(path: str, start: int, end: int, first: int) -> list[Segment]:
+def _file_of(stream: BinaryIO) -> tuple[int, int]:
+    """What tells a file from another one of the same name."""
+    status = os.fstat(stream.fileno())
+    return status.st_dev, status.st_ino
+
+
+def segments_of(path: str, file: tuple[int, int], start: int, end: int) -> list[Segment]:
     """What a process finds in a range of a log.
 
     Args:
         path: of the log.
+        file: which one it is; another one may have taken its name.
         start: of the range; the line in which it lies is of the range before.
         end: of the range; the line in which it lies is of this range.
-        first: place in the file where a line begins, though none ends before it.
+
+    Raises OSError where the file can't be read, or is another one.
     """
     from tprimat.read.megatron_parts import Parts, blocks_of
 
     with Path(path).open("rb") as stream:
-        begin = start if start == first else _line_end(stream, start - 1)
+        if _file_of(stream) != file:
+            raise FileNotFoundError(errno.ENOENT, "another file has its name now", path)
+        begin = _line_end(stream, start - 1) if start else 0
         stop = _line_end(stream, end - 1) if begin < end else begin
         parts = Parts(begin)
         stream.seek(begin)

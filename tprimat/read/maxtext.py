@@ -59,7 +59,7 @@ _QUANTISED = re.compile(r"\bConfig param (quantization|dtype): (\S{0,40})")
 # A row of the memory table that is printed when the parameters are there.
 _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
 _LOOPS = re.compile(r"\bTrain loop finished in: (\d{1,12}(?:\.\d{1,9})?) seconds")
-_SIGNS = ("Config param", "evices", " on ", "Device(", "Train loop", "_0(", "Using (GB)")
+_SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
 
 IMPOSSIBLY_FAST = 0.1
 """Share of the middle step time below which a step was only handed over, not done."""

@@ -17,7 +17,7 @@ from tprimat.read.megatron_layout import Layouts, record_of
 from tprimat.read.megatron_line import Record, records
 from tprimat.read.megatron_quick import Quick
 from tprimat.read.megatron_training import ARGUMENT_DUMP, FIRST_RECORDS, Context, Stretch, Training
-from tprimat.read.text import Line, Numbers, clean, lines_of
+from tprimat.read.text import Line, Numbers, clean, keep_memory, lines_of, numpy_if_there
 
 LINES_BEFORE, ITERATIONS_BEFORE = 64, FIRST_RECORDS + 3
 """Iteration lines, and new iterations among them, that are left unread before a part: what comes
@@ -85,6 +85,8 @@ class _Part(megatron.Reader):
 
     def __init__(self, layouts: Layouts, raw: bytes, record: Record, text: str) -> None:
         super().__init__(_Span)
+        # A part is of a log that is long.
+        self._numpy = numpy_if_there()
         self._quick.layouts = layouts
         training = Training()
         training.add(record, text)
@@ -237,11 +239,12 @@ class Parts:
 
 def blocks_of(chunks: Iterator[bytes], longest: int) -> Iterator[bytes]:
     """Whole lines of the bytes of a range; ends early before a line that is longer than longest."""
+    keep_memory()
     rest = b""
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield rest + chunk[:end]
+            yield b"".join((rest, memoryview(chunk)[:end]))
             rest = chunk[end:]
         else:
             rest += chunk

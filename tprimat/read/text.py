@@ -135,6 +135,18 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
     return b"", "utf-8"
 
 
+def keep_memory() -> None:
+    """Has the memory of one chunk serve the next one.
+
+    glibc gives memory back to the system, and faults it in anew, from a size on that follows the largest block
+    that was freed. Without this a sixth of the time that a large log takes went there.
+    """
+    bytes(_LARGER_THAN_CHUNKS)
+
+
+_LARGER_THAN_CHUNKS = 4 << 20
+
+
 class Blocks:
     """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
 
@@ -145,6 +157,7 @@ class Blocks:
     """
 
     def __init__(self) -> None:
+        keep_memory()
         self._head: bytes | None = b""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._parts: list[bytes] = []
