@@ -54,7 +54,7 @@ def test_holds_result_log_and_environment(files, tmp_path, name):
     path = tmp_path / name
     if name.endswith("ZIP"):
         path = tmp_path / "My Run.zip"
-    said = _bundle.write(path, [files[0]], [files[1]])
+    done, _ = _bundle.write(path, [files[0]], [files[1]])
     held = members(path)
     folder = path.name.split(".")[0]
     assert set(held) == {
@@ -68,15 +68,15 @@ def test_holds_result_log_and_environment(files, tmp_path, name):
     (environment,) = json.loads(held[f"{folder}/environment/benchmark_rocm_llama.json"])
     assert environment["gpu_info"]["device_name"] == "AMD Instinct MI300X"
     assert environment["environment"]["versions"] == {"torch": "2.10.0"}
-    assert said[-1].startswith("Bundle:")
+    assert done.startswith("Bundle:")
 
 
 def test_a_token_in_a_log_stays_at_home(files, tmp_path):
-    said = _bundle.write(tmp_path / "b.tar.gz", [files[0]], [files[1]])
+    _, left_out = _bundle.write(tmp_path / "b.tar.gz", [files[0]], [files[1]])
     log = gzip.decompress(members(tmp_path / "b.tar.gz")["b/logs/training_llama.log.gz"])
     assert b"hf_" not in log
     assert b"iteration 1/ 3 |" in log
-    assert any("1 that look like access tokens" in line for line in said)
+    assert any("1 that look like access tokens" in line for line in left_out)
     assert "hf_" in files[1].read_text()
 
 
@@ -99,8 +99,8 @@ def test_results_of_one_name_from_two_folders(files, tmp_path):
 
 
 def test_a_log_that_has_gone_is_said(files, tmp_path):
-    said = _bundle.write(tmp_path / "b.zip", [files[0]], [tmp_path / "none.log"])
-    assert "not there any more" in said[0]
+    _, left_out = _bundle.write(tmp_path / "b.zip", [files[0]], [tmp_path / "none.log"])
+    assert "not there any more" in left_out[0]
 
 
 def test_nothing_is_overwritten_and_the_name_is_checked_first(tmp_path):

@@ -130,9 +130,12 @@ def test_enough_runs_without_an_interval_are_not_asked_for_again():
 
 
 @pytest.mark.parametrize(("instructions", "said"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])
-def test_bf16_in_software_is_a_reason(instructions, said):
+@pytest.mark.parametrize(
+    ("labels", "whose"), [(("bf16", "fp32"), "its processor"), (("one", "other"), "the processor of one")]
+)
+def test_bf16_in_software_is_a_reason(instructions, said, labels, whose):
     cpu = {"device": None, "stack": "cpu", "gpus": 1, "environment": Environment(cpu_instructions=instructions)}
-    slow = make_run(**cpu, step_time=64.0, label="bf16")
-    found = answer(slow, make_run(**cpu, precision="fp32", label="fp32"))
-    reason = "bf16 is computed in software: its processor has no bf16 instructions."
+    slow = make_run(**cpu, step_time=64.0, label=labels[0])
+    found = answer(slow, make_run(**cpu, precision="fp32", label=labels[1]))
+    reason = f"bf16 is computed in software: {whose} has no bf16 instructions."
     assert (reason in found.why) is said

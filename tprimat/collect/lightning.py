@@ -343,11 +343,10 @@ class _Fit:
         if not self.first_process or not (is_due or self._said.on_step):
             return
         mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
+        memory_gb = self.memory.current_gb()
         if is_due:
-            memory_gb = self.memory.current_gb()
             self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
         if self._said.on_step:
-            memory_gb = self.memory.current_gb()
             self._said.on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
 
     def _so_far(self) -> Run:

@@ -198,10 +198,10 @@ class Watching:
         if self.processes.rank or not (is_due or self._said.on_step):
             return
         mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
+        memory_gb = self.memory.current_gb()
         if is_due:
-            self._print([console.step(self.platform, record.step, record.seconds, mean, self.memory.current_gb())])
+            self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
         if self._said.on_step:
-            memory_gb = self.memory.current_gb()
             self._said.on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
 
     def _so_far(self) -> Run:

@@ -43,7 +43,7 @@ def show(plan: Plan, machine: Machine) -> None:
     for request in plan.requests:
         framework = plan.framework_of(request)
         display.say(f"\n{_name(request, plan)}, run {plan.runs} {'time' if plan.runs == 1 else 'times'}:")
-        result = plan.output_dir / store.file_name(_identity(request))
+        result = plan.output_dir / store.file_name(identity(request))
         command = process.shell_line(framework.launch(request))
         display.would_run(command, model=request.model, framework=request.framework, result=result)
         if framework.inner is not None:
@@ -200,7 +200,7 @@ class Session:
         self.failures += 1
         if run is None or path is None:
             reason = "interrupted" if ended.interrupted else why_failed(run, ended)
-            _display.record(_identity(request, status="failed", status_reason=reason), None)
+            _display.record(identity(request, status="failed", status_reason=reason), None)
         self._explain(title, request, run, ended, log)
 
     def _recovered(self, request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
@@ -283,13 +283,13 @@ def why_failed(run: Run | None, ended: process.Ended) -> str:
     return f"its process ended with status {ended.status} before it could write a result"
 
 
-def _identity(request: Request, **more: Any) -> Run:
+def identity(request: Request, **more: Any) -> Run:
     """As much of a Run as its file's name depends on."""
     return Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label, **more)
 
 
 def _log_path(request: Request) -> Path:
-    stem = Path(store.file_name(_identity(request))).stem
+    stem = Path(store.file_name(identity(request))).stem
     return process.new_log(request.output_dir / LOGS, f"{stem}_{datetime.datetime.now():%Y%m%d_%H%M%S}")
 
 

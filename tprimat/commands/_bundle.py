@@ -23,7 +23,6 @@ from tprimat.run import Run
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 _GZIP = b"\x1f\x8b"
-_NOTE = "note: "
 
 # What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
 # command line, or prints the environment.
@@ -42,7 +41,7 @@ def check(path: Path) -> None:
         raise UsageError(f"--bundle {path}: is there already: choose another name", heading="wrong-usage")
 
 
-def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str]:
+def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
     """Writes a bundle.
 
     Args:
@@ -51,14 +50,14 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str
         logs: logs, compressed or not; the record of a start beside one goes with it.
 
     Returns:
-        What was done, a line each.
+        What was done, and what is not in the bundle, a line each.
 
     Raises:
         UsageError: it can't be written.
     """
     check(path)
     members: dict[str, bytes] = {}
-    said: list[str] = []
+    left_out: list[str] = []
     for result in results:
         try:
             content = plain_files.read(result)
@@ -70,13 +69,13 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str
         try:
             content, blanked = _without_secrets(_log(log))
         except FileNotFoundError:
-            said.append(f"{_NOTE}{log} is not there any more and not in the bundle")
+            left_out.append(f"{log} is not there any more and not in the bundle")
             continue
         except OSError as error:
-            said.append(f"{_NOTE}{log} is not in the bundle: {error.strerror or error}")
+            left_out.append(f"{log} is not in the bundle: {error.strerror or error}")
             continue
         if blanked:
-            said.append(f"{_NOTE}{log}: {blanked} that look like access tokens were left out of the copy in the bundle")
+            left_out.append(f"{log}: {blanked} that look like access tokens were left out of the copy in the bundle")
         members[_free(f"logs/{log.name.removesuffix('.gz')}.gz", members)] = gzip.compress(content, mtime=0)
         record = start_record.path_for(log)
         if record.is_file():
@@ -90,15 +89,16 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> list[str
             f"{path}: can't be written: {error.strerror or error}: choose another --bundle", heading="unwritable-folder"
         ) from error
     size = path.stat().st_size
-    return [*said, f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one"]
+    return f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
 
 
 def tell(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
     """Writes a bundle and says so; what is not in it is said in any amount. Args and raises as of write()."""
-    for line in write(path, results, logs):
-        _display.tell(line)
-        if line.startswith(_NOTE):
-            _display.warn(line.removeprefix(_NOTE))
+    done, left_out = write(path, results, logs)
+    for line in left_out:
+        _display.tell(f"note: {line}")
+        _display.warn(line)
+    _display.tell(done)
     _display.current().values["bundle"] = str(path)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from tprimat import metrics, store, units
 from tprimat.commands import _display
+from tprimat.commands import _facts as facts
 from tprimat.commands._display import Amount, tell
 from tprimat.commands._sources import Found, Outcome, Unit, digest_of
 from tprimat.errors import ExitStatus, UnreadableError
@@ -209,40 +210,13 @@ def _show_one(title: str, run: Run, summary: metrics.Summary, notes: tuple[str, 
     )
     for label, value in rows:
         tell(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
-    for line in evidence(run, summary):
+    for line in facts.lines(run, summary):
         _display.detail(f"  {line}")
     for note in notes:
         tell(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
         tell(f"  warning: {plain(warning)}")
     tell(f"Results saved to: {plain(path)}")
-
-
-def evidence(run: Run, summary: metrics.Summary) -> list[str]:
-    """What a result states beyond what is shown of it anyway: its sources, and every other fact, a line each."""
-    steady = summary.steady
-    lines = [
-        f"{'source':<18} {plain(file.path)}, {file.bytes} bytes, sha256 {file.sha256}"
-        for file in (run.source.files if run.source else ())
-    ]
-    if steady.first_step is not None:
-        lines.append(f"{'figures are of':<18} steps {steady.first_step} to {steady.last_step}, by {steady.method}")
-    groups = (
-        run.gpu_info,
-        run.environment,
-        run.model_config,
-        run.training_config,
-        run.parallelism_config,
-        run.optimizer,
-        run.data,
-        summary.performance,
-        run.memory_metrics,
-    )
-    facts = {name: value for group in groups for name, value in group.known().items()}
-    lines += [
-        f"{name:<18} {plain(value)}" for name, value in facts.items() if value not in ({}, ()) and value is not False
-    ]
-    return lines
 
 
 def _show_table(rows: list[tuple[str, Run, metrics.Summary, tuple[str, ...], str]]) -> None:

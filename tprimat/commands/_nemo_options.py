@@ -209,8 +209,8 @@ def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], mac
     from tprimat import platforms, store
     from tprimat.commands import _benchmark_display as display
     from tprimat.commands import _display
+    from tprimat.commands._benchmark_session import identity
     from tprimat.commands._display import Amount
-    from tprimat.run import Run
     from tprimat.train import nemo_training
 
     request = requests[0]
@@ -221,8 +221,7 @@ def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], mac
         for note in [*notes, *([held] if held else [])]:
             display.note(note)
     status = nemo_training.main(request.to_arguments())
-    named = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
-    path = request.output_dir / store.file_name(named)
+    path = request.output_dir / store.file_name(identity(request))
     output = _display.current()
     output.speaks = first
     if first and status == 0 and path.is_file() and output.amount in (Amount.QUIET, Amount.JSON):

@@ -320,9 +320,9 @@ def _show(run: Run, reading: Reading, title: str) -> None:
         shown = units.UNKNOWN if value in (None, "") else plain(str(value))
         tell(f"  {label:<18} {shown:<44} {place}".rstrip())
     if _display.amount() is Amount.VERBOSE:
-        from tprimat.commands import _campaign
+        from tprimat.commands import _facts
 
-        for line in _campaign.evidence(run, summary):
+        for line in _facts.lines(run, summary):
             tell(f"  {line}")
     for note in reading.notes:
         tell(f"  note: {plain(note)}")

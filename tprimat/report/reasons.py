@@ -115,10 +115,16 @@ def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:
 
 def _of_processor(sides: Sequence[SideResult]) -> Iterator[str]:
     """A precision that the processor can't compute: its slowness says nothing about the precision elsewhere."""
-    for side in sides:
-        run = side.run
-        if run.platform == "cpu" and run.training_config.precision == "bf16" and run.environment.lacks_bf16:
-            yield f"{side.side.name} is computed in software: its processor has no bf16 instructions."
+    slow = [
+        side.side.name
+        for side in sides
+        if side.run.platform == "cpu"
+        and side.run.training_config.precision == "bf16"
+        and side.run.environment.lacks_bf16
+    ]
+    if slow:
+        whose = "its processor" if slow == ["bf16"] else f"the processor of {_few(slow)}"
+        yield f"bf16 is computed in software: {whose} has no bf16 instructions."
 
 
 def _of_ledger(compared: Sequence[Pair]) -> Iterator[str]:

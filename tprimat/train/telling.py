@@ -21,8 +21,8 @@ class Telling:
         max_steps: int | None,
         step_time: float | None,
         average: float | None,
-        loss: float | None = None,
-        memory_gb: float | None = None,
+        loss: float | None,
+        memory_gb: float | None,
     ) -> None:
         """Prints a mark that the parent reads, unless the last one was just now."""
         now = time.monotonic()

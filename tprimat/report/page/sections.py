@@ -65,11 +65,8 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> str
         anchor = evidence.title_anchor(placed[index], row.title)
         if row.title == "Against the reference":
             anchor = ratios.get(id(group.sides[index]), anchor)
-        return cell(
-            view,
-            row.cells[index],
-            "" if row.cells[index].text in (units.UNKNOWN, untimed(group.sides[index])) else anchor,
-        )
+        missing = row.cells[index].text in (units.UNKNOWN, untimed(group.sides[index]))
+        return cell(view, row.cells[index], "" if missing else anchor)
 
     if len(placed) <= BESIDE:
         body = [[escape(row.title), *(text(row, index) for index in range(len(placed)))] for row in rows]
