@@ -295,6 +295,20 @@ class TestParts:
         monkeypatch.setattr(_large_log, "_size_of", lambda log: len(content) - 5000)
         assert in_parts(content, 20_000) == by_lines(content)
 
+    def test_of_a_file_that_goes_on_growing(self, in_parts, monkeypatch):
+        content = content_of(ranks_of(120, Setup("core", planned=120)))
+
+        class Growing(_inputs.Log):
+            def chunks(self):
+                yield from super().chunks()
+                yield from [] if self is asked[0] else [content]
+
+        asked = []
+        monkeypatch.setattr(_inputs, "Log", lambda path: asked.append(Growing(path)) or asked[-1])
+        monkeypatch.setattr(_large_log, "_size_of", lambda log: len(content) - 5000)
+        assert in_parts(content, 20_000) == by_lines(content)
+        assert len(asked) == 2
+
     def test_of_a_file_that_another_one_replaces_meanwhile(self, in_parts, monkeypatch):
         content = content_of(ranks_of(120, Setup("core", planned=120)))
         files = iter([(0, 0)])

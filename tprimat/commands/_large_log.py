@@ -2,8 +2,7 @@
 
 A range is cut at line ends. What a process can read without knowing what comes before comes back as
 records; the rest, such as restarts, is read here. Either way the same is found as by one process.
-The hash is of what a thread of its own reads, from the beginning on: most of its work is done while
-this process, or whichever there is, would have nothing to do.
+The hash is worked out meanwhile, by a thread that reads the file for itself.
 """
 
 from __future__ import annotations
@@ -81,10 +80,20 @@ def readings(
             intake = _Division(log, whole).read(pool, size, AHEAD * workers)
         finally:
             hashing.join()
-    if log.source_file().bytes != whole:
+    hashed = log.source_file().bytes or 0
+    if hashed != whole:
         # It grew meanwhile, so that the last range may have ended within what belongs together.
-        return read.readings_of(_inputs.Log(log.path).chunks(), log.name)
+        return read.readings_of(_first(hashed, _inputs.Log(log.path).chunks()), log.name)
     return read.readings_in(intake, log.name)
+
+
+def _first(size: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """So many bytes: a log that still grows has more than its hash is of."""
+    for chunk in chunks:
+        yield chunk[:size]
+        size -= len(chunk)
+        if size <= 0:
+            return
 
 
 def _workers() -> int:
