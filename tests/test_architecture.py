@@ -22,8 +22,8 @@ PACKAGE = REPOSITORY / "tprimat"
 # stands on its left; sources and judgement don't know each other.
 RINGS = {
     "foundation": {
-        "earlier_fields", "earlier_forms", "efficiency", "errors", "flops", "hardware", "intervals", "levels",
-        "metrics", "models", "plain_files", "prices", "published", "run", "stats", "store", "text", "units",
+        "atomic_files", "earlier_fields", "earlier_forms", "efficiency", "errors", "flops", "hardware", "intervals",
+        "levels", "metrics", "models", "plain_files", "prices", "published", "run", "stats", "store", "text", "units",
     },
     "sources": {
         "collect", "devices", "find_logs", "gpu_processes", "gpu_state", "host", "launch", "occupancy", "platforms",

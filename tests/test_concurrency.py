@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_store import a_run
 
-from tprimat import commands, plain_files, store
+from tprimat import atomic_files, commands, plain_files, store
 from tprimat.errors import UsageError
 from tprimat.run import TrainingConfig
 
@@ -127,7 +127,7 @@ def check(folder, repetitions):
     found = [run for path in folder.rglob("*.json") for run in store.read(path)]
     assert len({store.fingerprint(run) for run in found}) == len(found) == repetitions
     left = {path.name for path in folder.rglob("*") if path.is_file() and path.suffix not in (".json", ".log")}
-    assert left <= {store.LOCK_NAME, "comparison_report.md", "comparison_report.html"}
+    assert left <= {atomic_files.LOCK_NAME, "comparison_report.md", "comparison_report.html"}
 
 
 @posix
@@ -289,7 +289,7 @@ def test_under_its_name_there_is_a_whole_result_at_every_moment(tmp_path, monkey
     assert store.read(saved.moved) == (another(1),)
     assert store.read(path) == (another(2),)
     left = {each.name for each in tmp_path.rglob("*") if each.is_file()}
-    assert left <= {path.name, saved.moved.name, store.LOCK_NAME}
+    assert left <= {path.name, saved.moved.name, atomic_files.LOCK_NAME}
 
 
 def test_a_writer_that_is_ended_before_the_last_moment_leaves_the_older_result(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from made_runs import H100, failed_run, make_run
 
-from tprimat import store
+from tprimat import atomic_files, store
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.run import (
     Data,
@@ -266,7 +266,7 @@ def test_a_result_can_be_read_by_others(tmp_path):
 
 def test_nothing_unfinished_is_left_behind(tmp_path):
     store.save(a_run(), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} <= {"benchmark_cuda_llama.json", store.LOCK_NAME}
+    assert {path.name for path in tmp_path.iterdir()} <= {"benchmark_cuda_llama.json", atomic_files.LOCK_NAME}
 
 
 def test_a_write_that_fails_leaves_the_older_file_whole(tmp_path, monkeypatch):
@@ -301,8 +301,8 @@ def test_a_folder_that_is_missing_is_made(tmp_path):
 
 
 def test_waiting_for_another_writer_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "LOCK_SECONDS", 0.1)
-    with filelock.FileLock(str(tmp_path / store.LOCK_NAME)), pytest.raises(UsageError, match="another program"):
+    monkeypatch.setattr(atomic_files, "LOCK_SECONDS", 0.1)
+    with filelock.FileLock(str(tmp_path / atomic_files.LOCK_NAME)), pytest.raises(UsageError, match="another program"):
         store.save(a_run(), tmp_path)
 
 

@@ -37,7 +37,7 @@ sys.path.insert(0, str(ROOT))
 
 import filelock
 
-from tprimat import store
+from tprimat import atomic_files, store
 from tprimat.collect.folders import JOURNALS
 from tprimat.errors import UnreadableError
 from tprimat.run import Run
@@ -224,7 +224,7 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: int) -
     if following.returncode not in (0, 2, 3) or "Traceback" in following.stderr:
         yield f"the next command ended with {following.returncode}: {following.stderr[-600:]}"
     if folder.exists():
-        lock = filelock.FileLock(str(folder / store.LOCK_NAME), timeout=0)
+        lock = filelock.FileLock(str(folder / atomic_files.LOCK_NAME), timeout=0)
         try:
             with lock:
                 pass

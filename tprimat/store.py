@@ -7,7 +7,6 @@ setup, and a file of another setup that stands in the way moves to history/.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import dataclasses
 import datetime
 import filecmp
@@ -16,14 +15,13 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tprimat import earlier_forms, hardware, metrics, plain_files, stats
+from tprimat import atomic_files, earlier_forms, hardware, metrics, plain_files, stats
 from tprimat.earlier_fields import parse
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.run import (
@@ -48,9 +46,6 @@ SURELY_THE_SAME = 3
 
 UNFINISHED = ".result.part"
 """Ending of a result on its way to disk; written under the lock alone."""
-
-LOCK_NAME = ".tprimat.lock"
-LOCK_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +226,7 @@ def save_as(run: Run, path: Path) -> Saved:
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with atomic_files.locked(folder):
             earlier = _runs_to_join(path, run)
             if not earlier and not run.steps and run.status == "failed" and path.exists():
                 # What broke off before its setup was known pushes no measurement aside.
@@ -239,7 +234,7 @@ def save_as(run: Run, path: Path) -> Saved:
                 earlier = _runs_to_join(path, run)
             runs, known = _joined(earlier, run)
             _clear_unfinished(folder)
-            with _written_beside(path, encode(as_file(runs)), UNFINISHED) as whole:
+            with atomic_files.beside(path, encode(as_file(runs)), UNFINISHED) as whole:
                 # Under its name there is a whole result at every moment, the older one or this one.
                 moved = _keep_in_history(path) if path.exists() and not earlier else None
                 os.replace(whole, path)
@@ -385,7 +380,7 @@ def _keep_in_history(path: Path) -> Path:
         os.link(os.path.realpath(path), target)
     except OSError:
         # FAT knows no second names, nor does any system across its borders.
-        with _written_beside(target, path.read_bytes(), UNFINISHED) as whole:
+        with atomic_files.beside(target, path.read_bytes(), UNFINISHED) as whole:
             shutil.copystat(path, whole)
             os.replace(whole, target)
     return target
@@ -394,7 +389,7 @@ def _keep_in_history(path: Path) -> Path:
 def clear_unfinished(folder: Path) -> None:
     """Removes what writers have left behind who were killed. Raises OSError or UsageError where it can't."""
     if any(folder.glob(f".*{UNFINISHED}")):
-        with _locked(folder):
+        with atomic_files.locked(folder):
             _clear_unfinished(folder)
 
 
@@ -402,49 +397,3 @@ def _clear_unfinished(folder: Path) -> None:
     # Whoever writes a result holds the lock, which is ours now.
     for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
         left.unlink(missing_ok=True)
-
-
-def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
-    """Writes a file so that a reader sees the old one or the whole new one. Raises OSError.
-
-    Args:
-        path: the file.
-        content: all of it.
-        suffix: of its name while it is being written.
-    """
-    with _written_beside(path, content, suffix) as whole:
-        os.replace(whole, path)
-
-
-@contextlib.contextmanager
-def _written_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
-    """A file with this content, on the disk and in the folder of another one, to be given its name."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=suffix, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for their owner alone; a result is to be passed on.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        yield name
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    import filelock
-
-    try:
-        with filelock.FileLock(str(folder / LOCK_NAME), timeout=LOCK_SECONDS):
-            yield
-    except filelock.Timeout as error:
-        raise UsageError(
-            f"{folder}: another program has been writing here for {LOCK_SECONDS:.0f} s: try again",
-            heading="unwritable-folder",
-        ) from error

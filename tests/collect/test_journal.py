@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tprimat import store
+from tprimat import atomic_files, store
 from tprimat.collect import folders, journal, owner, recovery
 from tprimat.collect.recorder import Record
 from tprimat.run import ModelConfig, Run
@@ -391,7 +391,7 @@ class TestInATraining:
         assert last.training_config == ours.result.training_config
         assert last.memory_metrics.known() == {}
         assert store.setup_key(last) == store.setup_key(ours.result)
-        assert {path.name for path in (tmp_path / "output").iterdir()} <= {ours.path.name, store.LOCK_NAME}
+        assert {path.name for path in (tmp_path / "output").iterdir()} <= {ours.path.name, atomic_files.LOCK_NAME}
 
     def test_a_training_that_has_nothing_to_do_leaves_none(self, trainings, callback, tmp_path):
         trainings.fit(callback(), max_steps=0)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat import __version__, plain_files, store
+from tprimat import __version__, atomic_files, plain_files, store
 from tprimat.commands import _display
 from tprimat.commands._inputs import Log
 from tprimat.errors import UnreadableError, UsageError
@@ -83,7 +83,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     members["README.txt"] = _readme(members).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        store.write_atomically(path, _packed(path, members))
+        atomic_files.write(path, _packed(path, members))
     except OSError as error:
         raise UsageError(
             f"{path}: can't be written: {error.strerror or error}: choose another --bundle", heading="unwritable-folder"

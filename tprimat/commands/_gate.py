@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         arguments: of the compare command.
         command: command line that makes the same comparison again.
     """
-    from tprimat import store
+    from tprimat import atomic_files
     from tprimat.compare import allowance
     from tprimat.compare.gate import gate
     from tprimat.report import gate as report
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         path = Path(arguments.summary)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            store.write_atomically(path, report.summary(found, command))
+            atomic_files.write(path, report.summary(found, command))
         except OSError as error:
             raise UsageError(
                 f"{path}: can't be written: {error.strerror or error}: name another --summary",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tprimat import atomic_files, platforms, store, units
 from tprimat import host as hosts
-from tprimat import platforms, store, units
 from tprimat.commands import _benchmark_display as display
 from tprimat.commands import _bundle, _display, extract_primus
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
@@ -137,7 +137,7 @@ class Job:
         launch = made.launch(name, copy)
         record = self._record(made, name, moment, launch.argv)
         start_record_path = start_record.path_for(log)
-        store.write_atomically(start_record_path, start_record.encode(record))
+        atomic_files.write(start_record_path, start_record.encode(record))
         title = ", ".join(part for part in (f"{made.model} {made.precision}", which) if part)
         display.say(f"\n{title}: log in {log}")
         _display.detail(f"command: {process.shell_line(launch)}")

@@ -185,7 +185,7 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
 
 def _write(comparison: Comparison, folder: Path, picture: Path | None, command: str) -> list[str]:
     """Writes the picture and the reports; returns what was written, in words."""
-    from tprimat import store
+    from tprimat import atomic_files
     from tprimat.report import FORMS, Picture, Provenance
 
     written = []
@@ -195,12 +195,12 @@ def _write(comparison: Comparison, folder: Path, picture: Path | None, command: 
         shown = None
         if picture is not None and content is not None:
             picture.parent.mkdir(parents=True, exist_ok=True)
-            store.write_atomically(picture, content)
+            atomic_files.write(picture, content)
             written.append(f"Picture: {picture}")
             shown = Picture(_link(picture, folder), picture.suffix.lower().removeprefix("."), content)
         for form in FORMS:
             report = importlib.import_module(form.module).render(comparison, Provenance(__version__, command), shown)
-            store.write_atomically(folder / form.file_name, report)
+            atomic_files.write(folder / form.file_name, report)
             written.append(f"Report:  {folder / form.file_name}")
     except OSError as error:
         raise UsageError(

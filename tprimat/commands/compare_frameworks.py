@@ -186,13 +186,13 @@ def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loade
 
 def _draw(comparison: Comparison, path: Path) -> bool:
     """Writes the picture; False, said in one line, where matplotlib is missing."""
-    from tprimat import store
+    from tprimat import atomic_files
     from tprimat.report import plot
 
     try:
         content = plot.render(comparison, form=path.suffix.lower().removeprefix("."), layout="frameworks")
         path.parent.mkdir(parents=True, exist_ok=True)
-        store.write_atomically(path, content)
+        atomic_files.write(path, content)
     except plot.NoMatplotlibError as error:
         print(for_encoding(f"no picture: {error}", sys.stderr.encoding), file=sys.stderr)
         return False

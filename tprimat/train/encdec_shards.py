@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
+from tprimat import atomic_files
 from tprimat.errors import UsageError
-from tprimat.store import write_atomically
 from tprimat.train.encdec_pairs import Pairs
 
 SHARD_BYTES = 128_000_000
@@ -297,7 +297,7 @@ def _write(path: Path, shard: Shard, pairs: Pairs) -> Written:
 
 
 def _save(folder: Path, manifest: Manifest) -> None:
-    write_atomically(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+    atomic_files.write(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
 
 
 def _check_space(folder: Path, contents: Contents, missing: Sequence[Shard], stale: Sequence[str]) -> None:
