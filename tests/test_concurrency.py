@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from test_store import a_run
+from stored_runs import a_run
 
 from tprimat import atomic_files, commands, plain_files, store
 from tprimat.errors import UsageError

@@ -1,0 +1,57 @@
+"""Files of results to test with: a run with something in every part of its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tprimat.run import (
+    Data,
+    Environment,
+    GpuInfo,
+    ModelConfig,
+    Optimizer,
+    ParallelismConfig,
+    Run,
+    Source,
+    Timing,
+    TrainingConfig,
+)
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    """A file with this content."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
+    """A small run of one setup, with something in every part of the file."""
+    fields = {
+        "platform": "nvd",
+        "framework": "nemo",
+        "model": "llama",
+        "timestamp": "2026-11-21T10:00:00+00:00",
+        "warnings": ("a doubt",),
+        "source": Source(kind="live", command=("python3", "train.py")),
+        "environment": Environment(versions={"torch": "2.13.0"}, settings={"NCCL_DEBUG": "INFO"}),
+        "gpu_info": GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8, total_memory_gb=85.02),
+        "model_config": ModelConfig(num_layers=32, tie_word_embeddings=False),
+        "training_config": TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=8, precision="bf16"),
+        "parallelism_config": ParallelismConfig(tensor_model_parallel_size=1),
+        "optimizer": Optimizer(name="AdamW", learning_rate=1e-3),
+        "data": Data(kind="mock", seed=1),
+        "timing": Timing(clock="device_event"),
+        "native_metrics": {"rate": 40000.0, "each": (1.0,) * count},
+        "energy_metrics": {"joules": 12.5},
+        "breakdown": {"forward": 0.3},
+        "profile": {"trace": "trace.json"},
+        "epochs": ({"loss": 1.0},),
+        "steps": tuple(range(1, count + 1)),
+        "window_steps": (1,) * count,
+        "step_times": (step_time,) * count,
+        "loss_values": (2.0,) * count,
+        "learning_rates": (1e-3,) * count,
+        "grad_norms": (None,) * count,
+        "lines": (None,) * count,
+    }
+    return Run(**{**fields, **changes})
