@@ -1,7 +1,10 @@
 """However a log's bytes come, whole blocks or single lines or parts of the file, the same is read of them."""
 
 import concurrent.futures
+import hashlib
+import os
 import random
+import signal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -337,6 +340,23 @@ def test_processes_share_a_log(method, tmp_path, monkeypatch):
     monkeypatch.setattr(_large_log, "BEGINNING", 50_000)
     found = _large_log.readings(_inputs.Log(str(path)), workers=2, least=1, size=200_000, start_method=method)
     assert told(found) == by_lines(content)
+
+
+def killed(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked off on Unix alone")
+def test_where_processes_are_killed_one_reads_on(tmp_path, monkeypatch):
+    path = tmp_path / "large.log"
+    content = content_of(ranks_of(200, Setup("core", planned=200)))
+    path.write_bytes(content)
+    monkeypatch.setattr(_large_log, "BEGINNING", 50_000)
+    monkeypatch.setattr(_large_log, "segments_of", killed)
+    log = _inputs.Log(str(path))
+    found = _large_log.readings(log, workers=2, least=1, size=50_000, start_method="fork")
+    assert told(found) == by_lines(content)
+    assert log.source_file().sha256 == hashlib.sha256(content).hexdigest()
 
 
 def test_a_process_does_not_read_a_file_that_has_taken_the_name(tmp_path):
