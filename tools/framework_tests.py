@@ -39,8 +39,9 @@ def main() -> int:
         "no:cacheprovider",
         "-n",
         "2",
-        "--dist",
-        "loadgroup",
+        # A training is long: each worker is given the next one when it is done.
+        "--maxschedchunk",
+        "1",
         *TESTS,
         *sys.argv[1:],
     ]

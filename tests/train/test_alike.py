@@ -10,6 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import filelock
 import pytest
 
 pytest.importorskip("torch")
@@ -42,19 +43,23 @@ SMALL = ModelConfig(
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
-    """Trains once for each question: the run of a model in a framework with so many processes."""
-    known: dict[tuple[str, str, int], Run] = {}
-    folder = tmp_path_factory.mktemp("alike")
+    """Trains once for all who ask, in any worker: the run of a model in a framework with so many processes."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
     def run(name: str, model: str, processes: int) -> Run:
-        if (name, model, processes) not in known:
-            known[name, model, processes] = trained(name, model, processes, folder / f"{model}-{processes}")
-        return known[name, model, processes]
+        folder = shared / "alike" / f"{model}-{processes}"
+        folder.mkdir(parents=True, exist_ok=True)
+        result = folder / store.file_name(Run(platform="cpu", framework=name, model=model))
+        with filelock.FileLock(str(folder / f"{name}.lock")):
+            if not result.exists():
+                train_in(name, model, processes, folder)
+        return store.read(result)[-1]
 
     return run
 
 
-def trained(name: str, model: str, processes: int, folder: Path) -> Run:
+def train_in(name: str, model: str, processes: int, folder: Path) -> None:
     framework = next(each for each in launch.FRAMEWORKS if each.name == name)
     reason = framework.unavailable()
     if reason is not None:
@@ -80,14 +85,10 @@ def trained(name: str, model: str, processes: int, folder: Path) -> Run:
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return store.read(folder / store.file_name(Run(platform="cpu", framework=name, model=model)))[-1]
 
 
-# What shares a reference runs in one worker, where tests are divided over several.
 TRAININGS = [
-    pytest.param(model, processes, marks=pytest.mark.xdist_group(f"{model}-{processes}"))
-    for model in (models.names() if ALL else ("llama",))
-    for processes in ((2, 1) if ALL else (1,))
+    (model, processes) for model in (models.names() if ALL else ("llama",)) for processes in ((2, 1) if ALL else (1,))
 ]
 
 
