@@ -67,7 +67,7 @@ docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-docs.txt
 	$(BIN)/python -m mkdocs build --strict
 
-test-frameworks: ## train alike in every framework that a CPU can run, in .venv-frameworks (twelve minutes on two cores)
+test-frameworks: ## train alike in every framework that a CPU can run, in .venv-frameworks (10 to 15 minutes on two cores)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/framework_tests.py $(ARGS)
 
