@@ -88,3 +88,8 @@ HOSTILE = (
     "\x1b[31mEvil\x1b[0m \x1b]0;title\x07|`<script>alert(1)</script> [bold]x[/bold] $a$ _b_ **c** \u202egnp.exe\n# d"
 )
 """Colours, a window title, a table's border, markup of four kinds, text turned around, a new line."""
+
+
+def said(run, *parts: str) -> bool:
+    """Whether one warning of a run holds all these words."""
+    return any(all(part in warning for part in parts) for warning in run.warnings)

@@ -6,6 +6,7 @@ import json
 
 import msgspec
 import pytest
+from made_runs import said
 
 from tprimat import earlier_forms, metrics, store
 from tprimat.earlier_fields import from_name
@@ -30,11 +31,6 @@ def load(content: object, name: str = "result.json"):
     text = content if isinstance(content, str) else json.dumps(content)
     (run,) = earlier_forms.decode(text.encode(), name)
     return run
-
-
-def said(run, *parts: str) -> bool:
-    """Whether one warning of a run holds all these words."""
-    return any(all(part in warning for part in parts) for warning in run.warnings)
 
 
 JANUARY = {

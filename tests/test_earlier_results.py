@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from made_runs import said
 
 from tprimat import metrics, store
 from tprimat.errors import UnreadableError
@@ -22,11 +23,6 @@ def real(samples):
         return run
 
     return read
-
-
-def said(run, *parts: str) -> bool:
-    """Whether one warning of a run holds all these words."""
-    return any(all(part in warning for part in parts) for warning in run.warnings)
 
 
 STEMS = [

@@ -48,7 +48,10 @@ def by_blocks(content: bytes, rng: random.Random, sizes: tuple[int, ...]) -> lis
     return told(reader.finish())
 
 
-def same(content: bytes, seed: int = 0, sizes: tuple[int, ...] = (1, 30, 700, 5000, 1 << 18)) -> list[tuple]:
+SIZES = (1, 30, 700, 5000, 1 << 18)
+
+
+def same(content: bytes, seed: int = 0, sizes: tuple[int, ...] = SIZES) -> list[tuple]:
     found = by_lines(content)
     assert by_blocks(content, random.Random(seed), sizes) == found
     return found
@@ -152,7 +155,7 @@ class TestBlocks:
         content = bytearray(content_of(story.written(rng)))
         for _ in range(rng.randint(1, 40)):
             content[rng.randrange(len(content))] = rng.choice(b"0123456789|:./-e \n\r[]ainf\x00\xff")
-        same(bytes(content), seed)
+        assert by_blocks(bytes(content), random.Random(seed), SIZES) == by_lines(bytes(content))
 
     @given(stories(most=1), st.integers(0, 2**32))
     @settings(max_examples=50, deadline=None)
@@ -165,7 +168,7 @@ class TestBlocks:
                 place = rng.randrange(len(words))
                 words[place] = rng.choice(("\x1b[01;31m\x1b[K", "\x1b[0m", "^[[1m", "\\u001b[0m")) + words[place]
             written.append(" ".join(words))
-        same(content_of(written), seed)
+        assert by_blocks(content_of(written), random.Random(seed), SIZES) == by_lines(content_of(written))
 
     @pytest.mark.parametrize("folder", ["primus", "megatron", "deepspeed"])
     def test_of_real_logs_say_what_their_lines_say(self, folder, samples):

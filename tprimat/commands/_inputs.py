@@ -116,7 +116,8 @@ class Log:
         if method is None:
             while not self.unread and (chunk := raw.read(CHUNK)):
                 yield chunk
-            raw.drain()
+            if self.unread:
+                raw.drain()
             return
         unpacked = method[1](raw, self.name)
         read = getattr(unpacked, "read1", unpacked.read)

@@ -139,7 +139,7 @@ def keep_memory() -> None:
     """Has the memory of one chunk serve the next one.
 
     glibc gives memory back to the system, and faults it in anew, from a size on that follows the largest block
-    that was freed. Without this a sixth of the time that a large log takes went there.
+    that was freed. Without this some 15 % of the time that a large log takes went there.
     """
     bytes(_LARGER_THAN_CHUNKS)
 
