@@ -60,8 +60,8 @@ test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try the
 test-nemo: ## build and train NeMo's recipes on this processor, in .venv-nemo (2.5 GB, some minutes)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/make_nemo_env.py --venv .venv-nemo
-	.venv-nemo/bin/python -m pytest -p no:cacheprovider --durations=10 tests/with_nemo tests/collect/test_lightning_callback.py \
-	    tests/collect/test_callback_facts.py tests/collect/test_callback_endings.py $(ARGS)
+	.venv-nemo/bin/python -m pytest -p no:cacheprovider --durations=10 tests/with_nemo tests/record/test_lightning_callback.py \
+	    tests/record/test_callback_facts.py tests/record/test_callback_endings.py $(ARGS)
 
 docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-docs.txt

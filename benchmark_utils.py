@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tprimat.collect.lightning import BenchmarkCallback
-    from tprimat.collect.loop import record
-    from tprimat.collect.trainer import TrainerBenchmarkCallback
+    from tprimat.frameworks.lightning.callback import BenchmarkCallback
+    from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
+    from tprimat.record.loop import record
 
 __all__ = ["BenchmarkCallback", "TrainerBenchmarkCallback", "record"]
 
@@ -15,6 +15,6 @@ __all__ = ["BenchmarkCallback", "TrainerBenchmarkCallback", "record"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tprimat import collect
+    from tprimat import record as collect
 
     return collect.offered(name)

@@ -7,7 +7,7 @@ if sys.version_info < (3, 10):
     sys.stderr.write("TensorPrimat needs Python 3.10 or newer; this is Python %d.%d\n" % sys.version_info[:2])
     sys.exit(2)
 
-from tprimat.commands import run
+from tprimat.cli import run
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["--framework", "nemo", "--model", "qwen"]

@@ -33,7 +33,7 @@ from benchmarks.step_times import (
     t_quantile,
     warm_up,
 )
-from tprimat import intervals, levels
+from tprimat.analysis import changepoints, intervals
 
 RUN_SPREAD = 0.01
 LENGTHS = (60, 100, 200, 300, 500, 1000)
@@ -146,7 +146,7 @@ def procedure(simulations: int, seed: int, count: int, *, fading: bool = False) 
     held = mean_held = 0
     mean_half = 0.0
     for values in series:
-        found = levels.find(values.tolist())
+        found = changepoints.find(values.tolist())
         if len(found) != 1 or found[0].drift is not None:
             continue
         rest = values[found[0].start :]
@@ -323,7 +323,7 @@ def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[flo
     series[:, round(0.3 * count) :] *= 1 + shift
     several = drifting = 0
     for values in series.tolist():
-        found = levels.find(values)
+        found = changepoints.find(values)
         several += len(found) > 1
         drifting += len(found) == 1 and found[0].drift is not None
     return several / simulations, drifting / simulations

@@ -21,9 +21,12 @@ sys.path.insert(0, str(ROOT))
 
 import torch
 
-from tprimat.train import building, encdec_data, encdec_loop, encdec_model
-from tprimat.train.encdec_ranks import Ranks
-from tprimat.train.encdec_settings import OPTIMIZER, Settings
+from tprimat.frameworks.encdec import data as encdec_data
+from tprimat.frameworks.encdec import loop as encdec_loop
+from tprimat.frameworks.encdec import model as encdec_model
+from tprimat.frameworks.encdec.ranks import Ranks
+from tprimat.frameworks.encdec.settings import OPTIMIZER, Settings
+from tprimat.frameworks.loops import building
 
 ENOUGH = 0.98
 EPOCHS = 3

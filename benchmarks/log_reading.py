@@ -170,10 +170,10 @@ def two_workers(path: Path) -> tuple[int, float]:
 
 
 def _by_workers(path: Path, workers: int) -> tuple[int, float]:
-    from tprimat.commands import _inputs, _large_log
+    from tprimat.log_import import inputs, large_log
 
-    log = _inputs.Log(str(path))
-    (found,) = _large_log.readings(log, workers=workers, least=1 << 20)
+    log = inputs.Log(str(path))
+    (found,) = large_log.readings(log, workers=workers, least=1 << 20)
     log.source_file()
     return found.steps, -1.0
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from tprimat import stats
+from tprimat.analysis import stats
 
 Array = npt.NDArray[np.float64]
 Reach = tuple[float, float]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the parts of the documentation that follow from the code; --check only compares.
 
-docs/result.schema.json and docs/result-file.md come from the types in tprimat/run.py, the
-formulas of the figures from the tables in tprimat/metrics.py and tprimat/efficiency/table.py, and
+docs/result.schema.json and docs/result-file.md come from the types in tprimat/results/run.py, the
+formulas of the figures from the tables in tprimat/analysis/metrics.py and tprimat/analysis/efficiency/table.py, and
 docs/commands.md from the parsers of the commands. In docs/metrics.md only the marked place is
 generated; the rest is written by hand.
 """
@@ -21,8 +21,10 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from tprimat import efficiency, flops, hardware, metrics, models, run
-from tprimat.commands import COMMANDS
+from tprimat.analysis import efficiency, flops, metrics
+from tprimat.catalog import gpus, models
+from tprimat.cli import COMMANDS
+from tprimat.results import run
 
 SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
@@ -36,7 +38,7 @@ HEAD = f"""\
 
 Every command that measures or reads a training writes one JSON file, and every command that
 compares reads it. This page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in
-`tprimat/run.py` by `python3 docs/generate.py`; schema version {run.SCHEMA_VERSION}.
+`tprimat/results/run.py` by `python3 docs/generate.py`; schema version {run.SCHEMA_VERSION}.
 
 ## How to read it
 
@@ -157,7 +159,7 @@ def _meaning(name: str, field: dict[str, Any]) -> str:
     if metric is not None and not said:
         said = f"{metric.how}; {metric.unit}"
     if not said:
-        raise SystemExit(f"the field {name} has no description: add one in tprimat/run.py")
+        raise SystemExit(f"the field {name} has no description: add one in tprimat/results/run.py")
     return said.replace("|", "\\|")
 
 
@@ -196,10 +198,10 @@ def _metrics_tables() -> Iterator[str]:
     yield ""
     yield "### Best matrix products known\n"
     yield "A data sheet's peak is a claim; this is what a sustained bf16 matrix product reached on the card."
-    yield "The table of peaks itself is `tprimat/hardware.csv`, each row with its source.\n"
+    yield "The table of peaks itself is `tprimat/catalog/gpus.csv`, each row with its source.\n"
     yield "| GPU | sustained, TFLOP/s | dense bf16 peak, TFLOP/s |"
     yield "|---|---|---|"
-    for gpu in hardware.gpus():
+    for gpu in gpus.gpus():
         if gpu.sustained_bf16_tflops:
             yield f"| {gpu.title} | {gpu.sustained_bf16_tflops:g} | {gpu.peak_tflops('bf16'):g} |"
     yield ""
@@ -252,7 +254,7 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
     argparse.ArgumentParser.parse_args = capture  # type: ignore[assignment, method-assign]
     argparse.ArgumentParser.parse_known_args = capture  # type: ignore[assignment, method-assign]
     try:
-        importlib.import_module(f"tprimat.commands.{name.replace('-', '_')}").main(["--help"])
+        importlib.import_module(f"tprimat.cli.{name.replace('-', '_')}").main(["--help"])
     except _CapturedError as caught:
         return caught.args[0]  # type: ignore[no-any-return]
     finally:

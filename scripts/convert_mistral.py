@@ -10,7 +10,7 @@ if sys.version_info < (3, 10):
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))  # noqa: PTH120
 
-from tprimat.commands import run
+from tprimat.cli import run
 
 if __name__ == "__main__":
     sys.argv[1:1] = ["--model", "mistral"]

@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from tprimat.compare import Comparison, Loaded, compare
-from tprimat.run import GpuInfo, MemoryMetrics, ModelConfig, Run, Timing, TrainingConfig
+from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Run, Timing, TrainingConfig
 
 H100 = "NVIDIA H100 80GB HBM3"
 MI300X = "AMD Instinct MI300X"

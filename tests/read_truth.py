@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tprimat import read
-from tprimat.read import text
-from tprimat.run import Run
+from tprimat.read.parsing import text
+from tprimat.results.run import Run
 from tprimat.units import gib_to_gb
 
 SERIES = {"step_time_s": "step_times", "loss": "loss_values", "grad_norm": "grad_norms"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tprimat.run import (
+from tprimat.results.run import (
     Data,
     Environment,
     GpuInfo,

@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md that a machine can see."""
+"""The rules of docs/architecture.md that a machine can check, each over the whole tree."""
 
 from __future__ import annotations
 
@@ -13,38 +13,35 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.commands import COMMANDS
+from tprimat.cli import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "tprimat"
 
-# Which ring a module or folder of tprimat/ belongs to. What stands on the right may import what
-# stands on its left; sources and judgement don't know each other.
-RINGS = {
-    "foundation": {
-        "atomic_files", "earlier_fields", "earlier_forms", "efficiency", "errors", "flops", "hardware", "intervals",
-        "levels", "metrics", "models", "plain_files", "prices", "published", "run", "stats", "store", "text", "units",
-    },
-    "sources": {
-        "collect", "devices", "find_logs", "gpu_processes", "gpu_state", "host", "launch", "occupancy", "platforms",
-        "read", "train",
-    },
-    "judgement": {"compare", "judge"},
-    "report": {"report"},
-    "commands": {"__main__", "commands"},
-}  # fmt: skip
+BASE = {"errors", "files", "text", "units"}
+# What each folder of tprimat/ may import besides BASE and itself. Readers and checks don't know each other, so that
+# no check depends on where a run came from.
 MAY_IMPORT = {
-    "foundation": {"foundation"},
-    "sources": {"foundation", "sources"},
-    "judgement": {"foundation", "judgement"},
-    "report": {"foundation", "judgement", "report"},
-    "commands": {"foundation", "sources", "judgement", "report", "commands"},
+    "results": set(),
+    "catalog": {"results"},
+    "analysis": {"results", "catalog"},
+    "store": {"results", "catalog", "analysis"},
+    "machine": {"results", "catalog"},
+    "read": {"results", "catalog", "analysis"},
+    "record": {"results", "catalog", "analysis", "store", "machine"},
+    "log_import": {"results", "catalog", "analysis", "store", "read"},
+    "frameworks": {"results", "catalog", "analysis", "store", "machine", "read", "record"},
+    "measure": {"results", "catalog", "analysis", "store", "machine", "read", "record", "log_import", "frameworks"},
+    "checks": {"results", "catalog", "analysis"},
+    "compare": {"results", "catalog", "analysis", "checks"},
+    "report": {"results", "catalog", "analysis", "checks", "compare"},
 }
+MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 
 HEAVY = ("jinja2", "lightning", "matplotlib", "numpy", "rich", "scipy", "torch", "transformers")
 UNIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 LONGEST_FILE = 450
-"""Lines; one that passes some 400 has probably found a second job."""
+"""Lines; one that passes some 300 has probably found a second job."""
 
 
 @functools.cache
@@ -71,6 +68,10 @@ def name_of(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+
+
 def part_of(path: Path) -> str:
     """The module or folder directly below tprimat/ that a file is or lies in."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -91,173 +92,193 @@ def imported(path: Path) -> Iterator[tuple[str, int]]:
                 yield f"{base}.{alias.name}", node.lineno
 
 
-def parts_imported(path: Path) -> Iterator[tuple[str, int]]:
-    """The parts of tprimat/ that a file imports."""
-    for module, line in imported(path):
-        names = module.split(".")
-        if names[0] == "tprimat" and len(names) > 1 and names[1] != "__version__":
-            yield names[1], line
+def own_imports(path: Path, there: set[str]) -> Iterator[tuple[str, int]]:
+    """Modules of tprimat/ that a file imports anywhere, with the line."""
+    for name, line in imported(path):
+        module = name if name in there else name.rpartition(".")[0]
+        if module in there and module != "tprimat":
+            yield module, line
 
 
-def ring_of(part: str) -> str:
-    for ring, parts in RINGS.items():
-        if part in parts:
-            return ring
-    raise AssertionError(f"tprimat/{part} has no ring: add it to RINGS in this file and to docs/architecture.md")
-
-
-def test_there_is_something_to_look_at():
+def test_there_is_something_to_check():
     assert len(modules()) > 10
     assert {"benchmark.py", "compare_results.py", "extract_primus_metrics.py"} <= {
         path.name for path in entry_scripts()
     }
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_imports_go_one_way(path):
-    part = part_of(path)
-    if part == "__init__":
-        assert list(parts_imported(path)) == []
-        return
-    allowed = MAY_IMPORT[ring_of(part)]
-    wrong = [
-        f"{name_of(path)}:{line} imports {other}"
-        for other, line in parts_imported(path)
-        if other != part and ring_of(other) not in allowed
-    ]
+def test_imports_go_one_way():
+    there = {module_of(path) for path in modules()}
+    wrong = []
+    for path in modules():
+        part = part_of(path)
+        allowed = {part, *BASE, *MAY_IMPORT.get(part, BASE)}
+        wrong += [
+            f"{name_of(path)}:{line} imports {module}"
+            for module, line in own_imports(path, there)
+            if module.split(".")[1] not in allowed
+        ]
     assert wrong == []
 
 
-def test_no_ring_names_a_part_that_the_architecture_does_not_have():
+@pytest.mark.xfail(
+    strict=True, reason="file formats, NeMo's recipe and the benchmark command still do"
+)
+def test_no_two_files_import_each_other():
+    there = {module_of(path) for path in modules()}
+    # A file imports its own package's __init__ whenever it is imported; that is Python's doing, not a circle of ours.
+    imports = {
+        module_of(path): {module for module, _ in own_imports(path, there)} - {module_of(path)} for path in modules()
+    }
+    assert circles(imports) == []
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other: what is left when modules that nobody waits for are taken away."""
+    left = {module: set(others) for module, others in imports.items()}
+    while True:
+        done = {module for module, others in left.items() if not others & left.keys()}
+        done |= {module for module in left if not any(module in others for others in left.values())}
+        if not done:
+            return [sorted(left)] if left else []
+        left = {module: others for module, others in left.items() if module not in done}
+
+
+def test_the_architecture_page_names_every_folder():
     text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
-    there = {part_of(path) for path in modules()} - {"__init__", "__main__"}
-    assert [part for part in sorted(there) if not re.search(rf"\b{part}\b", text)] == []
+    parts = {part_of(path) for path in modules()} - {"__init__", "__main__"}
+    assert [part for part in sorted(parts) if not re.search(rf"\b{part}\b", text)] == []
 
 
-@pytest.mark.parametrize("path", [*modules(), *entry_scripts()], ids=name_of)
-def test_every_module_says_what_it_is_for(path):
-    assert (ast.get_docstring(tree(path)) or "").strip()
+def test_every_module_says_what_it_is_for():
+    paths = [*modules(), *entry_scripts()]
+    assert [name_of(path) for path in paths if not (ast.get_docstring(tree(path)) or "").strip()] == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_no_file_has_a_second_job(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
+def test_no_file_has_a_second_job():
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
-@pytest.mark.parametrize("path", own_code(), ids=name_of)
-def test_only_one_lightning_is_used(path):
+def test_only_one_lightning_is_used():
     # lightning.pytorch and pytorch_lightning have separate classes: a callback of one is none of the other.
-    assert [line for module, line in imported(path) if module.split(".")[0] == "pytorch_lightning"] == []
+    uses = {name_of(path): [module.split(".")[0] for module, _ in imported(path)] for path in own_code()}
+    assert [name for name, packages in uses.items() if "pytorch_lightning" in packages] == []
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_windows_can_import_it(path):
-    bare = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = {alias.name for node in bare if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in bare if isinstance(node, ast.ImportFrom) and node.module}
-    assert names & UNIX_ONLY == set()
+def test_windows_can_import_every_module():
+    wrong = []
+    for path in modules():
+        bare = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {alias.name for node in bare if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module for node in bare if isinstance(node, ast.ImportFrom) and node.module}
+        wrong += [f"{name_of(path)}: {name}" for name in sorted(names & UNIX_ONLY)]
+    assert wrong == []
 
 
-class TestEntryScripts:
-    @pytest.mark.parametrize("path", entry_scripts(), ids=name_of)
-    def test_thin(self, path):
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 20
+def test_entry_scripts_are_thin_and_run_a_command():
+    for path in entry_scripts():
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 20, path
+        (command,) = re.findall(r'\brun\("([a-z-]+)"', text)
+        assert command in COMMANDS, path
+        assert sys.platform == "win32" or path.stat().st_mode & 0o100, f"{path} is not executable"
 
-    @pytest.mark.parametrize("path", entry_scripts(), ids=name_of)
-    def test_an_older_python_can_read_it_up_to_its_refusal(self, path):
+
+def test_an_older_python_reads_entry_scripts_up_to_their_refusal():
+    for path in entry_scripts():
         body = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 7)).body
         refusal = next(
             i for i, node in enumerate(body) if isinstance(node, ast.If) and "version_info" in ast.dump(node)
         )
         before = [alias.name for node in body[:refusal] if isinstance(node, ast.Import) for alias in node.names]
-        assert not any(isinstance(node, ast.ImportFrom) for node in body[:refusal])
-        assert set(before) <= {"os", "sys"}
-
-    @pytest.mark.parametrize("path", entry_scripts(), ids=name_of)
-    def test_runs_a_command_that_there_is(self, path):
-        (command,) = re.findall(r'\brun\("([a-z-]+)"', path.read_text(encoding="utf-8"))
-        assert command in COMMANDS
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no executable bit")
-    @pytest.mark.parametrize("path", entry_scripts(), ids=name_of)
-    def test_can_be_started_by_its_name(self, path):
-        assert path.stat().st_mode & 0o100
+        assert not any(isinstance(node, ast.ImportFrom) for node in body[:refusal]), path
+        assert set(before) <= {"os", "sys"}, path
 
 
-class TestCommands:
-    def test_table_and_files_are_the_same(self):
-        files = {path.stem.replace("_", "-") for path in (PACKAGE / "commands").glob("*.py") if path.stem != "__init__"}
-        # What commands share lies in files with a leading underscore.
-        assert {name for name in files if not name.startswith("-")} == set(COMMANDS)
-
-    @pytest.mark.parametrize("command", COMMANDS)
-    def test_help_loads_nothing_heavy(self, command):
-        code = (
-            "import sys\n"
-            "from tprimat.commands import run\n"
-            "try:\n"
-            f"    run({command!r}, ['--help'])\n"
-            "except SystemExit:\n"
-            "    pass\n"
-            f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])\n"
-        )
-        done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
-        assert done.stderr == ""
-        assert done.stdout.splitlines()[-1] == "LOADED []"
-        assert "usage:" in done.stdout
+def test_every_command_has_a_file():
+    files = {path.stem.replace("_", "-") for path in (PACKAGE / "cli").glob("*.py")}
+    assert set(COMMANDS) <= files
 
 
-class TestFolders:
-    @pytest.mark.parametrize("path", sorted((PACKAGE / "read").rglob("*.py")), ids=name_of)
-    def test_readers_neither_open_nor_print(self, path):
-        assert list(calls(path, {"open", "print", "read_bytes", "read_text", "write_bytes", "write_text"})) == []
-
-    @pytest.mark.parametrize("path", sorted((PACKAGE / "report").rglob("*.py")), ids=name_of)
-    def test_reports_neither_write_nor_print(self, path):
-        assert list(calls(path, {"open", "print", "write_bytes", "write_text"})) == []
-
-    @pytest.mark.parametrize("path", sorted((PACKAGE / "launch").rglob("*.py")), ids=name_of)
-    def test_only_one_launcher_module_starts_processes(self, path):
-        starts = any(module.split(".")[0] == "subprocess" for module, _ in imported(path))
-        assert not starts or path.stem == "family"
-
-    def test_the_recorder_takes_its_clock_as_an_argument(self):
-        names = {module.split(".")[0] for module, _ in imported(PACKAGE / "collect" / "recorder.py")}
-        assert names & {"time", "torch"} == set()
-
-    @pytest.mark.parametrize("path", modules(), ids=name_of)
-    def test_every_module_is_used(self, path):
-        """A file that nothing imports, runs or lists in a table was forgotten."""
-        module = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
-        if part_of(path) in RINGS["commands"] or module == "tprimat":
-            return
-        short = module.rpartition(".")[2]
-        for other in own_code():
-            if other == path:
-                continue
-            if any(name == module or name.startswith(module + ".") for name, _ in imported(other)):
-                return
-            # Tables and child processes name a module as a string: "megatron", "tprimat.train.loop".
-            strings = {node.value for node in ast.walk(tree(other)) if isinstance(node, ast.Constant)}
-            if module in strings or (other == path.parent / "__init__.py" and short in strings):
-                return
-        pytest.fail(f"nothing uses {module}")
-
-    def test_dialects_are_files(self):
-        read = importlib.import_module("tprimat.read")
-        names = {getattr(dialect, "__module__", None) or dialect.__name__ for dialect in read.DIALECTS}
-        assert names
-        for name in names:
-            assert (REPOSITORY / Path(*name.split("."))).with_suffix(".py").is_file() or name == "tprimat.read"
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_loads_nothing_heavy(command):
+    code = (
+        "import sys\n"
+        "from tprimat.cli import run\n"
+        "try:\n"
+        f"    run({command!r}, ['--help'])\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        f"print('LOADED', [name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+    assert "usage:" in done.stdout
 
 
-class TestTroubleshooting:
-    def test_every_heading_that_an_error_names_is_there(self):
-        text = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-        there = {anchor(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
-        named = dict(headings())
-        assert named
-        assert {heading: place for heading, place in named.items() if heading not in there} == {}
+def test_readers_neither_open_nor_print_and_reports_neither_write_nor_print():
+    for folder, names in (
+        ("read", {"open", "print", "read_bytes", "read_text", "write_bytes", "write_text"}),
+        ("report", {"open", "print", "write_bytes", "write_text"}),
+    ):
+        found = [call for path in sorted((PACKAGE / folder).rglob("*.py")) for call in calls(path, names)]
+        assert found == []
+
+
+def test_frameworks_start_no_processes():
+    starts = [
+        name_of(path)
+        for path in sorted((PACKAGE / "frameworks").rglob("*.py"))
+        if any(module.split(".")[0] == "subprocess" for module, _ in imported(path))
+    ]
+    # The encoder-decoder samples the GPUs' utilisation in a process of its own.
+    assert starts == ["tprimat/frameworks/encdec/utilisation.py"]
+
+
+def test_the_recorder_takes_its_clock_as_an_argument():
+    names = {module.split(".")[0] for module, _ in imported(PACKAGE / "record" / "recorder.py")}
+    assert names & {"time", "torch"} == set()
+
+
+def test_every_module_is_used():
+    """A file that nothing imports, runs or lists in a table was forgotten."""
+    used: set[str] = set()
+    for path in own_code():
+        used |= {name for name, _ in imported(path) if not module_of(path).startswith(name)}
+        used |= {name.rpartition(".")[0] for name, _ in imported(path)}
+        # Tables and child processes name a module as a string: "megatron", "tprimat.frameworks.fsdp.loop".
+        strings = {
+            node.value
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        used |= strings
+        if path.name == "__init__.py":
+            used |= {f"{module_of(path)}.{string}" for string in strings}
+    forgotten = [
+        module_of(path)
+        for path in modules()
+        if path.name != "__init__.py" and part_of(path) not in ("cli", "__main__") and module_of(path) not in used
+    ]
+    assert forgotten == []
+
+
+def test_log_formats_are_files():
+    read = importlib.import_module("tprimat.read")
+    names = {getattr(each, "__module__", None) or each.__name__ for each in read.DIALECTS}
+    assert names
+    for name in names:
+        assert (REPOSITORY / Path(*name.split("."))).with_suffix(".py").is_file() or name == "tprimat.read"
+
+
+def test_every_heading_that_an_error_names_is_in_troubleshooting():
+    text = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    there = {anchor(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}
+    named = dict(headings())
+    assert named
+    assert {heading: place for heading, place in named.items() if heading not in there} == {}
 
 
 def headings() -> Iterator[tuple[str, str]]:

@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tprimat import launch, platforms, store
-from tprimat.commands import _benchmark_session, benchmark
+from tprimat import frameworks
+from tprimat.cli import _benchmark_session, benchmark
 from tprimat.errors import ExitStatus
-from tprimat.launch import process
-from tprimat.launch.framework import Framework
-from tprimat.launch.lightning import LIGHTNING
-from tprimat.launch.request import Launch
-from tprimat.platforms import Machine
-from tprimat.run import Environment, GpuInfo
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.lightning.launch import LIGHTNING
+from tprimat.frameworks.request import Launch
+from tprimat.machine import platforms
+from tprimat.machine.platforms import Machine
+from tprimat.measure import process
+from tprimat.results.run import Environment, GpuInfo
+from tprimat.store import store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups are POSIX's")
 
@@ -30,10 +32,10 @@ CPU = Machine(
 # Records two steps as a real training does, then does what the test wants.
 CHILD = """
 import datetime, os, signal, subprocess, sys, time
-from tprimat.collect.journal import Journal
-from tprimat.collect.recorder import Record
-from tprimat.launch.request import Request
-from tprimat.run import Run, TrainingConfig
+from tprimat.record.journal import Journal
+from tprimat.record.recorder import Record
+from tprimat.frameworks.request import Request
+from tprimat.results.run import Run, TrainingConfig
 
 request = Request.from_arguments(sys.argv[1:])
 kept = Journal(request.output_dir)
@@ -63,7 +65,9 @@ def child(monkeypatch, tmp_path):
         def command(request):
             return Launch((sys.executable, "-c", code, *request.to_arguments()), {}, tmp_path)
 
-        monkeypatch.setattr(launch, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.settle, command),))
+        monkeypatch.setattr(
+            frameworks, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.settle, command),)
+        )
 
     return behave
 

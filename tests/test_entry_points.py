@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.commands import COMMANDS, run
+from tprimat.cli import COMMANDS, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted(
@@ -53,9 +53,9 @@ def command(monkeypatch):
     """Runs a command whose main is the function given: command(main) -> exit status."""
 
     def as_command(main) -> int:
-        module = type(sys)("tprimat.commands.sample")
+        module = type(sys)("tprimat.cli.sample")
         module.main = main
-        monkeypatch.setitem(sys.modules, "tprimat.commands.sample", module)
+        monkeypatch.setitem(sys.modules, "tprimat.cli.sample", module)
         return run("sample", [])
 
     return as_command
@@ -214,10 +214,10 @@ class TestEndings:
     def test_a_reader_that_goes_away_is_no_error(self, tmp_path):
         code = (
             "import sys\n"
-            "from tprimat.commands import run\n"
-            "module = type(sys)('tprimat.commands.sample')\n"
+            "from tprimat.cli import run\n"
+            "module = type(sys)('tprimat.cli.sample')\n"
             "module.main = lambda argv: [print('line') for _ in range(100_000)] and 0\n"
-            "sys.modules['tprimat.commands.sample'] = module\n"
+            "sys.modules['tprimat.cli.sample'] = module\n"
             "sys.exit(run('sample', []))\n"
         )
         (tmp_path / "long.py").write_text(code, encoding="utf-8")

@@ -16,7 +16,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tprimat import run, store
+from tprimat.results import run
+from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

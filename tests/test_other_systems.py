@@ -37,9 +37,9 @@ for module in pkgutil.walk_packages(tprimat.__path__, "tprimat."):
         continue
     imported += 1
 
-from tprimat import store
-from tprimat.commands import run
-from tprimat.run import Run
+from tprimat.store import store
+from tprimat.cli import run
+from tprimat.results.run import Run
 folder = Path(sys.argv[2])
 times = tuple(0.1 + step % 3 / 1000 for step in range(30))
 none = (None,) * 30
@@ -47,7 +47,7 @@ for label, factor in (("a", 1.0), ("b", 1.1)):
     series = {"steps": tuple(range(1, 31)), "window_steps": (1,) * 30, "step_times": tuple(t * factor for t in times)}
     series |= {name: none for name in ("loss_values", "learning_rates", "grad_norms", "lines")}
     store.save(Run(platform="nvd", framework="nemo", model="llama", label=label, **series), folder)
-from tprimat.collect import recovery
+from tprimat.record import recovery
 (folder / ".journal").mkdir()
 first = b'{"journal":1,"owner":{"pid":999999999}}'
 (folder / ".journal" / "1-x.jsonl").write_bytes(first + b'\\n{"run":{"model":"llama"}}\\n')

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.commands import COMMANDS
+from tprimat.cli import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".venv-frameworks"
-TESTS = ("tests/train/test_alike.py", "tests/collect/test_trainer_callback.py")
+TESTS = ("tests/frameworks/test_alike.py", "tests/record/test_trainer_callback.py")
 
 
 def main() -> int:

@@ -27,10 +27,11 @@ import msgspec
 
 from tprimat import read
 from tprimat.errors import TensorPrimatError
-from tprimat.read import text, together
-from tprimat.read.intake import Intake, Patience
-from tprimat.run import Run, decode
-from tprimat.store import as_file, encode
+from tprimat.read import merge
+from tprimat.read.parsing import text
+from tprimat.read.parsing.feeder import Intake, Patience
+from tprimat.results.run import Run, decode
+from tprimat.store.store import as_file, encode
 
 SAMPLES = ROOT.parent / "shared" / "samples"
 LONGEST = 40_000
@@ -214,7 +215,7 @@ def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
         for block, whole in blocks.finish():
             log.feed(block, whole=whole)
     try:
-        found = together.combined(log.finish())
+        found = merge.combined(log.finish())
         runs: list[Run] = [reading.run() for reading in found]
     except TensorPrimatError as error:
         line = error.line()

@@ -37,10 +37,11 @@ sys.path.insert(0, str(ROOT))
 
 import filelock
 
-from tprimat import atomic_files, store
-from tprimat.collect.folders import JOURNALS
+from tprimat import files
 from tprimat.errors import UnreadableError
-from tprimat.run import Run
+from tprimat.record.folders import JOURNALS
+from tprimat.results.run import Run
+from tprimat.store import store
 
 STEPS = 14
 WARM_UP_STEPS = 3
@@ -118,7 +119,7 @@ class Victim:
         """The process that trains."""
         for pid in self.pids():
             with contextlib.suppress(OSError):
-                trains = b"tprimat.train.lightning_loop" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                trains = b"tprimat.frameworks.lightning.loop" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
                 # What it starts itself looks like it for a moment.
                 if trains and parent == self.process.pid:
@@ -224,7 +225,7 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: int) -
     if following.returncode not in (0, 2, 3) or "Traceback" in following.stderr:
         yield f"the next command ended with {following.returncode}: {following.stderr[-600:]}"
     if folder.exists():
-        lock = filelock.FileLock(str(folder / atomic_files.LOCK_NAME), timeout=0)
+        lock = filelock.FileLock(str(folder / files.LOCK_NAME), timeout=0)
         try:
             with lock:
                 pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tprimat import __version__
-from tprimat.commands import COMMANDS, run
+from tprimat.cli import COMMANDS, run
 
 
 def main() -> int:

@@ -14,12 +14,12 @@ import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
 from tprimat import units
+from tprimat.catalog.prices import Price
 from tprimat.compare.money import cost, efficiencies
-from tprimat.prices import Price
 from tprimat.report import Picture, Provenance, page
 from tprimat.report.efficiency import figure
 from tprimat.report.page import library, windows
-from tprimat.run import Data
+from tprimat.results.run import Data
 
 pytestmark = pytest.mark.browser
 

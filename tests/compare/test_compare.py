@@ -6,7 +6,7 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run
 
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.run import MemoryMetrics
+from tprimat.results.run import MemoryMetrics
 
 AMD = {"device": MI300X, "stack": "rocm"}
 

@@ -8,7 +8,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.compare.money import efficiencies, with_prices
 from tprimat.report.verdict import answers
-from tprimat.run import ModelConfig, Run
+from tprimat.results.run import ModelConfig, Run
 
 LAYERS = {"num_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "ffn_hidden_size": 512, "vocab_size": 5480}
 

@@ -10,7 +10,7 @@ from tprimat.compare import Loaded
 from tprimat.compare.allowance import GATED, parse
 from tprimat.compare.gate import gate
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.run import MemoryMetrics
+from tprimat.results.run import MemoryMetrics
 
 SPREAD = (0.995, 1.0, 1.005, 0.998, 1.002)
 
@@ -226,7 +226,7 @@ class TestRefusals:
     def test_a_precision_that_the_user_knows_is_judged_by(self):
         before, after = runs_of(precision=None), runs_of(0.5, precision=None, day=11)
         assert one([before], [after]).answer == "not comparable"
-        from tprimat.efficiency import Options
+        from tprimat.analysis.efficiency import Options
 
         found = held([before], [after], options=Options(precision="bf16"))
         assert found.status == ExitStatus.IMPOSSIBLE

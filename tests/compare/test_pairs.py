@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from made_runs import MI300X, comparison, make_run, shape
 
-from tprimat.run import Environment, Timing
+from tprimat.results.run import Environment, Timing
 
 AMD = {"device": MI300X, "stack": "rocm"}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from made_runs import MI300X, comparison, make_run
 
-from tprimat import store
-from tprimat.efficiency import Options
+from tprimat.analysis.efficiency import Options
 from tprimat.errors import ExitStatus
 from tprimat.report.verdict import answers
+from tprimat.store import store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from made_runs import H100, MI300X, make_run
 
 from tprimat.compare.sides import name_sides, same_side, short_device
-from tprimat.run import Environment
+from tprimat.results.run import Environment
 
 
 def names(*runs, **models):

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from tprimat import read, store
-from tprimat.commands import run
+from tprimat import read
+from tprimat.cli import run
+from tprimat.store import store
 
 
 @pytest.fixture(scope="module")

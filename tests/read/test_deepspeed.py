@@ -4,7 +4,7 @@ import pytest
 import read_truth
 
 from tprimat import read
-from tprimat.read import text
+from tprimat.read.parsing import text
 
 
 def runs_of_text(content: str):

@@ -11,8 +11,8 @@ from megatron_writer import PREFIXES, doubled, prefixed
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import Run
+from tprimat.read.parsing import text
+from tprimat.results.run import Run
 
 QUICK = settings(max_examples=40, deadline=None)
 # In tenths of a millisecond, so that three or four printed digits hold them whole.

@@ -1,6 +1,6 @@
 import pytest
 
-from tprimat.read.failures import LONGEST_REASON, Causes
+from tprimat.read.parsing.failures import LONGEST_REASON, Causes
 
 TRACEBACK = ["Traceback (most recent call last):", '  File "/opt/x.py", line 3, in main', "    raise ValueError(text)"]
 TORCHRUN = [

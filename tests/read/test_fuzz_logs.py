@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tprimat import read
-from tprimat.read import megatron
+from tprimat.read.megatron import reader as megatron
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import files, hf_state, text
-from tprimat.read.hf_steps import Seen, numbered
+from tprimat.read import files
+from tprimat.read.hf_trainer import state as hf_state
+from tprimat.read.hf_trainer.steps import Seen, numbered
+from tprimat.read.parsing import text
 
 STATES = ("Checkpoint-of-CPT__trainer_state.json", "luojiu-7b-base__trainer_state.json")
 RESULTS = (

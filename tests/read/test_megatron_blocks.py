@@ -13,11 +13,14 @@ from megatron_stories import stories
 from megatron_writer import NEWER, Setup, Step, dump, line, lines, prefixed
 
 from tprimat import read
-from tprimat.commands import _inputs, _large_log
 from tprimat.errors import UnreadableError
-from tprimat.read import megatron, megatron_line, megatron_parts, text
-from tprimat.read.intake import Intake, Patience
-from tprimat.read.reading import Reading
+from tprimat.log_import import inputs, large_log
+from tprimat.read.megatron import line as megatron_line
+from tprimat.read.megatron import parts as megatron_parts
+from tprimat.read.megatron import reader as megatron
+from tprimat.read.parsing import text
+from tprimat.read.parsing.feeder import Intake, Patience
+from tprimat.read.parsing.parsed_log import Reading
 
 
 def told(readings: list[Reading]) -> list[tuple]:
@@ -67,10 +70,10 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
 @pytest.fixture(params=[0, 2000])
 def in_parts(request, monkeypatch, tmp_path):
     """Reads content as a large file is read, in ranges of a few lines; more or less is left to the first process."""
-    monkeypatch.setattr(_large_log, "BEGINNING", request.param)
+    monkeypatch.setattr(large_log, "BEGINNING", request.param)
     monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", Threads)
     monkeypatch.setattr(megatron_parts, "LINES_BEFORE", 3)
-    monkeypatch.setattr(_inputs, "CHUNK", 512)
+    monkeypatch.setattr(inputs, "CHUNK", 512)
     monkeypatch.setattr(read, "intake", lambda: Intake([megatron.Reader()], Patience(steps=1, lines=1)))
     joined = []
     join = megatron.Reader.join
@@ -84,8 +87,8 @@ def in_parts(request, monkeypatch, tmp_path):
     def reading(content: bytes, size: int) -> list[tuple]:
         path = tmp_path / "large.log"
         path.write_bytes(content)
-        log = _inputs.Log(str(path))
-        found = told(_large_log.readings(log, workers=2, least=1, size=size))
+        log = inputs.Log(str(path))
+        found = told(large_log.readings(log, workers=2, least=1, size=size))
         assert log.source_file().bytes == len(content)
         return found
 
@@ -298,27 +301,27 @@ class TestParts:
 
     def test_of_a_file_that_grows_meanwhile(self, in_parts, monkeypatch):
         content = content_of(ranks_of(120, Setup("core", planned=120)))
-        monkeypatch.setattr(_large_log, "_size_of", lambda log: len(content) - 5000)
+        monkeypatch.setattr(large_log, "_size_of", lambda log: len(content) - 5000)
         assert in_parts(content, 20_000) == by_lines(content)
 
     def test_of_a_file_that_goes_on_growing(self, in_parts, monkeypatch):
         content = content_of(ranks_of(120, Setup("core", planned=120)))
 
-        class Growing(_inputs.Log):
+        class Growing(inputs.Log):
             def chunks(self):
                 yield from super().chunks()
                 yield from [] if self is asked[0] else [content]
 
         asked = []
-        monkeypatch.setattr(_inputs, "Log", lambda path: asked.append(Growing(path)) or asked[-1])
-        monkeypatch.setattr(_large_log, "_size_of", lambda log: len(content) - 5000)
+        monkeypatch.setattr(inputs, "Log", lambda path: asked.append(Growing(path)) or asked[-1])
+        monkeypatch.setattr(large_log, "_size_of", lambda log: len(content) - 5000)
         assert in_parts(content, 20_000) == by_lines(content)
         assert len(asked) == 2
 
     def test_of_a_file_that_another_one_replaces_meanwhile(self, in_parts, monkeypatch):
         content = content_of(ranks_of(120, Setup("core", planned=120)))
         files = iter([(0, 0)])
-        monkeypatch.setattr(_large_log, "_file_of", lambda stream: next(files, (0, 1)))
+        monkeypatch.setattr(large_log, "_file_of", lambda stream: next(files, (0, 1)))
         assert in_parts(content, 20_000) == by_lines(content)
         assert in_parts.joined == []
 
@@ -340,8 +343,8 @@ def test_processes_share_a_log(method, tmp_path, monkeypatch):
     path = tmp_path / "large.log"
     content = content_of(ranks_of(600, Setup("core", planned=600)))
     path.write_bytes(content)
-    monkeypatch.setattr(_large_log, "BEGINNING", 50_000)
-    found = _large_log.readings(_inputs.Log(str(path)), workers=2, least=1, size=200_000, start_method=method)
+    monkeypatch.setattr(large_log, "BEGINNING", 50_000)
+    found = large_log.readings(inputs.Log(str(path)), workers=2, least=1, size=200_000, start_method=method)
     assert told(found) == by_lines(content)
 
 
@@ -354,10 +357,10 @@ def test_where_processes_are_killed_one_reads_on(tmp_path, monkeypatch):
     path = tmp_path / "large.log"
     content = content_of(ranks_of(200, Setup("core", planned=200)))
     path.write_bytes(content)
-    monkeypatch.setattr(_large_log, "BEGINNING", 50_000)
-    monkeypatch.setattr(_large_log, "segments_of", killed)
-    log = _inputs.Log(str(path))
-    found = _large_log.readings(log, workers=2, least=1, size=50_000, start_method="fork")
+    monkeypatch.setattr(large_log, "BEGINNING", 50_000)
+    monkeypatch.setattr(large_log, "segments_of", killed)
+    log = inputs.Log(str(path))
+    found = large_log.readings(log, workers=2, least=1, size=50_000, start_method="fork")
     assert told(found) == by_lines(content)
     assert log.source_file().sha256 == hashlib.sha256(content).hexdigest()
 
@@ -366,12 +369,12 @@ def test_a_process_does_not_read_a_file_that_has_taken_the_name(tmp_path):
     path = tmp_path / "large.log"
     path.write_bytes(content_of(ranks_of(60, Setup("core", planned=60))))
     with path.open("rb") as stream:
-        former = _large_log._file_of(stream)
-        assert _large_log.segments_of(str(path), former, 0, 9000)
+        former = large_log._file_of(stream)
+        assert large_log.segments_of(str(path), former, 0, 9000)
         path.rename(tmp_path / "large.log.1")
         path.write_bytes(b"started anew\n" * 2000)
         with pytest.raises(FileNotFoundError, match="another file"):
-            _large_log.segments_of(str(path), former, 0, 9000)
+            large_log.segments_of(str(path), former, 0, 9000)
 
 
 class TestPatience:

@@ -1,8 +1,8 @@
 import pytest
 from megatron_writer import NEWER, SHAPES, Setup, Step, line, prefixed, tokens_rate
 
-from tprimat.read import megatron_line
-from tprimat.read.text import Line, clean
+from tprimat.read.megatron import line as megatron_line
+from tprimat.read.parsing.text import Line, clean
 
 STEP = Step(7, 1234.5)
 

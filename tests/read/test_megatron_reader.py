@@ -8,8 +8,8 @@ from megatron_writer import NEWER, PREFIXES, SHAPES, Setup, Step, doubled, dump,
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import Run
+from tprimat.read.parsing import text
+from tprimat.results.run import Run
 
 
 def steps(*times: float, first: int = 1) -> list[Step]:

@@ -5,9 +5,9 @@ import pytest
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import Run, decode
-from tprimat.store import as_file, encode
+from tprimat.read.parsing import text
+from tprimat.results.run import Run, decode
+from tprimat.store.store import as_file, encode
 from tprimat.units import gib_to_gb
 
 WHOLE_LOGS = (

@@ -9,8 +9,8 @@ from megatron_stories import stories
 from megatron_writer import Story
 
 from tprimat import read
-from tprimat.read import text
-from tprimat.run import Run
+from tprimat.read.parsing import text
+from tprimat.results.run import Run
 
 
 def runs_of(written: list[str]) -> list[Run]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tprimat.read import text
+from tprimat.read.parsing import text
 
 PIECES = st.sampled_from(
     [

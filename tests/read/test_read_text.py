@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tprimat.read import text
+from tprimat.read.parsing import text
 
 LINE = "iteration 3/ 50 | lm loss: 1.0 |"
 

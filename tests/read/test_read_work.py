@@ -10,7 +10,8 @@ from megatron_writer import SHAPES, Setup, Step, dump, line, lines, prefixed
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import megatron, text
+from tprimat.read.megatron import reader as megatron
+from tprimat.read.parsing import text
 
 SETUP = Setup("legacy", planned=100_000)
 

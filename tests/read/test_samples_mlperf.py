@@ -8,12 +8,13 @@ import msgspec
 import pytest
 from read_truth import check, runs_of
 
-from tprimat import metrics, read
-from tprimat.commands._mlperf_systems import with_system
+from tprimat import read
+from tprimat.analysis import metrics
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import decode
-from tprimat.store import as_file, encode
+from tprimat.log_import.mlperf_systems import with_system
+from tprimat.read.parsing import text
+from tprimat.results.run import decode
+from tprimat.store.store import as_file, encode
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlperf"
 NAMES = sorted(path.name for path in FOLDER.glob("*.txt"))

@@ -8,9 +8,9 @@ from read_truth import check, check_all, runs_of
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import decode
-from tprimat.store import as_file, encode
+from tprimat.read.parsing import text
+from tprimat.results.run import decode
+from tprimat.store.store import as_file, encode
 
 AUTOMODEL = (
     "gpt_oss_20b_h100.jsonl",

@@ -6,9 +6,9 @@ from read_truth import check_all, runs_of
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import decode
-from tprimat.store import as_file, encode
+from tprimat.read.parsing import text
+from tprimat.results.run import decode
+from tprimat.store.store import as_file, encode
 
 UPSTREAM = (
     "ao_llama3_8b_bf16_8xH100.log",

@@ -7,7 +7,8 @@ import read_truth
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import files, text
+from tprimat.read import files
+from tprimat.read.parsing import text
 
 
 def runs_of_text(content: str):

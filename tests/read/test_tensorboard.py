@@ -9,8 +9,9 @@ import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tprimat.read import files, tfevents
-from tprimat.read.tensorboard import FILES
+from tprimat.read import files
+from tprimat.read.tensorboard import tfevents
+from tprimat.read.tensorboard.reader import FILES
 
 RUNS = ("megatron_deepseek_mtp/", "megatron_gpt3-357m_dgx/", "nemo_autoconf_gpt3_126m/")
 EMPTY = ("nemo_empty_40bytes/", "nemo_lightning_v0/")
@@ -99,7 +100,7 @@ def megatron_steps(first, last, seconds=0.5, every=1):
 
 
 def test_one_file_of_megatron_is_enough_for_a_rate():
-    from tprimat import metrics
+    from tprimat.analysis import metrics
 
     run = run_of(MEGATRON + megatron_steps(1, 20))
     assert run.training_config.num_gpus == 8

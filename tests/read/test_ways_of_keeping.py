@@ -10,8 +10,8 @@ import pytest
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import text
-from tprimat.run import Run
+from tprimat.read.parsing import text
+from tprimat.results.run import Run
 
 LOGS = (
     "primus/megatron_core_llama32_1B_fp8_mi355x_12it_DUP.log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_runs import MI300X, comparison, make_run
 
-from tprimat.commands import run
+from tprimat.cli import run
 from tprimat.report.breakdown import breakdowns
 
 PARTS = {"computation": 0.8, "exposed_communication": 0.1, "idle": 0.1, "total": 1.0, "kernel gemm": 0.5}

@@ -7,9 +7,9 @@ import re
 import pytest
 from made_runs import MI300X, comparison, make_run
 
-from tprimat import metrics
+from tprimat.analysis import metrics
 from tprimat.report import Provenance, console, frameworks, markdown, page
-from tprimat.run import Environment
+from tprimat.results.run import Environment
 
 EMULATED = Environment(emulated=True)
 

@@ -13,10 +13,10 @@ from html.parser import HTMLParser
 import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
-from tprimat.prices import Price
+from tprimat.catalog.prices import Price
 from tprimat.report import Picture, Provenance, html, page
 from tprimat.report.page import library
-from tprimat.run import Data, Source, SourceFile
+from tprimat.results.run import Data, Source, SourceFile
 
 AMD = {"device": MI300X, "stack": "rocm"}
 PICTURE = Picture("pictures/plot.png", "png", b"\x89PNG picture")

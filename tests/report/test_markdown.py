@@ -11,7 +11,7 @@ from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from markdown_it import MarkdownIt
 
 from tprimat.report import Picture, Provenance, markdown
-from tprimat.run import Source, SourceFile
+from tprimat.results.run import Source, SourceFile
 from tprimat.text import plain
 
 AMD = {"device": MI300X, "stack": "rocm"}

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
 
-from tprimat import store
-from tprimat.commands import run as run_command
+from tprimat.cli import run as run_command
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus
 from tprimat.report import page
 from tprimat.report.page import charts, windows
 from tprimat.report.page.view import View, wall_times
-from tprimat.run import Data
+from tprimat.results.run import Data
+from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
 LONG = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"

@@ -12,7 +12,7 @@ from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tprimat.report import plot
-from tprimat.run import Data, MemoryMetrics
+from tprimat.results.run import Data, MemoryMetrics
 
 AMD = {"device": MI300X, "stack": "rocm"}
 

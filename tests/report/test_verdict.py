@@ -6,7 +6,7 @@ from made_runs import MI300X, comparison, failed_run, make_run
 
 from tprimat.report.rates import rate, rate_unit
 from tprimat.report.verdict import answers, fold
-from tprimat.run import Environment
+from tprimat.results.run import Environment
 
 AMD = {"device": MI300X, "stack": "rocm"}
 

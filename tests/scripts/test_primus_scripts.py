@@ -15,8 +15,8 @@ from pathlib import Path
 import primus_tree
 import pytest
 
-from tprimat import store
-from tprimat.run import ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import ParallelismConfig, Run, TrainingConfig
+from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted([*REPOSITORY.glob("*.sh"), *(REPOSITORY / "scripts").glob("*.sh")])

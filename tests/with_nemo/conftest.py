@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.launch import nemo
+from tprimat.frameworks.nemo import launch as nemo
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node={}"

@@ -10,8 +10,8 @@ import sys
 
 import nemo_run as run
 
-from tprimat.launch.request import Request
-from tprimat.train import nemo_recipe
+from tprimat.frameworks.nemo import recipe as nemo_recipe
+from tprimat.frameworks.request import Request
 
 if __name__ == "__main__":
     request = Request.from_arguments(sys.argv[2:])

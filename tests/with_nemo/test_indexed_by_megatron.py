@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tprimat.train import indexed_tokens
-from tprimat.train.tokens import TokenSource
+from tprimat.frameworks.loops import indexed_tokens
+from tprimat.frameworks.loops.tokens import TokenSource
 
 
 @pytest.mark.parametrize("vocabulary", [512, 128256])

@@ -9,11 +9,13 @@ import socket
 
 import pytest
 
-from tprimat import models
+from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.launch import nemo
-from tprimat.launch.request import Place, Wishes
-from tprimat.train import nemo_convert, nemo_fields, nemo_recipe
+from tprimat.frameworks.nemo import convert as nemo_convert
+from tprimat.frameworks.nemo import fields as nemo_fields
+from tprimat.frameworks.nemo import launch as nemo
+from tprimat.frameworks.nemo import recipe as nemo_recipe
+from tprimat.frameworks.request import Place, Wishes
 
 H100 = Place("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
 
@@ -115,7 +117,7 @@ def test_what_nemo_run_hands_to_other_processes_has_our_callback(request_of, tmp
     import nemo_run as run
     from nemo_run.core.serialization.zlib_json import ZlibJSONSerializer
 
-    from tprimat.train.nemo_recording import NemoBenchmark
+    from tprimat.frameworks.nemo.recording import NemoBenchmark
 
     monkeypatch.setenv("NEMORUN_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "500")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tprimat import metrics, store
-from tprimat.judge import physics, training
-from tprimat.launch import nemo
-from tprimat.launch.request import Place, Wishes
+from tprimat.analysis import metrics
+from tprimat.checks import physics, training
+from tprimat.frameworks.nemo import launch as nemo
+from tprimat.frameworks.request import Place, Wishes
+from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EMULATED_GPU = Path(__file__).resolve().parent / "emulated_gpu"

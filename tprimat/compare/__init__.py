@@ -13,7 +13,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tprimat import intervals, metrics, models, stats
+from tprimat.analysis import intervals, metrics, stats
+from tprimat.analysis.efficiency import Options
+from tprimat.catalog import models
+from tprimat.checks import physics, training
+from tprimat.checks.compute import Mode
+from tprimat.checks.settings import SETTINGS
 from tprimat.compare.pairs import pair
 from tprimat.compare.ratios import RATE
 from tprimat.compare.result import (
@@ -30,12 +35,8 @@ from tprimat.compare.result import (
 )
 from tprimat.compare.sides import Side, name_sides, same_side
 from tprimat.compare.values import value
-from tprimat.efficiency import Options
 from tprimat.errors import UsageError
-from tprimat.judge import physics, training
-from tprimat.judge.compute import Mode
-from tprimat.judge.settings import SETTINGS
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain
 
 __all__ = [

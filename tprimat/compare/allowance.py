@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from tprimat import metrics
+from tprimat.analysis import metrics
+from tprimat.analysis.metrics import Metric
 from tprimat.errors import UsageError
-from tprimat.metrics import Metric
 
 RATE = "tokens_per_second_per_gpu"
 HEADING = "wrong-allowance"

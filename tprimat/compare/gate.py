@@ -13,15 +13,15 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from tprimat import intervals, stats
+from tprimat.analysis import intervals, stats
+from tprimat.analysis.efficiency import Options
+from tprimat.checks.compute import Mode
 from tprimat.compare import ABOUT_REFERENCE, Comparison, Loaded, Pair, RunResult, SideResult, compare
 from tprimat.compare.allowance import RATE, Allowance
 from tprimat.compare.pairs import pair
 from tprimat.compare.values import value
-from tprimat.efficiency import Options
 from tprimat.errors import ExitStatus, gravest
-from tprimat.judge.compute import Mode
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain
 
 Answer = Literal["worse", "within", "can't tell", "not comparable", "impossible"]

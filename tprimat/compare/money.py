@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tprimat import efficiency, prices
+from tprimat.analysis import efficiency
+from tprimat.analysis.efficiency import Efficiency
+from tprimat.catalog import prices
 from tprimat.compare.result import Comparison, Pair, SideResult
-from tprimat.efficiency import Efficiency
 
 
 @dataclasses.dataclass(frozen=True)

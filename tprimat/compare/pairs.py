@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tprimat import metrics
+from tprimat.analysis import metrics
+from tprimat.analysis.intervals import Order
+from tprimat.checks import compute, training
+from tprimat.checks.compute import Ledger, Mode
+from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import ratios, windows
 from tprimat.compare.ratios import RATE
 from tprimat.compare.result import Pair, Ratio, SideResult
-from tprimat.intervals import Order
-from tprimat.judge import compute, training
-from tprimat.judge.compute import Ledger, Mode
-from tprimat.judge.settings import same_known_shape, shape_conflict
 from tprimat.text import plain
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from tprimat import intervals
+from tprimat.analysis import intervals
+from tprimat.analysis.metrics import LevelFigures, Stretch
 from tprimat.compare.result import LevelRatio, Ratio, SideResult
-from tprimat.metrics import LevelFigures, Stretch
 
 RATE = "tokens_per_second_per_gpu"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tprimat import metrics
+from tprimat.analysis import metrics
+from tprimat.analysis.efficiency import Options
+from tprimat.analysis.intervals import Order
+from tprimat.analysis.metrics import LevelFigures
+from tprimat.catalog.prices import Price
+from tprimat.checks.compute import Ledger, Mode
+from tprimat.checks.finding import Finding
+from tprimat.checks.training import Verdict
 from tprimat.compare.sides import Side
-from tprimat.efficiency import Options
 from tprimat.errors import ExitStatus
-from tprimat.intervals import Order
-from tprimat.judge.compute import Ledger, Mode
-from tprimat.judge.finding import Finding
-from tprimat.judge.training import Verdict
-from tprimat.metrics import LevelFigures
-from tprimat.prices import Price
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain
 
 

@@ -10,8 +10,8 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from tprimat.judge.settings import SETTINGS, Setting, joined, text_of
-from tprimat.run import Run, setup_key
+from tprimat.checks.settings import SETTINGS, Setting, joined, text_of
+from tprimat.results.run import Run, setup_key
 from tprimat.text import plain
 
 LONGEST_PART = 60

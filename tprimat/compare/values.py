@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tprimat.compare.result import RunResult
-from tprimat.run import MemoryMetrics, PerformanceMetrics
+from tprimat.results.run import MemoryMetrics, PerformanceMetrics
 
 
 def value(result: RunResult, name: str) -> float | None:

@@ -8,8 +8,8 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
 
-from tprimat import metrics
-from tprimat.run import Run
+from tprimat.analysis import metrics
+from tprimat.results.run import Run
 
 
 @dataclasses.dataclass(frozen=True)

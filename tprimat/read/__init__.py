@@ -1,6 +1,6 @@
 """Readers of training logs: lines -> trainings. One file per dialect; each is a line in DIALECTS.
 
-Readers neither open files nor print: tprimat.commands._inputs opens a log, text.lines() makes lines
+Readers neither open files nor print: tprimat.log_import.inputs opens a log, text.lines() makes lines
 of its bytes.
 """
 
@@ -11,27 +11,27 @@ from collections.abc import Iterable
 from tprimat.errors import UnreadableError
 from tprimat.read import (
     automodel,
-    bridge,
     composer,
-    deepspeed,
     dllogger,
     golden,
-    hf_trainer,
     litgpt,
     maxtext,
-    megatron,
-    mlperf,
+    megatron_bridge,
+    merge,
     nanogpt,
-    nemo,
     olmo,
-    together,
-    torchtitan,
     torchtune,
 )
-from tprimat.read.intake import Intake
-from tprimat.read.reading import Reader, Reading
-from tprimat.read.text import Blocks, Line
-from tprimat.run import Run
+from tprimat.read.deepspeed import reader as deepspeed
+from tprimat.read.hf_trainer import reader as hf_trainer
+from tprimat.read.megatron import reader as megatron
+from tprimat.read.mlperf import reader as mlperf
+from tprimat.read.nemo import reader as nemo
+from tprimat.read.parsing.feeder import Intake
+from tprimat.read.parsing.parsed_log import Reader, Reading
+from tprimat.read.parsing.text import Blocks, Line
+from tprimat.read.torchtitan import reader as torchtitan
+from tprimat.results.run import Run
 
 DIALECTS: tuple[type[Reader], ...] = (
     megatron.Reader,
@@ -41,7 +41,7 @@ DIALECTS: tuple[type[Reader], ...] = (
     torchtitan.Reader,
     automodel.Reader,
     maxtext.Reader,
-    bridge.Reader,
+    megatron_bridge.Reader,
     golden.Reader,
     hf_trainer.Reader,
     deepspeed.Reader,
@@ -98,7 +98,7 @@ def readings_in(log: Intake, name: str) -> list[Reading]:
             (name, [each for each in made if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
             for name, made in by_dialect
         ]
-    found = together.combined(by_dialect)
+    found = merge.combined(by_dialect)
     if found:
         return found
     wanted = " or ".join(reader.looks_for for reader in log.readers)

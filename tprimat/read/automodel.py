@@ -29,12 +29,13 @@ from typing import Any
 
 import msgspec
 
-from tprimat.read import nemo, records
-from tprimat.read.assembly import Assembly, number, sizes_of, state
-from tprimat.read.reading import Reading
-from tprimat.read.records import Record, Sorter, Surroundings, Training
-from tprimat.read.text import Line, first_stamp, last_stamp, without_prefixes
-from tprimat.run import Run, Timing
+from tprimat.read.nemo import reader as nemo
+from tprimat.read.parsing import records
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.records import Record, Sorter, Surroundings, Training
+from tprimat.read.parsing.run_builder import Assembly, number, sizes_of, state
+from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
+from tprimat.results.run import Run, Timing
 from tprimat.units import gib_to_gb, round_figure
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")

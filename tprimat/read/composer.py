@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.assembly import count, number, state
-from tprimat.read.blocks import BlockReader, digits
-from tprimat.read.records import Record, Training
-from tprimat.read.text import Line
-from tprimat.run import Timing
+from tprimat.read.parsing.blocks import BlockReader, digits
+from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.run_builder import count, number, state
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Timing
 
 _HEADER = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")
 _METRIC = re.compile(r"^\s*(?:\S{1,60}\s+)??Train ([\w./ -]{2,120}?): (\S{1,40})\s*$")

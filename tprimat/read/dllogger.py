@@ -13,11 +13,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read import nemo
-from tprimat.read.assembly import Assembly, number
-from tprimat.read.reading import Reading
-from tprimat.read.records import Record, Sorter, Training
-from tprimat.read.text import Line, Stamp, without_prefixes
+from tprimat.read.nemo import reader as nemo
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.records import Record, Sorter, Training
+from tprimat.read.parsing.run_builder import Assembly, number
+from tprimat.read.parsing.text import Line, Stamp, without_prefixes
 
 MARK = "DLLL"
 LONGEST = 200

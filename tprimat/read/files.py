@@ -1,7 +1,7 @@
 """Readers of whole files: binary ones, and those that are no stream of lines. A row per dialect.
 
 Such a reader gets the files that belong together as seekable streams, and opens none itself.
-tprimat.commands.read recognises them by their first bytes.
+tprimat.cli.read recognises them by their first bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import BinaryIO
 
-from tprimat.read.reading import Reading
+from tprimat.read.parsing.parsed_log import Reading
 
 HEAD = 1 << 16
 """Bytes of a file that are looked at to recognise it."""
@@ -60,7 +60,9 @@ def folder_of(path: str) -> str:
 
 def file_dialects() -> tuple[FileDialect, ...]:
     """All of them; the first that recognises a file reads it."""
-    from tprimat.read import hf_state, lightning_csv, tensorboard, tracelens
+    from tprimat.read import lightning_csv, tracelens
+    from tprimat.read.hf_trainer import state as hf_state
+    from tprimat.read.tensorboard import reader as tensorboard
 
     return (
         tensorboard.FILES,

@@ -16,12 +16,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read.assembly import Assembly, number
-from tprimat.read.document import Document
-from tprimat.read.reading import Reading
-from tprimat.read.records import Record, Training
-from tprimat.read.text import Line
-from tprimat.run import Timing
+from tprimat.read.parsing.document import Document
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.run_builder import Assembly, number
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Timing
 from tprimat.units import GB, round_figure
 
 _SCALARS = {

@@ -10,12 +10,12 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from tprimat.read import hparams
-from tprimat.read.assembly import Assembly, number
 from tprimat.read.files import FileDialect, Part
-from tprimat.read.reading import Reading
-from tprimat.read.records import Record, Surroundings, Training
-from tprimat.run import Timing
+from tprimat.read.parsing import hparams
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.records import Record, Surroundings, Training
+from tprimat.read.parsing.run_builder import Assembly, number
+from tprimat.results.run import Timing
 
 _LOSS = (
     "train_loss_step", "train/loss_step", "loss_step", "reduced_train_loss", "train_loss", "train/loss", "loss",

@@ -18,12 +18,12 @@ from __future__ import annotations
 import re
 import statistics
 
-from tprimat.read import records
-from tprimat.read.assembly import Assembly, state
-from tprimat.read.reading import Reading
-from tprimat.read.records import Record, Sorter, Training
-from tprimat.read.text import Line, last_stamp, without_prefixes
-from tprimat.run import Timing
+from tprimat.read.parsing import records
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.records import Record, Sorter, Training
+from tprimat.read.parsing.run_builder import Assembly, state
+from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
+from tprimat.results.run import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
 _PAIR = re.compile(r"([A-Za-z][\w/ ]{0,40}?): *([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf))(?=,|\s|$)", re.IGNORECASE)

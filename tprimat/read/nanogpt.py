@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.assembly import number, state
-from tprimat.read.records import Record, Training
-from tprimat.read.step_lines import StepReader
-from tprimat.read.text import Line
-from tprimat.run import Timing
+from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.run_builder import number, state
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 
 _NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d{1,3})?|nan|inf))"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import re
 
-from tprimat.read.assembly import count, number, state
-from tprimat.read.blocks import BlockReader, digits
-from tprimat.read.records import Record, Training
-from tprimat.read.text import Line
-from tprimat.run import Timing
+from tprimat.read.parsing.blocks import BlockReader, digits
+from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.run_builder import count, number, state
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 
 _HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.assembly import number
-from tprimat.read.records import Record, Training
-from tprimat.read.step_lines import StepReader
-from tprimat.read.text import Line
-from tprimat.run import Timing
+from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.run_builder import number
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 
 _LINE = re.compile(r"\bStep (\d{1,12}) \| ((?:[\w/.-]{1,80}:[^\s:]{1,40}\s*){1,60})")

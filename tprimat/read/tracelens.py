@@ -18,10 +18,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.assembly import number, without_records
 from tprimat.read.files import FileDialect, Part, folder_of
-from tprimat.read.reading import Reading
-from tprimat.run import Timing
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.run_builder import number, without_records
+from tprimat.results.run import Timing
 
 TIMING = Timing(
     clock="the profiler's time stamps on the device",

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from tprimat import units
 from tprimat.compare import ModelComparison, RunResult
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
 PARTS = ("total", "computation", "exposed_communication", "exposed_copies", "idle", "communication", "copies")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tprimat import metrics, units
+from tprimat import units
+from tprimat.analysis import metrics
+from tprimat.analysis.efficiency import rows
+from tprimat.checks.finding import Finding
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SideResult
 from tprimat.compare.money import cost, efficiencies
-from tprimat.efficiency import rows
-from tprimat.judge.finding import Finding
 from tprimat.report import Provenance, published, rates, tables, verdict
 from tprimat.report.blocks import (
     Block,
@@ -29,7 +30,7 @@ from tprimat.report.blocks import Footnotes as FootnoteBlock
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.efficiency import figure, reasons
 from tprimat.report.tables import Footnotes, Row
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain
 from tprimat.units import UNKNOWN
 

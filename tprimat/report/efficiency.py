@@ -6,8 +6,8 @@ import dataclasses
 import io
 from collections.abc import Sequence
 
-from tprimat.efficiency import Efficiency, Value, rows
-from tprimat.prices import Price
+from tprimat.analysis.efficiency import Efficiency, Value, rows
+from tprimat.catalog.prices import Price
 from tprimat.text import plain
 from tprimat.units import UNKNOWN
 

@@ -11,7 +11,7 @@ from tprimat.compare.winners import winners
 from tprimat.report import tables, verdict
 from tprimat.report.rates import RATE, rate_of, rate_unit, untimed
 from tprimat.report.tables import Footnotes
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
 TITLES = {

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tprimat import metrics
+from tprimat.analysis import metrics
+from tprimat.catalog.prices import Price
+from tprimat.checks.finding import Finding
 from tprimat.compare import Comparison, Group, Pair, SideResult
 from tprimat.compare.gate import Gate
 from tprimat.compare.money import cost
-from tprimat.judge.finding import Finding
-from tprimat.prices import Price
 from tprimat.report import verdict
 from tprimat.report.efficiency import Sheet
 from tprimat.report.sheets import micro_batches, sheets
-from tprimat.run import Run
+from tprimat.results.run import Run
 
 
 def dumped(values: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tprimat import published, units
+from tprimat import units
+from tprimat.catalog import published
 from tprimat.compare import ModelComparison, SideResult
 from tprimat.report.rates import RATE, rate
 from tprimat.text import plain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tprimat.analysis.intervals import RUNS_FOR_SIGNIFICANCE
 from tprimat.compare import Group, Pair, SideResult
-from tprimat.intervals import RUNS_FOR_SIGNIFICANCE
 from tprimat.report.rates import RATE, rate
 
 NAMED = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from tprimat import efficiency
+from tprimat.analysis import efficiency
 from tprimat.compare import Comparison
 from tprimat.compare.money import efficiencies
 from tprimat.compare.sides import device

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-from tprimat import efficiency, intervals, metrics, units
+from tprimat import units
+from tprimat.analysis import efficiency, intervals, metrics
 from tprimat.compare import Comparison, Group, RunResult, SettingRow, SideResult
 from tprimat.compare.money import efficiencies
 from tprimat.compare.ratios import steps

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tprimat import units
+from tprimat.analysis.intervals import RUNS_FOR_SIGNIFICANCE
+from tprimat.catalog.prices import Price
 from tprimat.compare import Group, ModelComparison, Pair, Ratio, SideResult
 from tprimat.compare.money import PairCost
-from tprimat.intervals import RUNS_FOR_SIGNIFICANCE
-from tprimat.prices import Price
 from tprimat.report import reasons
 from tprimat.report.rates import RATE, rate, rate_of, rate_unit
 

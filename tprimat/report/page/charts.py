@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tprimat import intervals, units
+from tprimat import units
+from tprimat.analysis import intervals
 from tprimat.compare import ModelComparison, RunResult
 from tprimat.report.breakdown import parts_of
 from tprimat.report.page.view import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tprimat import efficiency, metrics, units
+from tprimat import units
+from tprimat.analysis import efficiency, metrics
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.money import efficiencies
 from tprimat.compare.values import value
@@ -18,7 +19,7 @@ from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
 from tprimat.report.tables import steady_steps
 from tprimat.report.verdict import ratio_text
-from tprimat.run import PerformanceMetrics, Run
+from tprimat.results.run import PerformanceMetrics, Run
 from tprimat.text import plain
 
 OPEN = 2

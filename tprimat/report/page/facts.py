@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tprimat.analysis.intervals import RUNS_FOR_SIGNIFICANCE
 from tprimat.compare import Comparison, Group, Pair, SideResult
 from tprimat.compare.money import efficiencies
-from tprimat.intervals import RUNS_FOR_SIGNIFICANCE
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import NAMED, listed, ratio_text
 

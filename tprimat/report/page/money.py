@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from tprimat import units
+from tprimat.catalog.prices import Price
 from tprimat.compare.money import cost, efficiencies
-from tprimat.prices import Price
 from tprimat.report.html_blocks import escape
 from tprimat.report.page.markup import table
 from tprimat.report.page.view import Placed, View

@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from tprimat import metrics, stats
+from tprimat.analysis import metrics, stats
+from tprimat.analysis.metrics import SPIKE_FRACTION, SPIKE_SIGMAS, LevelFigures
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SideResult
-from tprimat.metrics import SPIKE_FRACTION, SPIKE_SIGMAS, LevelFigures
 from tprimat.report.plot.items import COLORS
 from tprimat.report.tables import Footnotes
-from tprimat.run import Run
+from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
 DARK = ("#56B4E9", "#F28E4E", "#2FBF94", "#E39BC4", "#9AD3F5", "#F0C24B", "#F2F2F2")

@@ -16,7 +16,7 @@ from typing import Any
 from tprimat import units
 from tprimat.compare import Group, SideResult
 from tprimat.report.rates import RATE, rate
-from tprimat.run import Run
+from tprimat.results.run import Run
 
 STOPS = 26
 """First and last steps that the slider offers, at most."""

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tprimat import intervals
+from tprimat.analysis import intervals
 from tprimat.compare import Comparison, ModelComparison, SideResult
 from tprimat.report.verdict import ratio_text
 from tprimat.text import plain, shortened

@@ -1,0 +1,238 @@
+"""What a speed is worth, on real results and by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_runs import MI300X, make_run, shape
+
+from tprimat.analysis import efficiency, metrics
+from tprimat.analysis.efficiency import Options, efficiencies, largest_micro_batch, of_runs
+from tprimat.catalog.prices import Price
+from tprimat.results.run import MemoryMetrics, Run
+from tprimat.store import store
+
+
+@pytest.fixture
+def february(samples):
+    return {
+        name: store.read(samples / "results" / f"train_{name}-516b342.json")[0]
+        for name in ("amd_prim_llama", "nvd_nemo_llama", "amd_prim_qwen", "nvd_nemo_qwen")
+    }
+
+
+def worth(run: Run, **options):
+    return efficiencies(run, metrics.summarize(run), Options(**options))
+
+
+def full_run(**fields):
+    return make_run(model_config=shape(num_parameters=8_030_261_248), steps=600, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "mfus"),
+    [
+        ("nvd_nemo_llama", [23.8]),
+        ("amd_prim_llama", [23.0, 24.6]),
+        ("nvd_nemo_qwen", [18.6]),
+        ("amd_prim_qwen", [21.4, 22.0]),
+    ],
+)
+def test_mfu_of_the_real_results(february, name, mfus):
+    found = worth(february[name], precision="bf16")
+    assert [each.values["mfu"].value for each in found] == [pytest.approx(mfu, abs=0.1) for mfu in mfus]
+    for each in found:
+        assert "precision bf16 as given on the command line" in each.values["mfu"].reason
+        assert "TFLOP/s measured; the data sheet says" in each.values["share_of_sustained"].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "achieved", "full"),
+    [("nvd_nemo_llama", 0, 236, 24.7), ("amd_prim_llama", 1, 321, 25.4), ("nvd_nemo_qwen", 0, 184, 19.1)],
+)
+def test_achieved_and_full_attention_of_the_real_results(february, name, level, achieved, full):
+    values = worth(february[name], precision="bf16")[level].values
+    assert values["model_tflops_per_gpu"].value == pytest.approx(achieved, abs=0.6)
+    assert values["mfu_full"].value == pytest.approx(full, abs=0.1)
+
+
+def test_without_a_precision_there_is_no_mfu_and_why(february):
+    value = worth(february["nvd_nemo_llama"])[0].values["mfu"]
+    assert value.value is None
+    assert "precision is not stated" in value.reason
+
+
+def test_a_stated_precision_wins_over_the_one_given():
+    values = worth(full_run(precision="fp8"), precision="bf16")[0].values
+    assert "dense fp8 peak" in values["mfu"].reason
+
+
+def test_a_peak_that_the_user_knows():
+    values = worth(full_run(device="NVIDIA Q1000"), peak_tflops=1000)[0].values
+    assert values["mfu"].value == pytest.approx(values["model_tflops_per_gpu"].value / 10)
+    assert "as given on the command line" in values["mfu"].reason
+    assert "share_of_sustained" not in values
+    assert "more than 100 % can't be" in worth(full_run(), peak_tflops=10)[0].values["mfu"].reason
+
+
+def test_an_unknown_gpu_has_no_mfu():
+    value = worth(full_run(device="NVIDIA Q1000"))[0].values["mfu"]
+    assert value.value is None
+    assert "--peak-tflops" in value.reason
+
+
+@pytest.mark.parametrize(("how", "factor"), [("none", 1), ("full", 4 / 3), ("selective", None), (None, None)])
+def test_hfu_only_where_recomputation_has_a_closed_form(how, factor):
+    run = full_run()
+    run = msgspec.structs.replace(run, training_config=msgspec.structs.replace(run.training_config, recomputation=how))
+    values = worth(run)[0].values
+    if factor is None:
+        assert values["hfu"].value is None
+        assert "recomputation" in values["hfu"].reason
+    else:
+        assert values["hfu"].value == pytest.approx(values["mfu"].value * factor)
+
+
+class TestIntervals:
+    def test_of_one_run_is_that_of_its_step_time(self):
+        run = full_run()
+        (level,) = metrics.summarize(run).levels
+        value = worth(run)[0].values["model_tflops_per_gpu"]
+        assert value.low / value.value == pytest.approx(level.mean / level.interval.high)
+        assert value.high / value.value == pytest.approx(level.mean / level.interval.low)
+
+    def test_a_median_interval_is_none_of_a_rate(self):
+        value = worth(make_run(steps=60))[0].values["model_tflops_per_gpu"]
+        assert (value.low, value.high) == (None, None)
+
+    def test_of_several_runs_is_between_them(self):
+        runs = [make_run(step_time=3.2 * factor, steps=600) for factor in (0.99, 1.0, 1.01)]
+        (found,) = of_runs(runs, [metrics.summarize(run) for run in runs], Options())
+        assert found.steps == "3 runs"
+        value = found.values["model_tflops_per_gpu"]
+        # t with two degrees of freedom, 4.303, times 1 % / √3.
+        assert value.high / value.low == pytest.approx(1 + 2 * 0.0248, abs=0.002)
+
+    def test_of_two_runs_is_none(self):
+        runs = [make_run(step_time=3.2 * factor) for factor in (0.99, 1.01)]
+        (found,) = of_runs(runs, [metrics.summarize(run) for run in runs], Options())
+        assert found.values["model_tflops_per_gpu"].low is None
+
+
+class TestMoney:
+    def test_by_hand(self):
+        run = full_run()
+        rate = metrics.summarize(run).performance.tokens_per_second_per_gpu
+        values = worth(run, price=Price(2, 2))[0].values
+        assert values["tokens_per_dollar"].value == pytest.approx(rate * 1800)
+        cost = values["dollars_per_trillion_tokens"]
+        assert cost.value == pytest.approx(1e12 / rate / 1800)
+        assert cost.low < cost.value < cost.high
+
+    def test_a_range_of_prices_is_a_range_of_costs(self):
+        cost = worth(make_run(), price=Price(2, 4))[0].values["dollars_per_trillion_tokens"]
+        assert (cost.low / cost.value, cost.high / cost.value) == (pytest.approx(2 / 3), pytest.approx(4 / 3))
+
+    def test_one_price_and_no_interval_is_no_range(self):
+        cost = worth(make_run(), price=Price(2, 2))[0].values["dollars_per_trillion_tokens"]
+        assert (cost.low, cost.high) == (None, None)
+
+    def test_no_price_no_money(self):
+        assert "tokens_per_dollar" not in worth(make_run())[0].values
+
+
+class TestTime:
+    def test_a_trillion_tokens_and_the_models_own(self):
+        run = full_run()
+        rate = metrics.summarize(run).performance.tokens_per_second
+        values = worth(run)[0].values
+        assert values["hours_per_trillion_tokens"].value == pytest.approx(1e12 / rate / 3600)
+        assert values["days_to_pretrain"].value == pytest.approx(15e12 / rate / 86400)
+        assert values["days_to_pretrain"].low < values["days_to_pretrain"].value
+
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"model": "mistral"}, "don't say on how many"),
+            ({"scale": "tiny"}, "scaled-down"),
+            ({"model": "gpt"}, "not in the table"),
+        ],
+    )
+    def test_not_of_what_nobody_pretrained(self, fields, words):
+        value = worth(make_run(**fields))[0].values["days_to_pretrain"]
+        assert value.value is None
+        assert words in value.reason
+
+
+class TestEnergy:
+    def test_only_as_it_was_measured(self):
+        run = make_run(energy_metrics={"energy_joules": 6000.0, "measured_tokens": 2000.0})
+        values = worth(run)[0].values
+        assert values["joules_per_token"].value == 3
+        assert "tdp_joules_per_token" not in values
+        assert "joules_per_token" not in worth(make_run())[0].values
+
+    def test_from_tdp_only_when_asked_and_named_so(self):
+        value = worth(make_run(), tdp_energy=True)[0].values["tdp_joules_per_token"]
+        assert value.value == pytest.approx(700 / 5120, rel=0.01)
+        assert "nothing was measured" in value.reason
+
+    def test_over_runs_is_the_mean(self):
+        runs = [make_run(energy_metrics={"energy_joules": joules, "measured_tokens": 1.0}) for joules in (2.0, 4.0)]
+        (found,) = of_runs(runs, [metrics.summarize(run) for run in runs], Options())
+        assert found.values["joules_per_token"].value == 3
+
+
+def memory_run(used, *, micro=1, kind="peak_memory_reserved_gb"):
+    run = make_run(memory_metrics=MemoryMetrics(**{kind: used}))
+    return msgspec.structs.replace(
+        run, training_config=msgspec.structs.replace(run.training_config, micro_batch_size=micro)
+    )
+
+
+class TestMemory:
+    @pytest.mark.parametrize(
+        ("used", "hint"), [(42.0, "a larger micro batch may be faster"), (43.0, None), (80.7, None), (81.0, "retry")]
+    )
+    def test_hints_below_half_and_near_the_end(self, used, hint):
+        (found,) = worth(memory_run(used))
+        assert found.values["memory_used_share"].value == pytest.approx(used / 0.85)
+        assert found.values["memory_headroom_gb"].value == pytest.approx(85 - used)
+        assert [hint in text for text in found.hints] == ([True] if hint else [])
+
+    def test_of_a_processor_there_is_none(self):
+        value = worth(make_run(None, stack="cpu", gpus=1))[0].values["memory_used_share"]
+        assert value.value is None
+
+    def test_the_largest_micro_batch_lies_on_the_line_through_two(self):
+        fits, why = largest_micro_batch(memory_run(40.0, micro=2), memory_run(30.0, micro=1))
+        # 20 GB and 10 a sequence; 95 % of 85 GB are 80.75.
+        assert fits == 6
+        assert "30.0 GB at 1 and 40.0 GB at 2" in why
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (memory_run(30.0), memory_run(40.0)),
+            (memory_run(30.0), memory_run(40.0, micro=2, kind="peak_memory_allocated_gb")),
+            (memory_run(40.0), memory_run(40.0, micro=2)),
+        ],
+    )
+    def test_else_it_cant_be_told(self, one, other):
+        fits, why = largest_micro_batch(one, other)
+        assert fits is None
+        assert why
+
+
+def test_a_withheld_rate_leaves_the_memory():
+    run = make_run(MI300X, stack="rocm", batch=None)
+    (found,) = worth(run, price=Price(1, 1))
+    assert found.values["mfu"].reason == "no throughput: see the warnings"
+    assert found.values["memory_used_share"].value is not None
+    assert "tokens_per_dollar" not in found.values
+
+
+def test_every_row_has_what_a_reader_asks_for():
+    names = [metric.name for metric in efficiency.METRICS]
+    assert len(set(names)) == len(names)
+    assert all(metric.title and metric.unit and metric.how for metric in efficiency.METRICS)

@@ -1,0 +1,393 @@
+import itertools
+import json
+import math
+import statistics
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tprimat.analysis import intervals
+
+NVIDIA_H200 = "v4.1_llama2_70b_lora_NVIDIA_8xH200"
+ORACLE_H200 = "v5.0_llama2_70b_lora_Oracle_8xH200"
+ORACLE_MI300X = "v5.0_llama2_70b_lora_Oracle_8xMI300X"
+AMD_LORA = "v5.1_llama2_70b_lora_AMD_8xMI355X"
+AMD_LLAMA = "v5.1_llama31_8b_AMD_8xMI355X"
+NEBIUS_LLAMA = "v5.1_llama31_8b_Nebius_8xB200"
+SYSTEMS = (NVIDIA_H200, ORACLE_H200, ORACLE_MI300X, AMD_LORA, AMD_LLAMA, NEBIUS_LLAMA)
+
+
+@pytest.fixture(scope="module")
+def ten_runs(samples):
+    """Mean step times of the ten runs of a system, in the order in which they were made."""
+    entries = json.loads((samples / "mlperf" / "truth.json").read_text())
+    sets = {entry["set"]: entry for entry in entries if entry["kind"] == "set of runs"}
+    return {name: sets[name]["mean_step_time_s"] for name in SYSTEMS}
+
+
+def noise(count, *, seed=0, spread=0.02):
+    return (1 + spread * np.random.default_rng(seed).standard_normal(count)).tolist()
+
+
+# Within a run
+
+
+def test_no_values_bear_no_interval():
+    assert intervals.within_run([]) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 19])
+def test_few_values_bear_a_range(count):
+    values = noise(count)
+    assert intervals.within_run(values) == intervals.Interval(min(values), max(values), "range", None)
+
+
+@pytest.mark.parametrize(
+    ("count", "about", "coverage"),
+    [
+        (20, "median", 0.92),
+        (199, "median", 0.92),
+        (200, "mean", 0.92),
+        (499, "mean", 0.92),
+        (500, "mean", 0.95),
+        (5000, "mean", 0.95),
+    ],
+)
+def test_what_so_many_steps_bear(count, about, coverage):
+    interval = intervals.within_run(noise(count))
+    assert (interval.about, interval.coverage) == (about, coverage)
+
+
+def test_batch_means_by_independent_calculation():
+    values = noise(530, seed=1)
+    means = [np.mean(values[53 * batch : 53 * (batch + 1)]) for batch in range(10)]
+    low, high = scipy.stats.t.interval(0.95, 9, loc=np.mean(means), scale=scipy.stats.sem(means))
+    interval = intervals.within_run(values)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("count", range(500, 511))
+def test_unequal_batches_leave_nothing_out(count):
+    # A trend that doubles by the end: leaving values out at either end would move the centre.
+    values = np.linspace(1, 2, count).tolist()
+    interval = intervals.within_run(values)
+    assert (interval.low + interval.high) / 2 == pytest.approx(statistics.fmean(values))
+
+
+@pytest.mark.parametrize("count", [20, 21, 35, 50, 101, 199])
+def test_median_interval_is_that_of_the_sign_test_for_independent_values(count):
+    # Values that alternate around the median in pairs: the lag-1 autocorrelation is about zero.
+    signs = np.resize([1, 1, -1, -1], count)
+    values = (10 + signs * (1 + np.arange(count) / count)).tolist()
+    interval = intervals.within_run(values)
+    ordered = sorted(values)
+    below, above = ordered.index(interval.low), count - 1 - ordered.index(interval.high)
+    assert below == above
+    # The chance that the median of the population lies below the interval, or above it.
+    tail = scipy.stats.binom.cdf(below, count, 0.5)
+    exact = int(scipy.stats.binom.ppf(0.025, count, 0.5)) - 1
+    assert abs(below - exact) <= 1
+    assert 2 * tail < 0.09
+
+
+def test_median_interval_ignores_the_size_of_spikes():
+    values = noise(100, seed=2)
+    spiked = [value * 50 if index % 20 == 0 else value for index, value in enumerate(values)]
+    more = [value * 5000 if index % 20 == 0 else value for index, value in enumerate(values)]
+    assert intervals.within_run(spiked) == intervals.within_run(more)
+
+
+def test_median_interval_widens_with_autocorrelation():
+    random = np.random.default_rng(3)
+    shocks = random.standard_normal(150)
+    values = [0.0]
+    for shock in shocks[1:]:
+        values.append(0.8 * values[-1] + shock)
+    dependent = intervals.within_run([10 + value for value in values])
+    shuffled = intervals.within_run((10 + random.permutation(values)).tolist())
+    assert dependent.high - dependent.low > 1.5 * (shuffled.high - shuffled.low)
+
+
+@pytest.mark.parametrize("count", [1, 20, 150, 200, 777])
+def test_equal_values_bear_an_interval_without_width(count):
+    interval = intervals.within_run([2.5] * count)
+    assert (interval.low, interval.high) == (2.5, 2.5)
+
+
+@given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=250), st.integers(-20, 20))
+def test_intervals_do_not_depend_on_the_unit(values, exponent):
+    scale = 2.0**exponent
+    interval = intervals.within_run(values)
+    scaled = intervals.within_run([value * scale for value in values])
+    assert (scaled.low, scaled.high) == pytest.approx((interval.low * scale, interval.high * scale))
+    assert (scaled.about, scaled.coverage) == (interval.about, interval.coverage)
+
+
+@given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=250))
+def test_an_interval_holds_what_it_is_about(values):
+    interval = intervals.within_run(values)
+    figure = statistics.fmean(values) if interval.about == "mean" else statistics.median(values)
+    assert interval.low <= figure * (1 + 1e-12)
+    assert interval.high >= figure * (1 - 1e-12)
+
+
+# Windows
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "about", "coverage"),
+    [
+        (9, 100, "range", None),
+        (10, 9, "range", None),
+        (10, 10, "mean", 0.88),
+        (19, 10, "mean", 0.88),
+        (20, 10, "mean", 0.92),
+        (10, 50, "mean", 0.95),
+        (50, 10, "mean", 0.95),
+        (400, 2, "mean", 0.95),
+        (150, 1, "median", 0.92),
+        (5, 1, "range", None),
+    ],
+)
+def test_what_so_many_windows_bear(count, steps, about, coverage):
+    interval = intervals.within_run(noise(count), steps=[steps] * count)
+    assert (interval.about, interval.coverage) == (about, coverage)
+
+
+def test_windows_of_unknown_length():
+    assert intervals.within_run(noise(9), windowed=True).about == "range"
+    unknown, known = (
+        intervals.within_run(noise(10), windowed=True),
+        intervals.within_run(noise(10), steps=[10] * 10),
+    )
+    assert (unknown.low, unknown.high) == pytest.approx((known.low, known.high))
+    assert (unknown.about, unknown.coverage) == (known.about, known.coverage)
+
+
+def test_windows_of_different_lengths_weigh_by_their_steps():
+    values, steps = noise(12, seed=4, spread=0.1), [192] + [48] * 11
+    interval = intervals.within_run(values, steps=steps)
+    assert (interval.low + interval.high) / 2 == pytest.approx(np.average(values, weights=steps))
+
+
+# Two sides
+
+
+def test_log_welch_by_independent_calculation():
+    first, second = noise(5, seed=5), [1.03 * value for value in noise(7, seed=6, spread=0.005)]
+    ratio = intervals.log_welch(first, second)
+    reference = scipy.stats.ttest_ind(np.log(first), np.log(second), equal_var=False)
+    low, high = reference.confidence_interval(0.95)
+    assert ratio.p == pytest.approx(reference.pvalue)
+    assert (ratio.low, ratio.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert ratio.ratio == pytest.approx(scipy.stats.gmean(first) / scipy.stats.gmean(second))
+    assert ratio.shown == (reference.pvalue < 0.05)
+
+
+@given(
+    st.lists(st.floats(0.5, 2), min_size=3, max_size=6, unique=True),
+    st.lists(st.floats(0.5, 2), min_size=3, max_size=6, unique=True),
+)
+def test_the_ratio_the_other_way_round(first, second):
+    one, other = intervals.log_welch(first, second), intervals.log_welch(second, first)
+    if one is not None and other is not None:
+        assert (one.ratio, one.low, one.high) == pytest.approx((1 / other.ratio, 1 / other.high, 1 / other.low))
+        assert one.p == pytest.approx(other.p, abs=1e-9)
+        assert one.low <= one.ratio <= one.high
+
+
+@pytest.mark.parametrize("runs", [(0, 5), (1, 1), (2, 2), (2, 10)])
+def test_below_three_runs_a_side_nothing_is_claimed(runs):
+    assert intervals.log_welch(noise(runs[0]), noise(runs[1])) is None
+
+
+def test_one_side_that_does_not_vary():
+    varying = noise(4, seed=7)
+    ratio = intervals.log_welch([1.0] * 5, varying)
+    reference = scipy.stats.ttest_1samp(np.log(varying), 0.0)
+    assert ratio.p == pytest.approx(reference.pvalue)
+
+
+def test_two_sides_that_do_not_vary_bear_no_interval():
+    assert intervals.log_welch([1.1] * 4, [1.3] * 4) is None
+
+
+# The smallest difference
+
+
+@pytest.mark.parametrize(
+    ("spread", "runs", "tabled"),
+    [
+        *zip([0.005] * 6, (2, 3, 5, 8, 10, 20), (0.028, 0.015, 0.010, 0.0075, 0.0066, 0.0045), strict=True),
+        *zip([0.01] * 6, (2, 3, 5, 8, 10, 20), (0.057, 0.031, 0.020, 0.015, 0.013, 0.009), strict=True),
+        *zip([0.02] * 6, (2, 3, 5, 8, 10, 20), (0.11, 0.061, 0.041, 0.030, 0.027, 0.018), strict=True),
+    ],
+)
+def test_smallest_differences_of_the_study(spread, runs, tabled):
+    # The study gives the difference of logarithms, to two digits.
+    difference = math.log1p(intervals.smallest_difference(spread, runs))
+    assert difference == pytest.approx(tabled, rel=0.035)
+
+
+@pytest.mark.parametrize(("spread", "runs"), [(0.01, 3), (0.02, 5), (0.003, 12)])
+def test_smallest_difference_has_the_power_that_it_says(spread, runs):
+    shift = math.log1p(intervals.smallest_difference(spread, runs)) / (spread * math.sqrt(2 / runs))
+    freedom = 2 * (runs - 1)
+    critical = scipy.stats.t.ppf(0.975, freedom)
+    power = scipy.stats.nct.sf(critical, freedom, shift) + scipy.stats.nct.cdf(-critical, freedom, shift)
+    assert power == pytest.approx(0.8, abs=1e-6)
+
+
+def test_smallest_difference_of_a_comparison_is_that_of_its_runs():
+    first = [0.99, 1.0, 1.01]
+    ratio = intervals.log_welch(first, first)
+    spread = statistics.stdev(map(math.log, first))
+    assert ratio.smallest == pytest.approx(intervals.smallest_difference(spread, 3))
+
+
+def test_runs_needed():
+    needed = intervals.runs_needed(0.02, 0.01)
+    assert intervals.smallest_difference(0.01, needed) <= 0.02 < intervals.smallest_difference(0.01, needed - 1)
+    assert intervals.runs_needed(0.5, 0.001) == intervals.RUNS_FOR_SIGNIFICANCE
+    assert intervals.runs_needed(0.001, 0.05) is None
+    assert intervals.runs_needed(0.0, 0.01) is None
+
+
+# Real sets of ten runs
+
+
+def halvings(runs):
+    """All 126 ways to cut ten runs into two halves."""
+    for others in itertools.combinations(range(1, 10), 4):
+        one = {0, *others}
+        yield [runs[i] for i in sorted(one)], [runs[i] for i in range(10) if i not in one]
+
+
+def test_halves_of_the_same_system_are_seldom_called_different(ten_runs):
+    shares = {}
+    for name, runs in ten_runs.items():
+        called = [intervals.log_welch(*halves).shown for halves in halvings(runs)]
+        assert len(called) == 126
+        shares[name] = statistics.fmean(called)
+    assert statistics.fmean(shares.values()) <= 0.07
+    assert max(shares.values()) <= 0.10, shares
+
+
+def test_runs_that_alternate(ten_runs):
+    order = intervals.order_of_runs(ten_runs[NVIDIA_H200])
+    assert order.kind == "alternates"
+    assert order.size == pytest.approx(0.0034, abs=0.0001)
+
+
+def test_runs_that_trend(ten_runs):
+    order = intervals.order_of_runs(ten_runs[ORACLE_H200])
+    assert order.kind == "rises"
+    assert order.size == pytest.approx(0.0097, abs=0.0001)
+    throughput = intervals.order_of_runs([1 / value for value in ten_runs[ORACLE_H200]])
+    assert throughput.kind == "falls"
+    assert throughput.size == pytest.approx(-0.0096, abs=0.0001)
+
+
+@pytest.mark.parametrize("name", [ORACLE_MI300X, AMD_LORA, AMD_LLAMA, NEBIUS_LLAMA])
+def test_runs_whose_order_means_nothing(ten_runs, name):
+    assert intervals.order_of_runs(ten_runs[name]) is None
+
+
+@pytest.mark.parametrize(
+    ("slower", "faster"),
+    [
+        (ORACLE_MI300X, ORACLE_H200),
+        (ORACLE_MI300X, AMD_LORA),
+        (NVIDIA_H200, ORACLE_H200),
+        (AMD_LLAMA, NEBIUS_LLAMA),
+    ],
+)
+def test_different_systems_come_out_with_the_right_sign(samples, slower, faster):
+    entries = json.loads((samples / "mlperf" / "truth.json").read_text())
+    sets = {entry["set"]: entry for entry in entries if entry["kind"] == "set of runs"}
+    first, second = sets[faster]["mean_samples_per_second"], sets[slower]["mean_samples_per_second"]
+    found = intervals.log_welch(first, second)
+    means = [sets[name]["mean_of_means_samples_per_second"] for name in (faster, slower)]
+    low, high = scipy.stats.ttest_ind(np.log(first), np.log(second), equal_var=False).confidence_interval(0.95)
+    assert found.ratio == pytest.approx(means[0] / means[1], rel=0.001)
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.shown
+    assert found.low > 1
+
+
+# The order of runs
+
+
+@pytest.mark.parametrize("count", range(intervals.ORDER_RUNS))
+def test_too_few_runs_have_no_order(count):
+    assert intervals.order_of_runs([float(1 + index) for index in range(count)]) is None
+
+
+def test_a_trend_is_named_by_all_runs_and_not_by_an_odd_one():
+    rising = [1 + 0.01 * index for index in range(14)]
+    order = intervals.order_of_runs([3.0, *rising[1:]])
+    assert order.kind == "rises"
+    assert order.size == pytest.approx(1.10 / 1.04 - 1)
+
+
+def test_rounded_means_that_alternate():
+    order = intervals.order_of_runs([2.47, 2.48] * 5)
+    assert order.kind == "alternates"
+    assert order.size == pytest.approx(2.47 / 2.48 - 1)
+
+
+def test_six_rounded_means_may_alternate_by_chance():
+    assert intervals.order_of_runs([2.47, 2.48] * 3) is None
+
+
+@pytest.mark.parametrize("count", [6, 10, 41])
+def test_equal_means_have_no_order(count):
+    assert intervals.order_of_runs([2.5] * count) is None
+
+
+@pytest.mark.parametrize("count", [6, 7, 8])
+def test_kendalls_distribution_by_counting_all_orders(count):
+    scores = [
+        sum(1 if later > earlier else -1 for earlier, later in itertools.combinations(order, 2))
+        for order in itertools.permutations(range(count))
+    ]
+    for score in range(0, count * (count - 1) // 2 + 1):
+        expected = statistics.fmean(abs(each) >= score for each in scores)
+        assert intervals._kendall_p(score, count) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("score", [0, 1, 100, 240])
+def test_kendalls_distribution_goes_over_into_the_normal_one(monkeypatch, score):
+    exact = intervals._kendall_p(score, intervals.EXACT_RUNS)
+    monkeypatch.setattr(intervals, "EXACT_RUNS", 5)
+    normal = intervals._kendall_p(score, 40)
+    assert normal == pytest.approx(exact, abs=0.01)
+    assert normal <= 1
+
+
+class TestOverRuns:
+    def test_by_hand(self):
+        interval = intervals.over_runs([math.exp(x) for x in (1.0, 1.1, 1.2)])
+        half = 4.302653 * 0.1 / math.sqrt(3)
+        assert math.log(interval.low) == pytest.approx(1.1 - half)
+        assert math.log(interval.high) == pytest.approx(1.1 + half)
+        assert (interval.about, interval.coverage) == ("mean", 0.95)
+
+    def test_two_runs_have_none(self):
+        assert intervals.over_runs([1.0, 1.1]) is None
+
+
+class TestDifference:
+    def test_agrees_with_scipy(self):
+        from scipy import stats as reference
+
+        first, second = [3.1, 3.2, 3.4, 3.3], [2.9, 3.0, 3.05]
+        expected = reference.ttest_ind(first, second, equal_var=False).confidence_interval()
+        assert intervals.welch_difference(first, second) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+    @pytest.mark.parametrize(("first", "second"), [([1.0, 2.0], [1.0, 2.0, 3.0]), ([1.0] * 3, [2.0] * 3)])
+    def test_none_with_too_few_runs_or_no_spread(self, first, second):
+        assert intervals.welch_difference(first, second) is None

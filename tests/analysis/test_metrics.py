@@ -1,0 +1,256 @@
+"""From a run's records to its figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from tprimat.analysis import metrics
+from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, TrainingConfig
+from tprimat.store import store
+
+
+def a_run(times, windows=None, steps=None, gpus=8, **fields) -> Run:
+    """A run with these step times, 64 × 2048 tokens a step."""
+    count = len(times)
+    windows = windows or (1,) * count
+    fields.setdefault("training_config", TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=gpus))
+    fields.setdefault("loss_values", (None,) * count)
+    return Run(
+        steps=tuple(steps or (sum(windows[: index + 1]) for index in range(count))),
+        window_steps=tuple(windows),
+        step_times=tuple(times),
+        learning_rates=(None,) * count,
+        grad_norms=(None,) * count,
+        lines=(None,) * count,
+        **fields,
+    )
+
+
+def steady(count: int, level: float = 2.0) -> list[float]:
+    return [level * (1 + 0.004 * math.sin(3 * index)) for index in range(count)]
+
+
+@pytest.fixture(scope="module")
+def summary_of(samples):
+    def summarize(stem: str) -> metrics.Summary:
+        (path,) = (samples / "results").glob(f"{stem}-*.json")
+        (run,) = store.read(path)
+        return metrics.summarize(run)
+
+    return summarize
+
+
+@pytest.mark.parametrize(
+    ("stem", "first_step", "step_time", "rate"),
+    [
+        ("train_nvd_nemo_llama", 9, 3.2411, 5055),
+        ("train_amd_prim_llama", 161, 2.3794, 6886),
+        ("train_nvd_nemo_qwen", 7, 3.8954, 4206),
+    ],
+)
+def test_the_figures_of_the_real_runs(summary_of, stem, first_step, step_time, rate):
+    summary = summary_of(stem)
+    assert summary.steady.found
+    assert (summary.steady.first_step, summary.steady.last_step) == (first_step, 500)
+    assert round(summary.performance.avg_step_time_seconds, 4) == step_time
+    assert round(summary.performance.tokens_per_second_per_gpu) == rate
+    assert summary.performance.tokens_per_second == pytest.approx(64 * 2048 / summary.performance.avg_step_time_seconds)
+    assert summary.performance.total_steps == 500
+
+
+def test_the_warm_up_of_a_real_run_has_its_own_figure(summary_of):
+    performance = summary_of("train_nvd_nemo_llama").performance
+    assert performance.warmup_time_seconds == pytest.approx(152.9, abs=0.1)
+    assert performance.total_time_seconds == pytest.approx(1747.49, abs=0.01)
+
+
+@pytest.mark.parametrize("stem", ["train_amd_prim_llama", "train_amd_prim_qwen"])
+def test_a_real_run_that_changes_its_level_is_not_given_one_figure_silently(summary_of, stem):
+    summary = summary_of(stem)
+    assert not summary.one_level
+    assert any("changes its level" in warning for warning in summary.warnings)
+
+
+def test_ten_real_steps_are_too_few_and_this_is_said(summary_of):
+    summary = summary_of("benchmark_cuda_llama")
+    assert not summary.steady.found
+    assert summary.steady.method == "all_after_first"
+    assert (summary.steady.first_step, summary.steady.last_step) == (2, 10)
+    assert round(summary.performance.avg_step_time_seconds, 3) == 1.602
+    assert any("10 records are too few" in warning for warning in summary.warnings)
+
+
+def test_figures_by_hand():
+    performance = metrics.summarize(a_run([10.0, 4.0, 2.0, 3.0], loss_values=(4.0, 3.0, None, 2.0))).performance
+    assert performance.total_steps == 4
+    assert performance.total_time_seconds == 19.0
+    assert performance.avg_step_time_seconds == 3.0
+    assert performance.median_step_time_seconds == 3.0
+    assert (performance.min_step_time_seconds, performance.max_step_time_seconds) == (2.0, 4.0)
+    assert performance.std_step_time_seconds == 1.0
+    assert performance.steps_per_second == pytest.approx(1 / 3)
+    assert performance.tokens_per_second == pytest.approx(64 * 2048 / 3)
+    assert performance.tokens_per_second_per_gpu == pytest.approx(64 * 2048 / 3 / 8)
+    assert performance.warmup_time_seconds == 10.0
+    assert performance.final_loss == 3.0
+
+
+def test_a_window_weighs_as_many_steps_as_it_averages():
+    performance = metrics.summarize(a_run([9.0, 1.0, 4.0], windows=(1, 10, 5))).performance
+    assert performance.total_steps == 16
+    assert performance.avg_step_time_seconds == pytest.approx((10 * 1.0 + 5 * 4.0) / 15)
+    assert performance.total_time_seconds == pytest.approx(9 + 10 + 20)
+
+
+def test_the_loss_is_the_mean_of_the_last_ten_that_are_known():
+    losses = [float(number) for number in range(30)]
+    losses[-1] = None
+    performance = metrics.summarize(a_run(steady(30), loss_values=tuple(losses))).performance
+    assert performance.final_loss == pytest.approx(sum(range(19, 29)) / 10)
+
+
+def test_without_steps_there_is_no_figure_and_a_reason():
+    summary = metrics.summarize(a_run([]))
+    assert summary.performance.known() == {"total_steps": 0}
+    assert summary.warnings == ("no step time was recorded: there are no speeds to give",)
+
+
+def test_without_times_the_loss_is_still_told():
+    performance = metrics.summarize(a_run([None, None], loss_values=(3.0, 1.0))).performance
+    assert performance.known() == {"total_steps": 2, "final_loss": 2.0}
+
+
+def test_a_single_step_is_a_figure_with_a_doubt():
+    summary = metrics.summarize(a_run([2.0]))
+    assert summary.performance.avg_step_time_seconds == 2.0
+    assert summary.performance.std_step_time_seconds is None
+    assert "the only record is all there is: no warm-up can be told from it" in summary.warnings
+    assert not any("after the first" in warning for warning in summary.warnings)
+
+
+def test_a_single_mean_says_of_how_many_steps():
+    summary = metrics.summarize(a_run([2.0], windows=(100,)))
+    assert any("the only record is the mean of 100 steps" in warning for warning in summary.warnings)
+
+
+def test_a_run_that_never_settles_is_said_to():
+    summary = metrics.summarize(a_run([2.0 * 0.9**index for index in range(60)]))
+    assert not summary.steady.found
+    assert any("never reach the level" in warning for warning in summary.warnings)
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ({"global_batch_size": 64}, "sequence_length unknown"),
+        ({"sequence_length": 64}, "global_batch_size unknown"),
+        ({}, "global_batch_size and sequence_length unknown"),
+    ],
+)
+def test_without_batch_or_sequence_there_are_step_times_only(missing, words):
+    summary = metrics.summarize(a_run(steady(30), training_config=TrainingConfig(num_gpus=8, **missing)))
+    assert summary.performance.avg_step_time_seconds is not None
+    assert summary.performance.tokens_per_second is None
+    assert any(words in warning for warning in summary.warnings)
+
+
+def test_without_a_number_of_gpus_there_is_no_rate_per_gpu():
+    summary = metrics.summarize(a_run(steady(30), gpus=None))
+    assert summary.performance.tokens_per_second is not None
+    assert summary.performance.tokens_per_second_per_gpu is None
+    assert "the number of GPUs is unknown: no throughput per GPU" in summary.warnings
+    counted = metrics.summarize(a_run(steady(30), gpus=None, gpu_info=GpuInfo(device_count=4)))
+    assert counted.performance.tokens_per_second_per_gpu == pytest.approx(summary.performance.tokens_per_second / 4)
+
+
+RATE = 64 * 2048 / 2.0
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 0.94, 1.06, 2, 4, 8])
+@pytest.mark.parametrize("kind", [float, round])
+def test_a_printed_rate_that_contradicts_the_batch_withholds_the_throughput(factor, kind):
+    summary = metrics.summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": kind(RATE * factor)}))
+    assert summary.performance.tokens_per_second is None
+    assert summary.performance.tokens_per_second_per_gpu is None
+    assert summary.performance.avg_step_time_seconds == 2.0
+    assert any(f"{factor:.3f} times" in warning for warning in summary.warnings)
+
+
+@pytest.mark.parametrize("printed", [RATE, RATE * 1.04, RATE * 0.96, None, (RATE,) * 30])
+def test_a_printed_rate_that_agrees_changes_nothing(printed):
+    summary = metrics.summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": printed}))
+    assert summary.performance.tokens_per_second == pytest.approx(RATE)
+
+
+def test_a_total_is_not_given_where_steps_have_no_time():
+    summary = metrics.summarize(a_run([3.0, None, 2.0]))
+    assert summary.performance.total_time_seconds is None
+    assert "total time unknown: 1 of 3 records have no time" in summary.warnings
+
+
+def test_a_total_is_not_given_where_steps_are_missing():
+    summary = metrics.summarize(a_run([3.0, 2.0, 2.0], steps=(1, 2, 10)))
+    assert summary.performance.total_time_seconds is None
+    assert "total time unknown: not all steps between 2 and 10 are recorded" in summary.warnings
+
+
+def test_what_is_stored_is_rounded_and_counts_stay():
+    exact = PerformanceMetrics(total_steps=12345, avg_step_time_seconds=0.0354321, tokens_per_second=123456.78949)
+    assert metrics.rounded(exact).known() == {
+        "total_steps": 12345,
+        "avg_step_time_seconds": 0.03543,
+        "tokens_per_second": 123456.789,
+    }
+
+
+def test_every_metric_is_a_field_of_the_result():
+    fields = {*PerformanceMetrics.__struct_fields__, *MemoryMetrics.__struct_fields__}
+    names = [metric.name for metric in metrics.METRICS]
+    assert set(names) <= fields
+    assert len(set(names)) == len(names)
+    for metric in metrics.METRICS:
+        assert metrics.by_name(metric.name) is metric
+        assert all((metric.title, metric.unit, metric.how))
+
+
+def test_there_is_no_metric_of_another_name():
+    with pytest.raises(KeyError):
+        metrics.by_name("throughput_per_gpu_core")
+
+
+@pytest.mark.parametrize(
+    ("fields", "layers", "words"),
+    [
+        ({"model": "llama"}, 32, "FLOPs are those of Llama 3.1 8B"),
+        ({"model": "qwen", "scale": "full"}, 28, "FLOPs are those of Qwen 2.5 7B"),
+        ({"model": "llama", "scale": "tiny"}, None, "at scale tiny is not stated: no FLOPs"),
+        ({"model": "gpt"}, None, "shape of gpt is not stated: no FLOPs"),
+        ({}, None, "no FLOPs"),
+    ],
+)
+def test_a_shape_that_is_not_stated_is_the_full_models_or_none(fields, layers, words):
+    shape, said = metrics.model_shape(Run(**fields))
+    assert (shape and shape.num_layers) == layers
+    assert words in said
+
+
+def test_a_shape_that_is_stated_is_taken():
+    stated = ModelConfig(num_layers=2)
+    assert metrics.model_shape(Run(model="llama", model_config=stated)) == (stated, None)
+
+
+def test_a_million_steps_are_summed_up_without_overflow():
+    longest = metrics.summarize(a_run([1e9] * 50, windows=(2**53,) * 50)).performance
+    shortest = metrics.summarize(a_run([1e-9] * 50)).performance
+    for performance in (longest, shortest):
+        figures = [value for value in performance.known().values() if isinstance(value, float)]
+        assert figures
+        assert all(map(math.isfinite, figures))
+
+
+def test_a_summary_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        metrics.summarize(a_run([1.0])).warnings = ()

@@ -1,0 +1,147 @@
+"""The table of models, and the FLOPs that follow from a shape."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tprimat.analysis.flops import flops_per_token
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.results.run import ModelConfig
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "full", "causal"),
+    [
+        ("llama", 2048, 48.249, 46.639),
+        ("llama", 8192, 57.913, 51.470),
+        ("qwen", 2048, 44.888, 43.655),
+        ("qwen", 8192, 52.287, 47.354),
+        ("mistral", 2048, 45.902, 44.292),
+        ("mistral", 8192, 55.566, 49.124),
+    ],
+)
+def test_flops_agree_with_a_counter_and_with_megatron(name, length, full, causal):
+    """GFLOP per token: full as counted by torch's FlopCounterMode, causal as Megatron-LM computes it."""
+    shape = models.by_name(name).shape
+    assert flops_per_token(shape, length, causal=False) / 1e9 == pytest.approx(full, abs=0.0005)
+    assert flops_per_token(shape, length) / 1e9 == pytest.approx(causal, abs=0.0005)
+
+
+def test_flops_of_a_small_model_by_hand():
+    shape = ModelConfig(
+        num_layers=2, hidden_size=8, num_attention_heads=4, num_query_groups=2, ffn_hidden_size=16, vocab_size=10
+    )
+    # Per layer: queries and output 2·8·8, keys and values 2·8·4, three matrices of 8·16.
+    weights = 2 * (128 + 64 + 384) + 80
+    assert flops_per_token(shape, 6) == 6 * weights + 6 * 2 * 8 * 6
+    assert flops_per_token(shape, 6, causal=False) == 6 * weights + 12 * 2 * 8 * 6
+
+
+def test_a_window_bounds_the_attention():
+    shape = models.by_name("mistral").shape
+    windowed = msgspec.structs.replace(shape, sliding_window=4096)
+    assert flops_per_token(windowed, 4096) == flops_per_token(shape, 4096)
+    assert flops_per_token(windowed, 2048) == flops_per_token(shape, 2048)
+    seen = (4096 * 4097 / 2 + 4096 * 4096) / 8192
+    saved = 12 * 32 * 4096 * (8192 / 2 - seen)
+    assert flops_per_token(shape, 8192) - flops_per_token(windowed, 8192) == pytest.approx(saved)
+
+
+@pytest.mark.parametrize("field", ["num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size"])
+def test_without_a_part_of_the_shape_there_are_no_flops(field):
+    shape = msgspec.structs.replace(models.by_name("llama").shape, **{field: None})
+    assert flops_per_token(shape, 2048) is None
+
+
+def test_heads_that_are_not_grouped_and_of_the_usual_size_need_not_be_stated():
+    shape = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=100)
+    stated = msgspec.structs.replace(shape, num_query_groups=4, head_dim=16)
+    assert flops_per_token(shape, 128) == flops_per_token(stated, 128)
+
+
+@given(st.integers(1, 10**6))
+def test_causal_attention_costs_half_of_full(length):
+    shape = models.by_name("llama").shape
+    weights = flops_per_token(shape, length) * 2 - flops_per_token(shape, length, causal=False)
+    assert weights == pytest.approx(6 * (8_030_261_248 - 128256 * 4096 - 65 * 4096))
+
+
+@pytest.mark.parametrize("model", models.MODELS, ids=lambda model: model.name)
+def test_the_parameters_of_a_row_follow_from_its_shape(model):
+    shape = model.shape
+    attention = 2 * shape.hidden_size * shape.head_dim * (shape.num_attention_heads + shape.num_query_groups)
+    bias = shape.head_dim * (shape.num_attention_heads + 2 * shape.num_query_groups) if model.name == "qwen" else 0
+    layer = attention + bias + 3 * shape.hidden_size * shape.ffn_hidden_size + 2 * shape.hidden_size
+    outside = 2 * shape.vocab_size * shape.hidden_size + shape.hidden_size
+    assert shape.num_parameters == shape.num_layers * layer + outside
+
+
+@pytest.mark.parametrize("model", models.MODELS, ids=lambda model: model.name)
+def test_a_row_finds_itself(model):
+    assert models.by_name(model.name) is model
+    assert models.by_name(model.name.upper()) is model
+    assert models.with_shape(model.shape) is model
+    assert models.title(model.name) == model.title
+    assert model.shape.source.startswith("https://")
+    for pattern in model.patterns:
+        assert models.recognize(f"exp/{pattern.upper()}-pretrain.yaml") is model
+
+
+def test_an_unknown_model_is_told_which_there_are():
+    with pytest.raises(UsageError, match="'gpt': choose from llama, qwen, mistral"):
+        models.by_name("gpt")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("llama3.1_8B-BF16-pretrain", "llama"),
+        ("Meta-Llama-3.1-8B-Instruct", "llama"),
+        ("qwen2.5_7B-FP8-pretrain", "qwen"),
+        ("mistralai/Mistral-7B-v0.3", "mistral"),
+        ("llama3.1_70B", None),
+        ("llama-2-7b", None),
+        ("Qwen2.5-72B", None),
+        ("qwen2.5_0.5B", None),
+        ("mixtral_8x7b", None),
+        ("llama", None),
+        ("", None),
+    ],
+)
+def test_other_tools_names_mean_the_full_size_model_or_nothing(text, name):
+    found = models.recognize(text)
+    assert (found and found.name) == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "llama"),
+        ({"vocab_size": 128256 + 512}, "llama"),
+        ({"vocab_size": 32768}, "mistral"),
+        ({"vocab_size": 32768 + 1023}, "mistral"),
+        ({"vocab_size": 128255}, None),
+        ({"vocab_size": 130000}, None),
+        ({"vocab_size": None}, None),
+        ({"num_layers": 31}, None),
+        ({"num_query_groups": 32}, None),
+        ({"num_query_groups": None}, "llama"),
+        ({"ffn_hidden_size": 11008}, None),
+    ],
+)
+def test_a_shape_means_the_model_that_has_it_and_no_other(changes, name):
+    found = models.with_shape(msgspec.structs.replace(models.by_name("llama").shape, **changes))
+    assert (found and found.name) == name
+
+
+def test_a_shape_of_nothing_is_no_model():
+    assert models.with_shape(ModelConfig()) is None
+
+
+@pytest.mark.parametrize(("name", "title"), [("llama", "Llama 3.1 8B"), ("gpt", "gpt"), (None, "unnamed model")])
+def test_a_title_is_there_for_any_name(name, title):
+    assert models.title(name) == title

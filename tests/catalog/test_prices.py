@@ -1,0 +1,73 @@
+"""What is typed after --cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tprimat.catalog.prices import Price, parse
+from tprimat.errors import UsageError
+
+SIDES = ("8×MI300X, batch 64×2048", "8×H100 80GB HBM3, batch 64×2048", "8×H100 80GB HBM3, batch 8×8192")
+
+
+def test_one_price_for_each_side_in_order():
+    assert parse(["1.99", "2.95", "$3"], SIDES) == dict(
+        zip(SIDES, (Price(1.99, 1.99), Price(2.95, 2.95), Price(3, 3)), strict=True)
+    )
+
+
+@pytest.mark.parametrize("typed", [["1.99", "2.95"], ["1"], ["1", "2", "3", "4"]])
+def test_another_count_is_refused_with_the_order(typed):
+    with pytest.raises(
+        UsageError, match=f"--cost has {len(typed)} prices for 3 sides: give one for each, in this order"
+    ):
+        parse(typed, SIDES)
+
+
+def test_a_name_is_meant_for_all_sides_that_it_fits():
+    assert parse(["MI300X=1.99", "h100=2.20:3.10"], SIDES) == {
+        SIDES[0]: Price(1.99, 1.99),
+        SIDES[1]: Price(2.2, 3.1),
+        SIDES[2]: Price(2.2, 3.1),
+    }
+
+
+def test_commas_separate_too():
+    assert len(parse(["1,2,3"], SIDES)) == 3
+    assert len(parse(["MI300X=1,H100=2"], SIDES)) == 3
+
+
+def test_a_whole_word_counts_before_a_part_of_one():
+    assert set(parse(["H200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
+    assert set(parse(["8xH200=3"], ("8×GH200 480GB", "8×H200"))) == {"8×H200"}
+    assert set(parse(["8×H200=3"], ("8×H200", "8×H200, torch 3"))) == {"8×H200"}
+    assert set(parse(["300=1"], SIDES)) == {SIDES[0]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["B200=3"], "'B200' is none of the sides"),
+        (["=3"], "'' is none of the sides"),
+        (["H100=3", "80GB=4"], "has two prices"),
+        (["H100=3", "4"], "not both"),
+        (["H100=free"], "'free' is no price"),
+        (["H100=0"], "'0' is no price"),
+        (["H100=-1"], "is no price"),
+        (["H100=3:2"], "is no price"),
+        (["H100=1:2:3"], "is no price"),
+        (["H100=nan"], "is no price"),
+        (["H100=inf"], "is no price"),
+    ],
+)
+def test_what_is_no_price(typed, words):
+    with pytest.raises(UsageError, match=words) as caught:
+        parse(typed, SIDES)
+    assert caught.value.heading == "wrong-cost"
+
+
+def test_as_text():
+    assert str(Price(2, 2)) == "$2.00"
+    assert str(Price(2.2, 3.95)) == "$2.20 to $3.95"
+    assert str(Price(0.125, 0.125)) == "$0.125"
+    assert Price(2, 4).middle == 3

@@ -1,0 +1,168 @@
+"""The ledger of what costs time, and whether two runs are the same training."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from tprimat.checks import compute, training
+from tprimat.results.run import Data, ModelConfig, ParallelismConfig, Run, TrainingConfig
+from tprimat.store import store
+
+SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024)
+
+
+def run_of(losses, *, rates=None, **fields):
+    count = len(losses)
+    none = (None,) * count
+    return Run(
+        **{
+            "steps": tuple(range(1, count + 1)),
+            "window_steps": (1,) * count,
+            "step_times": (1.0,) * count,
+            "loss_values": tuple(losses),
+            "learning_rates": none if rates is None else tuple(rates),
+            "grad_norms": none,
+            "lines": none,
+            "model_config": SHAPE,
+            "training_config": TrainingConfig(global_batch_size=8, sequence_length=128, num_gpus=1, precision="bf16"),
+            **fields,
+        }
+    )
+
+
+@pytest.fixture
+def february(samples):
+    names = ("amd_prim_llama", "nvd_nemo_llama", "amd_prim_qwen", "nvd_nemo_qwen")
+    return {name: store.read(samples / "results" / f"train_{name}-516b342.json")[0] for name in names}
+
+
+@pytest.mark.parametrize(("model", "share"), [("llama", 0.002), ("qwen", 0.040)])
+def test_february_pairs_are_not_the_same_training(february, model, share):
+    verdict = training.same_training(february[f"amd_prim_{model}"], february[f"nvd_nemo_{model}"])
+    assert verdict.same is False
+    assert verdict.agreeing_steps == pytest.approx(share, abs=0.0005)
+    assert any("first losses" in reason for reason in verdict.reasons)
+    assert any("learning rates differ" in reason for reason in verdict.reasons)
+
+
+def test_february_pairs_may_be_compared_in_speed(february):
+    ledger = compute.ledger(february["amd_prim_llama"], february["nvd_nemo_llama"])
+    assert ledger.verdict == "maximum performance"
+    assert {entry.title for entry in ledger.of("different")} >= {"step time covers", "torch"}
+    assert {entry.title for entry in ledger.of("unknown")} >= {"precision", "recomputation"}
+    assert {entry.title for entry in ledger.of("equal")} >= {"global batch", "sequence length", "micro-batch"}
+
+
+def test_identical_mode_refuses_a_difference(february):
+    ledger = compute.ledger(february["amd_prim_llama"], february["nvd_nemo_llama"], mode="identical")
+    assert ledger.verdict == "not comparable"
+    assert ledger.entries[0].standing == "disqualifying"
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("model_config", {"num_layers": 3}),
+        ("training_config", {"sequence_length": 256}),
+    ],
+)
+def test_other_work_per_token_is_not_comparable(field, change):
+    first = run_of([7.0] * 3)
+    second = msgspec.structs.replace(first, **{field: msgspec.structs.replace(getattr(first, field), **change)})
+    assert compute.ledger(first, second).verdict == "not comparable"
+
+
+def test_padded_vocabulary_is_the_same_shape():
+    first = run_of([7.0] * 3)
+    padded = msgspec.structs.replace(SHAPE, vocab_size=1000)
+    second = msgspec.structs.replace(first, model_config=padded)
+    assert compute.ledger(first, second).verdict != "not comparable"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"training_config": TrainingConfig(global_batch_size=16, sequence_length=128, num_gpus=1, precision="bf16")},
+        {"training_config": TrainingConfig(global_batch_size=8, sequence_length=128, num_gpus=1, precision="fp8")},
+        {"parallelism_config": ParallelismConfig(tensor_model_parallel_size=2)},
+    ],
+)
+def test_a_difference_or_a_one_sided_unknown_is_no_identical_configuration(change):
+    first = run_of([7.0] * 3)
+    assert compute.ledger(first, msgspec.structs.replace(first, **change)).verdict == "maximum performance"
+
+
+def test_uniform_random_tokens_are_recognised_by_the_curve():
+    nature, evidence = training.nature_of_data(run_of([math.log(1024) + 0.01] * 40))
+    assert nature == "uniform random"
+    assert "ln V = 6.93" in evidence
+
+
+def test_counting_tokens_are_recognised_by_the_curve():
+    nature, _ = training.nature_of_data(run_of([7.0 * 0.8**step for step in range(60)]))
+    assert nature == "predictable"
+
+
+def test_real_data_with_such_a_curve_is_a_finding():
+    run = run_of([7.0 * 0.8**step for step in range(60)], data=Data(kind="fineweb"))
+    (finding,) = training.findings(run)
+    assert finding.gravity == "doubtful"
+    assert "fineweb" in finding.text
+
+
+def test_real_data_with_an_ordinary_curve_is_none():
+    assert training.findings(run_of([6.9 - 0.03 * step for step in range(60)], data=Data(kind="fineweb"))) == ()
+
+
+def test_loss_below_the_entropy_is_impossible():
+    data = Data(kind="markov", entropy=2.0)
+    wobble = [0.01 * (-1) ** step for step in range(60)]
+    below = run_of([1.9 + each for each in wobble], data=data)
+    above = run_of([2.1 + each for each in wobble], data=data)
+    assert [finding.rule for finding in training.findings(below)] == ["below-entropy", "synthetic-data"]
+    assert [finding.rule for finding in training.findings(above)] == ["synthetic-data"]
+
+
+def test_one_lucky_step_below_the_entropy_is_none():
+    losses = [2.5] * 30
+    losses[7] = 1.0
+    assert training.below_entropy(run_of(losses, data=Data(entropy=2.0))) is None
+
+
+def test_missing_losses_are_said():
+    losses = [7.0, 6.5, None, 6.0, *[5.9] * 30]
+    findings = training.findings(run_of(losses))
+    assert [finding.rule for finding in findings] == ["loss-missing"]
+    assert "step 3" in findings[0].text
+
+
+def test_same_digest_and_curve_is_the_same_training():
+    losses = [7.0 - 0.01 * step for step in range(100)]
+    rates = [1e-4] * 100
+    first = run_of(losses, rates=rates, data=Data(digest="abc"))
+    second = run_of([loss * 1.001 for loss in losses], rates=rates, data=Data(digest="abc"))
+    assert training.same_training(first, second).same is True
+
+
+def test_equal_curves_on_unknown_data_prove_nothing():
+    losses = [math.log(1024)] * 40
+    assert training.same_training(run_of(losses), run_of(losses)).same is None
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"data": Data(digest="other")}, "different data"),
+        ({"learning_rates": (2e-4,) * 100}, "learning rates differ, first at step 1"),
+        ({"loss_values": tuple([7.0] * 90 + [3.0] * 10)}, "agree in loss"),
+        ({"loss_values": tuple([6.0] + [7.0] * 99)}, "first losses"),
+    ],
+)
+def test_each_difference_of_training_is_named(change, word):
+    first = run_of([7.0] * 100, rates=[1e-4] * 100, data=Data(digest="abc"))
+    verdict = training.same_training(first, msgspec.structs.replace(first, **change))
+    assert verdict.same is False
+    assert any(word in reason for reason in verdict.reasons)

@@ -1,0 +1,513 @@
+"""`benchmark`: its options, its plan, its trainings and what it says of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tprimat import frameworks
+from tprimat.cli import _benchmark_display as display
+from tprimat.cli import _benchmark_session, benchmark, run
+from tprimat.errors import ExitStatus, TensorPrimatError
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.lightning.launch import LIGHTNING
+from tprimat.frameworks.request import Launch
+from tprimat.machine import platforms
+from tprimat.machine.platforms import Machine
+from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
+from tprimat.store import store
+
+CPU = Machine(
+    "cpu",
+    GpuInfo(device_name="a processor", device_count=1, total_memory_gb=25.3, software_stack="cpu"),
+    Environment(cpu_threads=2),
+)
+H100S = Machine(
+    "nvd",
+    GpuInfo(
+        device_name="NVIDIA H100 80GB HBM3",
+        device_count=8,
+        total_memory_gb=85.02,
+        software_stack="cuda",
+        software_version="12.8",
+        pytorch_version="2.10.0",
+        architecture="sm_90",
+    ),
+    Environment(),
+)
+
+CHILD = """
+import os, signal, sys, time
+from pathlib import Path
+from tprimat.store import store
+from tprimat.record import progress
+from tprimat.frameworks.request import Request
+from tprimat.results.run import Run, TrainingConfig
+
+request = Request.from_arguments(sys.argv[2:])
+behaviour = sys.argv[1]
+print("BENCHMARK START", flush=True)
+print("a library's warning", file=sys.stderr, flush=True)
+if behaviour == "fail" and request.model == "llama":
+    raise SystemExit("RuntimeError: no such kernel")
+steps = request.steps if behaviour != "hang" else 2
+for step in range(1, steps + 1):
+    print(progress.encode(progress.Step(step, request.steps, 0.1, 0.1)), flush=True)
+
+def save(status, reason):
+    saved = store.save(
+        Run(
+            platform=request.platform, framework=request.framework, model=request.model, label=request.label,
+            timestamp="2026-11-21T10:00:00+00:00", status=status, status_reason=reason,
+            training_config=TrainingConfig(
+                max_steps=request.steps, global_batch_size=request.global_batch_size, seed=request.seed,
+                sequence_length=request.sequence_length, num_gpus=request.num_gpus, precision=request.precision,
+            ),
+            steps=tuple(range(1, steps + 1)), window_steps=(1,) * steps, step_times=(0.1,) * steps,
+            loss_values=(2.0,) * steps, learning_rates=(None,) * steps, grad_norms=(None,) * steps,
+            lines=(None,) * steps,
+        ),
+        request.output_dir,
+    )
+    print(progress.encode(progress.Saved(str(saved.path))), flush=True)
+
+def end(*_):
+    save("incomplete", "terminated (SIGTERM)")
+    raise SystemExit(1)
+
+if behaviour == "hang":
+    signal.signal(signal.SIGTERM, end)
+    print("han" "ging", flush=True)
+    time.sleep(600)
+save("complete", None)
+"""
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """A framework whose trainings take no time; returns what makes them behave."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(platforms, "detect", lambda: CPU)
+    monkeypatch.setattr(_benchmark_session, "LOOK_SECONDS", 0)
+
+    def behave(behaviour):
+        def command(request):
+            arguments = (sys.executable, "-c", CHILD, behaviour, *request.to_arguments())
+            return Launch(arguments, {}, tmp_path)
+
+        framework = Framework("lightning", lambda: None, LIGHTNING.settle, command)
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework,))
+
+    behave("train")
+    return behave
+
+
+def plan(argv, machine=CPU):
+    options = benchmark._parser().parse_args(argv)
+    return benchmark.plan_of(options, LIGHTNING, machine)
+
+
+def refusal(argv, machine=CPU):
+    with pytest.raises(TensorPrimatError) as refused:
+        plan(argv, machine)
+    assert "\n" not in refused.value.line()
+    return refused.value.message
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("argv", "words"),
+        [
+            (["--model", "lama"], "there is no model 'lama': is llama meant?"),
+            (["--model", "gpt"], "choose from llama, qwen, mistral, all"),
+            (["--precision", "int8"], "choose from fp32, bf16, fp16"),
+            (["--precision", "fp"], "there is no precision 'fp'"),
+            (["--steps", "0"], "0 is too small: the least is 1"),
+            (["--steps", "many"], "'many' is not a whole number"),
+            (["--steps", "9" * 5000], "is not a whole number"),
+            (["--runs", "-1"], "the least is 1"),
+            (["--seed", "-1"], "the least is 0"),
+            (["--sequence-length", "1"], "the least is 2"),
+            (["--cooldown", "-3"], "not a number of seconds"),
+            (["--cooldown", "nan"], "not a number of seconds"),
+            (["--time-limit", "soon"], "such as 90s, 10m or 1h30m"),
+            (["--time-limit", "0"], "such as 90s, 10m or 1h30m"),
+            (["--label", " "], "a label needs"),
+            (["--modle", "llama"], "unrecognized arguments: --modle"),
+            (["extra"], "unrecognized arguments: extra"),
+        ],
+    )
+    def test_wrong_ones_are_one_line(self, argv, words):
+        assert words in refusal(argv)
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"),
+        [("90", 90), ("90s", 90), ("10m", 600), ("10min", 600), ("1h30m", 5400), ("1.5h", 5400), ("1h2m3s", 3723)],
+    )
+    def test_time_limit(self, text, seconds):
+        assert plan(["--time-limit", text]).requests[0].time_limit_s == seconds
+
+    def test_status_of_wrong_usage(self, capsys):
+        assert run("benchmark", ["--steps", "0"]) == ExitStatus.USAGE
+        error = capsys.readouterr().err
+        assert error.startswith("error: argument --steps: 0 is too small")
+        assert error.count("\n") == 1
+
+    def test_unknown_framework(self, fake, capsys):
+        assert run("benchmark", ["--framework", "nemmo"]) == ExitStatus.USAGE
+        assert "there is no framework 'nemmo': lightning can run here" in capsys.readouterr().err
+
+
+class TestPlan:
+    def test_nothing_said_on_a_cpu(self):
+        made = plan([])
+        assert [request.model for request in made.requests] == ["llama", "qwen", "mistral"]
+        assert {(request.scale, request.precision, request.steps, request.label) for request in made.requests} == {
+            ("tiny", "fp32", 60, None)
+        }
+        assert (made.runs, made.cooldown_s) == (1, 0)
+
+    def test_nothing_said_on_gpus(self):
+        made = plan([], H100S)
+        assert {(request.precision, request.steps, request.num_gpus) for request in made.requests} == {("bf16", 200, 8)}
+        assert made.cooldown_s == 30
+
+    def test_several_precisions_are_labelled(self):
+        made = plan(["--precision", "fp32,bf16", "--model", "qwen"])
+        assert [(request.precision, request.label) for request in made.requests] == [("fp32", "fp32"), ("bf16", "bf16")]
+        labelled = plan(["--precision", "fp32,bf16", "--label", "mine", "--model", "qwen"])
+        assert [request.label for request in labelled.requests] == ["mine-fp32", "mine-bf16"]
+        assert plan(["--precision", "bf16"]).requests[0].label is None
+
+    def test_one_run_of_each_before_the_next_of_any_and_precisions_change_places(self):
+        made = plan(["--model", "llama,qwen", "--precision", "fp32,bf16", "--runs", "2"])
+        assert [(number, request.model, request.precision) for number, request in made.order()] == [
+            (1, "llama", "fp32"),
+            (1, "llama", "bf16"),
+            (1, "qwen", "fp32"),
+            (1, "qwen", "bf16"),
+            (2, "llama", "bf16"),
+            (2, "llama", "fp32"),
+            (2, "qwen", "bf16"),
+            (2, "qwen", "fp32"),
+        ]
+
+    def test_results_go_to_the_folder_as_seen_from_here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert plan([]).requests[0].output_dir == tmp_path / "output"
+        assert plan(["--output-dir", "/else"]).requests[0].output_dir == Path("/else")
+
+    def test_the_machines_warnings_are_said(self):
+        machine = dataclasses.replace(CPU, warnings=("torch found no GPU",))
+        assert "torch found no GPU" in plan([], machine).notes
+
+    @pytest.mark.parametrize(
+        ("precision", "instructions", "said"),
+        [
+            ("bf16", ("avx2",), True),
+            ("fp32", ("avx2",), False),
+            ("bf16", ("avx512_bf16",), False),
+            ("bf16", None, False),
+        ],
+    )
+    def test_bf16_in_software_is_said(self, precision, instructions, said):
+        machine = dataclasses.replace(CPU, environment=Environment(cpu_threads=2, cpu_instructions=instructions))
+        notes = plan(["--precision", precision], machine).notes
+        assert any("no bf16 instructions" in note for note in notes) is said
+
+    def test_the_smallest_gpu_bounds_the_scale(self):
+        small = platforms.Device(1, GpuInfo(total_memory_gb=16.0))
+        machine = dataclasses.replace(H100S, devices=(platforms.Device(0, H100S.gpu_info), small))
+        assert plan(["--model", "llama"], machine).requests[0].scale == "medium"
+
+
+class TestMatch:
+    @pytest.fixture
+    def result(self, tmp_path):
+        """A result of the full Llama on eight GPUs."""
+        from tprimat.catalog import models
+
+        shape = models.by_name("llama").shape
+        made = Run(
+            platform="nvd",
+            framework="nemo",
+            model="llama",
+            model_config=shape,
+            training_config=TrainingConfig(
+                max_steps=500,
+                global_batch_size=128,
+                micro_batch_size=1,
+                sequence_length=2048,
+                num_gpus=8,
+                precision="bf16",
+                seed=7,
+            ),
+            steps=(1,),
+            window_steps=(1,),
+            step_times=(1.0,),
+            loss_values=(None,),
+            learning_rates=(None,),
+            grad_norms=(None,),
+            lines=(None,),
+        )
+        return str(store.save(made, tmp_path / "theirs").path)
+
+    def test_the_very_setup(self, result):
+        machine = dataclasses.replace(H100S, gpu_info=msgspec.structs.replace(H100S.gpu_info, total_memory_gb=206.1))
+        made = plan(["--match", result], machine)
+        (request,) = made.requests
+        assert (request.model, request.scale, request.precision, request.steps) == ("llama", "full", "bf16", 500)
+        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (128, 1, 2048)
+        assert (request.seed, request.num_gpus, request.gradient_accumulation_steps) == (7, 8, 16)
+        assert any("trained with nemo, and here with lightning" in note for note in made.notes)
+
+    def test_too_large_for_here(self, result):
+        assert "--scale quarter is the largest that fits" in refusal(["--match", result], H100S)
+
+    def test_an_option_wins_and_is_said(self, result):
+        machine = dataclasses.replace(H100S, gpu_info=msgspec.structs.replace(H100S.gpu_info, total_memory_gb=206.1))
+        made = plan(["--match", result, "--steps", "20", "--precision", "fp32"], machine)
+        assert (made.requests[0].steps, made.requests[0].precision) == (20, "fp32")
+        said = "; ".join(made.notes)
+        assert "steps 500 there, 20 here, as you asked" in said
+        assert "bf16 there, fp32 here, as you asked" in said
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            (["--scale", "tiny"], "--scale and --match contradict each other"),
+            (["--model", "qwen"], "is a result of llama"),
+            (["--model", "all"], "is a result of llama"),
+        ],
+    )
+    def test_contradictions(self, result, more, words):
+        assert words in refusal(["--match", result, *more])
+
+    def test_no_such_file(self):
+        assert "nowhere.json: can't be read" in refusal(["--match", "nowhere.json"])
+
+
+class TestDryRun:
+    def test_shows_the_exact_command_and_runs_nothing(self, fake, tmp_path, capsys):
+        fake("fail")
+        assert benchmark.main(["--dry-run", "--model", "llama", "--steps", "7", "--label", "mine"]) == 0
+        shown = capsys.readouterr().out
+        assert "--steps=7" in shown
+        assert "PYTHONPATH=" in shown
+        assert "output/benchmark_cpu_llama_mine.json" in shown
+        assert "smoke test" in shown
+        assert list(tmp_path.iterdir()) == []
+
+    def test_torchrun_for_several_gpus(self, monkeypatch, capsys):
+        monkeypatch.setattr(platforms, "detect", lambda: H100S)
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (LIGHTNING,))
+        monkeypatch.setattr(frameworks.lightning.launch, "PACKAGES", ())
+        assert benchmark.main(["--dry-run", "--gpus", "4"]) == 0
+        shown = capsys.readouterr().out
+        assert "torch.distributed.run --standalone --nproc-per-node=4 -m tprimat.frameworks.lightning.loop" in shown
+        assert "8 × NVIDIA H100 80GB HBM3, 85.02 GB each, torch 2.10.0, CUDA 12.8" in shown
+
+
+class TestMeasuring:
+    def test_all_goes_well(self, fake, tmp_path, capsys):
+        assert benchmark.main(["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.WELL
+        shown = capsys.readouterr()
+        assert "[3/4] llama fp32, run 2 of 2" in shown.out
+        assert shown.out.count("BENCHMARK START") == 4
+        assert "a library's warning" not in shown.out + shown.err
+        assert "llama  2/2   60     0.100 s" in shown.out
+        assert "smoke test" not in shown.out
+        assert "Next:    python3 compare_results.py\n" in shown.out
+        assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 2
+        logs = sorted((tmp_path / "output" / "logs").iterdir())
+        assert len(logs) == 4
+        assert all("a library's warning" in log.read_text() for log in logs)
+
+    def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
+        assert benchmark.main(["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
+        assert capsys.readouterr().out.count("cooling down for 0.01 s") == 2
+        assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 3
+
+    def test_a_smoke_test_is_named(self, fake, capsys):
+        benchmark.main(["--model", "qwen", "--steps", "59"])
+        assert capsys.readouterr().out.count("this is a smoke test: 59 recorded steps") == 2
+
+    def test_a_failure_leaves_the_others_their_turn(self, fake, tmp_path, capsys):
+        fake("fail")
+        assert benchmark.main(["--steps", "60"]) == ExitStatus.TRAINING_FAILED
+        shown = capsys.readouterr()
+        assert "error: [1/3] llama fp32: its process ended with status 1 before it could write a result" in shown.err
+        assert "RuntimeError: no such kernel" in shown.err
+        assert "all of it: output/logs/benchmark_cpu_llama_" in shown.err
+        assert sorted(path.name for path in (tmp_path / "output").glob("*.json")) == [
+            "benchmark_cpu_mistral.json",
+            "benchmark_cpu_qwen.json",
+        ]
+        assert "0/1" in next(line for line in shown.out.splitlines() if line.startswith("llama ") and "failed" in line)
+
+    def test_ctrl_c_keeps_what_there_is_and_ends_the_rest(self, fake, tmp_path, capsys):
+        fake("hang")
+        logs = tmp_path / "output" / "logs"
+
+        def interrupt():
+            while not any("hanging" in log.read_text() for log in logs.glob("*.log")):
+                time.sleep(0.02)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt, daemon=True).start()
+        assert benchmark.main(["--steps", "60"]) == ExitStatus.TRAINING_FAILED
+        shown = capsys.readouterr()
+        assert "llama fp32: interrupted; what was recorded is kept, as incomplete" in shown.err
+        (kept,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
+        assert (kept.status, kept.steps) == ("incomplete", (1, 2))
+        assert len(list(logs.iterdir())) == 1
+
+    def test_a_result_of_another_setup_moves_and_that_is_said(self, fake, tmp_path, capsys):
+        benchmark.main(["--model", "llama", "--seed", "1"])
+        benchmark.main(["--model", "llama", "--seed", "2"])
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "the result of another setup that was there is now output/history/benchmark_cpu_llama_" in shown
+        assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 1
+
+    @pytest.mark.parametrize(("share", "said"), [(0.6, 1), (0.05, 0), (None, 0)])
+    def test_a_busy_processor_is_said(self, fake, monkeypatch, capsys, share, said):
+        monkeypatch.setattr(_benchmark_session.host, "busy_share", lambda *_: share)
+        benchmark.main(["--model", "llama"])
+        assert capsys.readouterr().out.count("other programs take 60% of the processor") == said
+
+    def test_another_folder_is_named_to_the_next_command(self, fake, capsys):
+        benchmark.main(["--model", "llama", "--output-dir", "my results"])
+        assert "Next:    python3 compare_results.py 'my results'" in capsys.readouterr().out
+
+    def test_an_unwritable_folder(self, fake, tmp_path, capsys):
+        (tmp_path / "output").write_text("")
+        assert run("benchmark", ["--model", "llama"]) == ExitStatus.USAGE
+        assert "choose another --output-dir" in capsys.readouterr().err
+
+
+class TestTimeLeft:
+    @pytest.mark.parametrize(
+        ("step", "average", "limit", "left"),
+        [(10, 0.5, None, 25.0), (10, 0.5, 20.0, 15.0), (10, 0.5, 4.0, 0.0), (60, 0.5, None, 0.0), (1, None, None, 0.0)],
+    )
+    def test_by_the_pace_and_the_limit(self, step, average, limit, left):
+        message = display.Step(step, 60, average, average)
+        assert display.time_left(message, limit) == left
+
+
+class TestBesideTheBar:
+    @pytest.mark.parametrize(
+        ("room", "said"),
+        [
+            (80, "0.500 s/step, 512 tokens/s, loss 7.125, 0.69 GB, 25.0 s left"),
+            (56, "0.500 s/step, 512 tokens/s, loss 7.125, 25.0 s left"),
+            (45, "0.500 s/step, 512 tokens/s, 25.0 s left"),
+            (30, "0.500 s/step, 25.0 s left"),
+            (5, "0.500 s/step"),
+        ],
+    )
+    def test_what_matters_least_gives_way(self, room, said):
+        (request,) = plan(["--model", "llama"]).requests
+        message = display.Step(10, 60, 0.5, 0.5, 7.125, 0.69)
+        assert display.pace_of(message, request, room) == said
+
+    def test_what_is_unknown_is_left_out(self):
+        (request,) = plan(["--model", "llama"]).requests
+        assert display.pace_of(display.Step(1, 60, None, None), request, 80) == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
+class TestTerminal:
+    def test_a_bar_in_eighty_columns_without_colour(self, tmp_path, repository):
+        pytest.importorskip("rich")
+        import pty
+
+        script = tmp_path / "show.py"
+        script.write_text(
+            "import dataclasses, time\n"
+            "from pathlib import Path\n"
+            "from tprimat.cli import _benchmark_display as display\n"
+            "from tprimat.record.progress import Step\n"
+            "from tprimat.frameworks.request import Request\n"
+            "request = Request('lightning', 'cpu', 'llama', 'tiny', 'fp32', 60, 2, 2, 128, 1, 1, Path('/x'), 600.0)\n"
+            "with display.following('[12/12] mistral bf16, run 2 of 2', request) as (on_line, on_message):\n"
+            "    on_line('hidden')\n"
+            "    on_message(Step(30, 60, 0.5, 0.5))\n"
+            "    time.sleep(1.2)\n"
+        )
+        leader, follower = pty.openpty()
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "NO_COLOR": "1",
+            "COLUMNS": "80",
+            "PYTHONPATH": str(repository),
+        }
+        child = subprocess.Popen(
+            [sys.executable, str(script)], stdin=follower, stdout=follower, stderr=follower, env=environment
+        )
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        os.close(leader)
+        assert child.wait() == 0
+        text = shown.decode()
+        assert "hidden" not in text
+        assert "[12/12] mistral bf16, run 2 of 2" in text
+        assert "30/60" in text
+        assert "0.500 s/step" in text
+        assert "15.0 s left" in text
+        assert "\x1b[3" not in text  # no colour
+
+
+def test_end_to_end(tmp_path, repository):
+    """The real thing: one model, three steps, through the script at the root, from another folder."""
+    for package in ("torch", "lightning", "transformers"):
+        pytest.importorskip(package)
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(repository / "benchmark.py"),
+            "--model",
+            "mistral",
+            "--steps",
+            "3",
+            "--scale",
+            "tiny",
+            "--precision",
+            "fp32",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[1/1] mistral fp32" in done.stdout
+    assert "BENCHMARK COMPLETE - Platform: CPU" in done.stdout
+    assert "this is a smoke test" in done.stdout
+    assert "Next:    python3 compare_results.py" in done.stdout
+    content = json.loads((tmp_path / "output" / "benchmark_cpu_mistral.json").read_text())
+    assert (content["status"], content["framework"], content["scale"]) == ("complete", "lightning", "tiny")
+    assert content["steps"] == [1, 2, 3]
+    assert content["data"]["kind"] == "markov"
+    assert content["model_config"]["num_parameters"] == 4_458_752
+    assert {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & set(content["environment"]["settings"])

@@ -1,0 +1,139 @@
+"""The one file that is sent to whoever compares."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tprimat.cli import _bundle, run
+from tprimat.errors import UsageError
+from tprimat.log_import import inputs
+from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
+from tprimat.store import store
+
+RUN = Run(
+    platform="amd",
+    framework="primus",
+    model="llama",
+    gpu_info=GpuInfo(device_name="AMD Instinct MI300X", device_count=8, software_stack="rocm"),
+    environment=Environment(versions={"torch": "2.10.0"}),
+    training_config=TrainingConfig(global_batch_size=8, sequence_length=2048, num_gpus=8),
+    steps=(1, 2, 3),
+    window_steps=(1, 1, 1),
+    step_times=(1.0, 1.1, 1.2),
+    loss_values=(None, None, None),
+    learning_rates=(None, None, None),
+    grad_norms=(None, None, None),
+    lines=(None, None, None),
+)
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    result = store.save(RUN, tmp_path / "output").path
+    log = tmp_path / "training_llama.log"
+    log.write_text("HF_TOKEN=hf_" + "a" * 30 + "\niteration 1/ 3 |\n")
+    (tmp_path / "training_llama.env.json").write_text("{}")
+    return result, log
+
+
+def members(path: Path) -> dict[str, bytes]:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    with tarfile.open(path) as archive:
+        return {entry.name: archive.extractfile(entry).read() for entry in archive.getmembers()}
+
+
+@pytest.mark.parametrize("name", ["mine.tar.gz", "mine.tgz", "mine.zip", "My Run.ZIP"])
+def test_holds_result_log_and_environment(files, tmp_path, name):
+    path = tmp_path / name
+    if name.endswith("ZIP"):
+        path = tmp_path / "My Run.zip"
+    done, _ = _bundle.write(path, [files[0]], [files[1]])
+    held = members(path)
+    folder = path.name.split(".")[0]
+    assert set(held) == {
+        f"{folder}/README.txt",
+        f"{folder}/results/benchmark_rocm_llama.json",
+        f"{folder}/environment/benchmark_rocm_llama.json",
+        f"{folder}/environment/training_llama.env.json",
+        f"{folder}/logs/training_llama.log.gz",
+    }
+    assert held[f"{folder}/results/benchmark_rocm_llama.json"] == files[0].read_bytes()
+    (environment,) = json.loads(held[f"{folder}/environment/benchmark_rocm_llama.json"])
+    assert environment["gpu_info"]["device_name"] == "AMD Instinct MI300X"
+    assert environment["environment"]["versions"] == {"torch": "2.10.0"}
+    assert done.startswith("Bundle:")
+
+
+def test_a_token_in_a_log_stays_at_home(files, tmp_path):
+    _, left_out = _bundle.write(tmp_path / "b.tar.gz", [files[0]], [files[1]])
+    log = gzip.decompress(members(tmp_path / "b.tar.gz")["b/logs/training_llama.log.gz"])
+    assert b"hf_" not in log
+    assert b"iteration 1/ 3 |" in log
+    assert any("1 that look like access tokens" in line for line in left_out)
+    assert "hf_" in files[1].read_text()
+
+
+def test_its_results_are_read_again_after_unpacking(files, tmp_path):
+    _bundle.write(tmp_path / "b.tar.gz", [files[0]], [])
+    for name, content in members(tmp_path / "b.tar.gz").items():
+        path = tmp_path / "unpacked" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    loaded, warnings = store.find([tmp_path / "unpacked" / "b" / "results"])
+    assert [each.runs[0].model for each in loaded] == ["llama"]
+    assert warnings == []
+
+
+def test_results_of_one_name_from_two_folders(files, tmp_path):
+    other = store.save(RUN, tmp_path / "other").path
+    _bundle.write(tmp_path / "b.zip", [files[0], other], [])
+    names = [name for name in members(tmp_path / "b.zip") if "/results/" in name]
+    assert names == ["b/results/benchmark_rocm_llama.json", "b/results/benchmark_rocm_llama_2.json"]
+
+
+def test_a_log_that_has_gone_is_said(files, tmp_path):
+    _, left_out = _bundle.write(tmp_path / "b.zip", [files[0]], [tmp_path / "none.log"])
+    assert "not there any more" in left_out[0]
+
+
+def test_nothing_is_overwritten_and_the_name_is_checked_first(tmp_path):
+    (tmp_path / "b.zip").write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        _bundle.check(tmp_path / "b.zip")
+    with pytest.raises(UsageError, match=r"must end in .tar.gz, .tgz, .zip"):
+        _bundle.check(tmp_path / "b.rar")
+    assert (tmp_path / "b.zip").read_text() == "mine"
+
+
+def test_of_a_log_that_is_read(samples, tmp_path, capsys):
+    log = samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log"
+    bundle = tmp_path / "mi300x.tar.gz"
+    status = run(
+        "extract-primus", ["--log-file", str(log), "--output-dir", str(tmp_path / "output"), "--bundle", str(bundle)]
+    )
+    assert status == 0
+    held = members(bundle)
+    assert gzip.decompress(held["mi300x/logs/megatron_light_llama31_8B_bf16_50it.log.gz"]) == log.read_bytes()
+    assert "Bundle:" in capsys.readouterr().out
+
+
+def test_a_log_that_is_cut_or_a_bomb_is_packed_as_far_as_it_can_be_read(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "UNPACKED_FREELY", 1 << 16)
+    packed = gzip.compress(b"step 1\n" + bytes(range(256)) * 100)
+    cut, bomb = tmp_path / "cut.log.gz", tmp_path / "bomb.log.gz"
+    cut.write_bytes(packed[:-20])
+    bomb.write_bytes(gzip.compress(b"step 1\n" + b"\0" * (8 << 20)))
+    _bundle.write(tmp_path / "b.zip", [files[0]], [cut, bomb])
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        for name in ("cut", "bomb"):
+            content = gzip.decompress(archive.read(f"b/logs/{name}.log.gz"))
+            assert content.startswith(b"step 1\n")
+            assert len(content) < 8 << 20

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_runs import HOSTILE, MI300X, failed_run, make_run
+
+from tprimat.cli import run
+from tprimat.errors import ExitStatus
+from tprimat.store.store import save
+
+AMD = {"device": MI300X, "stack": "rocm"}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder output/ with two machines' results, and the folder above as the current one."""
+    monkeypatch.chdir(tmp_path)
+    save(make_run(), tmp_path / "output" / "nvidia")
+    save(make_run(**AMD, step_time=2.4), tmp_path / "output" / "amd")
+    return tmp_path / "output"
+
+
+class TestOutputs:
+    def test_default_folder(self, results, capsys):
+        assert run("compare", []) == ExitStatus.WELL
+        said = capsys.readouterr()
+        assert "8×MI300X is 1.33 times as fast as 8×H100 80GB HBM3" in said.out
+        assert said.out.endswith(
+            f"Picture: {Path('output', 'comparison_plot.png')}\nReport:  {Path('output', 'comparison_report.md')}\n"
+            f"Report:  {Path('output', 'comparison_report.html')}\n"
+        )
+        assert said.err == ""
+        assert (results / "comparison_plot.png").read_bytes().startswith(b"\x89PNG")
+        report = (results / "comparison_report.md").read_text(encoding="utf-8")
+        assert "](comparison_plot.png)" in report
+
+    def test_results_dir_and_a_name_for_the_picture(self, results, capsys):
+        assert run("compare", ["--results-dir", "output/nvidia", "--output", "nvd_compare"]) == ExitStatus.WELL
+        assert "There is only 8×H100 80GB HBM3" in capsys.readouterr().out
+        assert (results / "nvidia" / "nvd_compare.png").exists()
+        assert "](nvd_compare.png)" in (results / "nvidia" / "comparison_report.md").read_text(encoding="utf-8")
+
+    def test_files_elsewhere_and_a_new_folder(self, results, tmp_path, capsys):
+        arguments = ["output/nvidia", "output/amd/benchmark_rocm_llama.json", "--results-dir", "new/folder"]
+        assert run("compare", arguments) == ExitStatus.WELL
+        assert (tmp_path / "new" / "folder" / "comparison_report.md").exists()
+        assert "1.33 times" in capsys.readouterr().out
+
+    def test_a_picture_in_another_folder_is_linked(self, results, tmp_path):
+        assert run("compare", ["--output", str(tmp_path / "pictures" / "a.svg")]) == ExitStatus.WELL
+        assert (tmp_path / "pictures" / "a.svg").exists()
+        assert "](../pictures/a.svg)" in (results / "comparison_report.md").read_text(encoding="utf-8")
+
+    def test_a_log_in_the_place_of_a_result(self, tmp_path, capsys):
+        log = tmp_path / "training_llama.log"
+        log.write_text(
+            "[2026-01-01 00:00:00] iteration 1/ 10 | elapsed time per iteration (ms): 3.1 |", encoding="utf-8"
+        )
+        assert run("compare", [str(log)]) == ExitStatus.USAGE
+        said = capsys.readouterr().err
+        assert "scripts/analyze_existing_logs.py makes a result of a training's log" in said
+
+    def test_no_plot(self, results, capsys):
+        assert run("compare", ["--no-plot"]) == ExitStatus.WELL
+        assert not (results / "comparison_plot.png").exists()
+        assert "![" not in (results / "comparison_report.md").read_text(encoding="utf-8")
+        assert "Picture" not in capsys.readouterr().out
+
+    def test_the_report_repeats_its_command_and_names_its_files(self, results):
+        run("compare", ["output/amd", "output/nvidia", "--no-plot"])
+        report = (results / "comparison_report.md").read_text(encoding="utf-8")
+        assert "compare" in report.split("## How to repeat it")[1]
+        assert "output/amd output/nvidia --no-plot" in report
+        assert len(re.findall(r"^\| `output/\w+/\w+\.json` +\| 1 ", report, flags=re.MULTILINE)) == 2
+
+    def test_its_own_outputs_are_no_inputs(self, results, capsys):
+        run("compare", [])
+        first = capsys.readouterr().out
+        run("compare", [])
+        assert capsys.readouterr().out == first
+
+    def test_reference_and_model(self, results, capsys):
+        save(make_run(model="qwen"), results / "nvidia")
+        assert run("compare", ["--reference", "h100", "--model", "llama", "--no-plot"]) == ExitStatus.WELL
+        out = capsys.readouterr().out
+        assert "Qwen" not in out
+        assert out.index("8×H100 80GB HBM3   ") < out.index("reference")
+
+    def test_without_matplotlib_all_but_the_picture(self, results, capsys, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        assert run("compare", []) == ExitStatus.WELL
+        said = capsys.readouterr()
+        assert said.err == "no picture: matplotlib is not installed: pip install matplotlib\n"
+        assert "1.33 times" in said.out
+        assert not (results / "comparison_plot.png").exists()
+        assert "![" not in (results / "comparison_report.md").read_text(encoding="utf-8")
+
+
+class TestNotComparable:
+    def test_a_failed_side(self, results, capsys):
+        save(failed_run("NVIDIA H200", stack="cuda"), results / "other")
+        status = run("compare", ["output/other", "output/nvidia", "--no-plot"])
+        assert status == ExitStatus.NOT_COMPARABLE
+        assert "can't be compared" in capsys.readouterr().out
+        assert (results / "comparison_report.md").exists()
+
+    def test_different_models(self, results):
+        save(make_run(**AMD, model="qwen"), results / "qwen")
+        assert run("compare", ["output/nvidia", "output/qwen", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
+
+
+class TestWrongUsage:
+    def line(self, capsys, *arguments):
+        assert run("compare", arguments) == ExitStatus.USAGE
+        said = capsys.readouterr()
+        assert said.out == ""
+        (line,) = said.err.splitlines()
+        return line
+
+    def test_no_folder(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        line = self.line(capsys)
+        assert line.startswith("error: there is no folder output: run ./benchmark.py first")
+        assert line.endswith("(docs/troubleshooting.md#no-results)")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_empty_folder(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "output").mkdir()
+        assert "no results in output, looked for *.json there and below" in self.line(capsys)
+
+    def test_a_folder_of_other_files(self, tmp_path, capsys):
+        (tmp_path / "other.json").write_text("[1, 2]")
+        line = self.line(capsys, "--results-dir", str(tmp_path))
+        assert re.search(r"\(passed over: .*other\.json: .*\): run \./benchmark\.py", line)
+
+    def test_a_file_that_isnt_there(self, tmp_path, capsys):
+        assert self.line(capsys, str(tmp_path / "none.json")).startswith(f"error: {tmp_path / 'none.json'}: ")
+
+    def test_a_broken_file_that_was_named(self, results, tmp_path, capsys):
+        broken = tmp_path / "broken.json"
+        broken.write_text('{"schema_version": 1, "steps": [')
+        assert f"{broken}" in self.line(capsys, "output/nvidia", str(broken))
+
+    def test_an_ambiguous_reference(self, results, capsys):
+        line = self.line(capsys, "--reference", "8×")
+        assert "--reference '8×' means several sides: name one of 8×MI300X; 8×H100 80GB HBM3" in line
+
+    def test_a_picture_of_another_kind(self, results, capsys):
+        assert "let it end in .png, .svg, .pdf" in self.line(capsys, "--output", "plot.json")
+
+    def test_an_unknown_model(self, results, capsys):
+        assert "no result is of the model 'gpt': there are llama" in self.line(capsys, "--model", "gpt")
+
+    def test_a_folder_that_cant_be_written(self, results, tmp_path, capsys):
+        (tmp_path / "file").write_text("")
+        assert run("compare", ["output", "--results-dir", "file/folder"]) == ExitStatus.USAGE
+        said = capsys.readouterr()
+        assert "1.33 times" in said.out
+        assert said.err.rstrip().endswith("choose another --results-dir (docs/troubleshooting.md#unwritable-folder)")
+
+
+def test_a_broken_file_in_a_folder_is_a_note(results, capsys):
+    (results / "broken.json").write_text("{")
+    assert run("compare", ["--no-plot"]) == ExitStatus.WELL
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Notes - passed over: " in out
+    assert "broken.json" in out
+
+
+def test_hostile_results_reach_no_terminal(results, capsys):
+    save(make_run("x", label=HOSTILE, framework="nemo", warnings=(HOSTILE,)), results / "hostile")
+    assert run("compare", ["--no-plot"]) == ExitStatus.WELL
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert run("compare", ["--reference", "\x1b[31mred"]) == ExitStatus.USAGE
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_any_encoding_of_the_terminal(results, repository, encoding):
+    done = subprocess.run(
+        [sys.executable, str(repository / "compare_results.py"), "--no-plot"],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert ("8xMI300X" if encoding == "ascii" else "8×MI300X") in done.stdout.decode(encoding)
+    assert b"\x1b" not in done.stdout
+
+
+class TestRealResults:
+    """The six results of an earlier tool: two of January, four of February."""
+
+    @pytest.fixture
+    def said(self, samples, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        assert run("compare", [str(samples / "results")]) == ExitStatus.WELL
+        return capsys.readouterr().out, (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
+
+    def test_eight_steps_of_warm_up_are_cut(self, said):
+        out, report = said
+        assert "9–500" in out
+        (row,) = (line for line in report.splitlines() if "train_nvd_nemo_llama" in line and "9–500" in line)
+        assert "3.241 s" in row
+        assert "5,055" in row
+
+    def test_setups_of_january_and_february_are_not_mixed(self, said):
+        out = " ".join(said[0].split())
+        assert (
+            "is 1.28 times as fast as 8×H100 80GB HBM3, batch 64×2048 in its steps 3–160 and 1.36 times in its steps "
+            "161–500: 6,460–6,886 against 5,055 tokens/s/GPU" in out
+        )
+        assert "1.41" not in out
+        assert (
+            "under the windows that other tools use, 8×MI300X, batch 64×2048 would be 1.27 to 1.41 times as fast"
+            in " ".join(said[1].split())
+        )
+        assert "8×H100 80GB HBM3, batch 8×8192" in out
+        assert "Llama 3.1 8B: the sides did 2 different workloads" in out
+
+    def test_no_figure_of_the_earlier_tool_that_is_wrong(self, said):
+        # What other windows give is told, as that.
+        claimed = [line for text in said for line in text.splitlines() if "this decides nothing" not in line]
+        for text in claimed:
+            for wrong in ("6.34", "1.41", "9.68", "13,425", "13,363", "107,400"):
+                assert wrong not in text
+
+    def test_the_rate_that_contradicts_its_steps_is_withheld_with_the_reason(self, said):
+        out = " ".join(said[0].split())
+        assert "8×MI300X, batch 128×2048 can't be compared with 8×H100 80GB HBM3, batch 8×8192" in out
+        assert "4.000 times the declared 128 × 2048 tokens" in out
+
+    def test_each_february_pair_is_compared_with_its_caveats(self, said):
+        out = " ".join(said[0].split())
+        assert (
+            "8×MI300X, batch 64×2048 is 1.52 times as fast as 8×H100 80GB HBM3, batch 64×2048 in its steps 2–156 and "
+            "1.56 times in its steps 157–500: 6,402–6,574 against 4,206 tokens/s/GPU" in out
+        )
+        assert "The step times don't cover the same parts of a step" in out
+        assert "One run a side proves nothing about other runs." in out
+
+    def test_each_headline_takes_four_lines_and_is_followed_by_why_and_what_to_do(self, said):
+        lines = said[0].splitlines()
+        for title in ("Llama 3.1 8B", "Qwen 2.5 7B"):
+            start = lines.index(title)
+            assert lines.index("Why", start) - start - 1 <= 4
+            assert lines.index("Why", start) < lines.index("Next", start)
+
+    def test_shares_of_the_steps_that_agree(self, said):
+        text = " ".join(said[1].split())
+        assert "0.2% of the common steps agree in loss within 5%" in text
+        assert "4.0% of the common steps agree in loss within 5%" in text
+
+    def test_mfu_by_level_where_the_precision_is_given(self, samples, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        assert run("compare", [str(samples / "results"), "--precision", "bf16", "--no-plot"]) == ExitStatus.WELL
+        report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
+        rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("MFU")]
+        llama, _, qwen = ([word.rstrip(",") for word in row] for row in rows)
+        assert {"23.0", "24.6", "23.8"} <= set(llama)
+        assert {"21.4", "22.0", "18.6"} <= set(qwen)
+        assert "precision bf16 as given on the command line" in report
+
+    def test_the_digests_of_all_six_files_are_in_the_report(self, said, samples):
+        import hashlib
+
+        for entry in json.loads((samples / "results" / "truth.json").read_text()):
+            content = (samples / "results" / entry["file"]).read_bytes()
+            assert hashlib.sha256(content).hexdigest() in said[1]

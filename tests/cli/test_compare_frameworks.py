@@ -1,0 +1,192 @@
+"""scripts/nvd_compare.py and scripts/compare.py, as a user calls them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from made_runs import MI300X, make_run
+
+from tprimat.cli import run
+from tprimat.errors import ExitStatus
+from tprimat.store.store import save_as
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """output/ with three frameworks and two models on NVIDIA, one on AMD, and a result of another name."""
+    monkeypatch.chdir(tmp_path)
+    output = tmp_path / "output"
+    for short, framework, seconds in (
+        ("mega", "megatron", 3.2),
+        ("tran", "transformers", 2.9),
+        ("deep", "deepspeed", 3.0),
+    ):
+        save_as(make_run(framework=framework, step_time=seconds), output / f"train_{short}_llama.json")
+    save_as(make_run(framework="nemo", model="qwen"), output / "nvd_train_nemo_qwen.json")
+    save_as(make_run(framework="deepspeed", model="qwen", step_time=2.8), output / "train_nvd_deep_qwen.json")
+    save_as(make_run(MI300X, stack="rocm", step_time=2.4), output / "train_amd_prim_llama.json")
+    save_as(make_run(framework="lightning", step_time=1.0), output / "benchmark_of_mine.json")
+    return output
+
+
+class TestNvdCompare:
+    def test_header_tables_and_summary(self, results, capsys):
+        assert run("nvd-compare", []) == ExitStatus.WELL
+        said = capsys.readouterr()
+        assert said.err == ""
+        out = said.out
+        assert "NVIDIA H100 80GB HBM3: frameworks compared" in out
+        for line in ("  Hardware: NVIDIA H100 80GB HBM3", "  GPUs: 8", "  PyTorch: unknown", "  CUDA: unknown"):
+            assert line in out.splitlines()
+        tables = out.split("Summary")[0]
+        qwen, llama = tables.split("Qwen 2.5 7B")[1].split("Llama 3.1 8B")
+        rows = [line.split() for line in llama.splitlines() if line.startswith(("Mega", "Tran", "Deep"))]
+        assert [(row[0], row[1], row[2]) for row in rows] == [
+            ("Transformers", "5,650", "2.900"),
+            ("DeepSpeed", "5,461", "3.000"),
+            ("Megatron", "5,120", "3.200"),
+        ]
+        assert [row[4] for row in rows] == ["2.2638"] * 3
+        assert rows[0][5:] == ["3", "min", "29", "s"]
+        assert [line.split()[0] for line in qwen.splitlines() if line.startswith(("NeMo", "Deep"))] == [
+            "DeepSpeed",
+            "NeMo",
+        ]
+        summary = out.split("Summary")[1].split("Llama 3.1 8B")[1]
+        assert "Highest throughput: Transformers, 5,650 tokens/s/GPU" in summary
+        assert "Fastest step: Transformers, 2.900 s" in summary
+        assert "Range: 5,120 to 5,650 tokens/s/GPU" in summary
+
+    def test_only_nvidia_and_only_its_names(self, results, capsys):
+        run("nvd-compare", [])
+        out = capsys.readouterr().out
+        assert "Primus" not in out
+        assert "MI300X" not in out
+        assert "Lightning" not in out
+        assert "1 result is not named train_*.json" in out
+
+    def test_the_picture_is_its_own(self, results, capsys):
+        run("nvd-compare", [])
+        assert (results / "nvd_compare.png").read_bytes().startswith(b"\x89PNG")
+        assert "nvd_compare.png" in capsys.readouterr().out
+        assert not (results / "comparison_plot.png").exists()
+
+    def test_another_folder_and_name(self, results, tmp_path, capsys):
+        elsewhere = tmp_path / "elsewhere"
+        shutil.copytree(results, elsewhere)
+        assert run("nvd-compare", ["--results-dir", str(elsewhere), "--output", "mine"]) == ExitStatus.WELL
+        assert (elsewhere / "mine.png").exists()
+        assert not (results / "nvd_compare.png").exists()
+
+    def test_an_output_that_is_no_picture_is_wrong_usage(self, results, capsys):
+        assert run("nvd-compare", ["--output", "mine.txt"]) == ExitStatus.USAGE
+        assert "'mine.txt' is no name of a picture" in capsys.readouterr().err
+
+    def test_nothing_of_nvidia_is_wrong_usage_and_says_how_files_are_named(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        save_as(make_run(MI300X, stack="rocm"), tmp_path / "output" / "train_amd_prim_llama.json")
+        assert run("nvd-compare", []) == ExitStatus.USAGE
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "no train_*.json of platform nvd in output" in line
+        assert "train_{framework}_{model}.json" in line
+
+    def test_no_folder_is_wrong_usage(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        assert run("nvd-compare", []) == ExitStatus.USAGE
+        assert "there is no folder output" in capsys.readouterr().err
+
+
+class TestUnderTheJudge:
+    def test_what_cant_be_true_wins_nothing(self, repository, capsys):
+        folder = repository / "tests" / "data" / "published"
+        arguments = ["--results-dir", str(folder), "--no-plot", "--precision", "bf16"]
+        assert run("nvd-compare", arguments) == ExitStatus.WELL
+        out = capsys.readouterr().out
+        assert "21,933 (refused)" in out
+        assert "Highest throughput: Transformers, 6,171 tokens/s/GPU" in out
+        assert "Fastest step: Transformers, 2.655 s" in out
+        assert "Range: 5,316 to 6,171 tokens/s/GPU" in out
+        assert "  PyTorch: 2.7.0a0+7c8ec84dab.nv25.03\n  CUDA: 12.8\n" in out
+
+    def test_where_only_that_is_there_nobody_wins(self, repository, tmp_path, capsys):
+        for name in ("deepspeed", "megatron"):
+            shutil.copy(repository / "tests" / "data" / "published" / f"train_{name}_llama.json", tmp_path)
+        arguments = ["--results-dir", str(tmp_path), "--no-plot", "--precision", "bf16"]
+        assert run("nvd-compare", arguments) == ExitStatus.IMPOSSIBLE
+        out = capsys.readouterr().out
+        assert "nobody's, since nothing can be ranked" in out
+        assert "Highest throughput: " not in out
+
+    def test_steps_of_different_work_have_no_fastest(self, tmp_path, capsys):
+        save_as(make_run(framework="megatron"), tmp_path / "train_mega_llama.json")
+        save_as(make_run(framework="deepspeed", batch=32, step_time=1.7), tmp_path / "train_deep_llama.json")
+        assert run("nvd-compare", ["--results-dir", str(tmp_path)]) == ExitStatus.WELL
+        out = capsys.readouterr().out
+        assert "Highest throughput: Megatron, 5,120 tokens/s/GPU" in out
+        assert "Fastest step: nobody's" in out
+        assert "- global batch: 32 sequences; 64 sequences" in out
+
+    def test_a_difference_that_is_not_shown_is_said(self, tmp_path, capsys):
+        for framework, seconds in (("megatron", (3.2, 3.0, 3.4)), ("deepspeed", (3.21, 3.1, 3.3))):
+            for index, each in enumerate(seconds):
+                moment = f"2026-02-02T21:4{index}:16+00:00"
+                made = make_run(framework=framework, step_time=each, timestamp=moment)
+                save_as(made, tmp_path / f"train_{framework}_llama.json")
+        run("nvd-compare", ["--results-dir", str(tmp_path), "--no-plot"])
+        assert "not known to differ from" in capsys.readouterr().out
+
+
+class TestCompare:
+    def test_across_platforms(self, results, capsys):
+        assert run("compare-frameworks", []) == ExitStatus.WELL
+        out = capsys.readouterr().out
+        assert "Primus" in out
+        assert "Megatron" in out
+        assert "  Hardware: NVIDIA H100 80GB HBM3, AMD Instinct MI300X" in out
+        assert (results / "compare.png").exists()
+
+    def test_one_platform(self, results, capsys):
+        run("compare-frameworks", ["--platform", "amd", "--no-plot"])
+        out = capsys.readouterr().out
+        assert "Primus" in out
+        assert "Megatron" not in out
+        assert not (results / "compare.png").exists()
+
+    @pytest.mark.parametrize("names", [["mega", "deep"], ["megatron,deepspeed"], ["Megatron", "DEEP"]])
+    def test_some_frameworks(self, results, names, capsys):
+        run("compare-frameworks", ["--no-plot", "--frameworks", *names])
+        out = capsys.readouterr().out
+        assert "Megatron" in out
+        assert "DeepSpeed" in out
+        assert "Transformers" not in out
+        assert "NeMo" not in out
+
+    def test_a_framework_that_isnt_there_names_those_that_are(self, results, capsys):
+        assert run("compare-frameworks", ["--frameworks", "jax"]) == ExitStatus.USAGE
+        assert "there are deepspeed, megatron, nemo, primus, transformers" in capsys.readouterr().err
+
+    def test_reference_and_model(self, results, capsys):
+        run("compare-frameworks", ["--platform", "nvd", "--reference", "megatron", "--model", "llama", "--no-plot"])
+        out = capsys.readouterr().out
+        assert "Against megatron (5,120 tokens/s/GPU)" in out
+        assert "Qwen" not in out
+
+    def test_earlier_results_as_they_lie_there(self, samples, capsys):
+        assert run("compare-frameworks", ["--results-dir", str(samples / "results"), "--no-plot"]) == ExitStatus.WELL
+        out = capsys.readouterr().out
+        assert "8×MI300X is 1.28 times as fast as 8×H100 80GB HBM3 in its steps 3–160" in out
+        assert "29 min 07 s" in out
+
+
+def test_the_scripts_do_the_same(results, repository):
+    done = subprocess.run(
+        [sys.executable, repository / "scripts" / "nvd_compare.py", "--no-plot"],
+        capture_output=True,
+        encoding="utf-8",
+        env={"PYTHONIOENCODING": "utf-8", "PATH": "/usr/bin:/bin"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Highest throughput: Transformers" in done.stdout

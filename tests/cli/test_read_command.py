@@ -1,0 +1,261 @@
+"""tprimat read, scripts/analyze_existing_logs.py: as a user calls it."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tprimat.cli import _import, run
+from tprimat.log_import import sources
+from tprimat.store import store
+
+TRAINER = "".join(
+    f"{{'loss': {3 - step / 100}, 'learning_rate': {step}e-06, 'epoch': {step / 100}, "
+    f"'global_step/max_steps': '{step}/50'}}\n"
+    for step in range(10, 60, 10)
+)
+STATE = {
+    "global_step": 50,
+    "max_steps": 50,
+    "logging_steps": 10,
+    "log_history": [
+        {"loss": 3 - step / 100, "learning_rate": step * 1e-6, "epoch": step / 100, "step": step}
+        for step in range(10, 60, 10)
+    ]
+    + [{"train_runtime": 100.0, "step": 50, "epoch": 0.5}],
+}
+NANO = "".join(f"iter {n}: loss {5 - n / 100:.4f}, time {500 + n}.00ms, mfu 30.00%\n" for n in range(30))
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        status = run("read", [str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def results(folder):
+    return {path.name: store.read(path)[0] for path in sorted(folder.glob("*.json"))}
+
+
+def test_one_log_is_shown_in_full(call, tmp_path):
+    (tmp_path / "anything.dat").write_text(NANO)
+    status, out, err = call("anything.dat")
+    assert (status, err) == (0, "")
+    assert "anything.dat: nanogpt" in out
+    assert "warning: global batch size, sequence length and number of GPUs unknown" in out
+    (name,) = results(tmp_path / "output")
+    assert f"Results saved to: output/{name}" in out
+    (found,) = results(tmp_path / "output").values()
+    assert found.source.files[0].path == "anything.dat"
+    assert len(found.source.files[0].sha256) == 64
+
+
+def test_reading_it_again_makes_no_second_result(call, tmp_path):
+    (tmp_path / "train.log").write_text(NANO)
+    call("train.log")
+    call("train.log")
+    (path,) = (tmp_path / "output").glob("*.json")
+    assert len(store.read(path)) == 1
+    # The log has grown: it is the same one.
+    (tmp_path / "train.log").write_text(NANO + "iter 30: loss 4.0, time 530.00ms, mfu 30.00%\n")
+    call("train.log")
+    (path,) = (tmp_path / "output").glob("*.json")
+    assert [len(each.steps) for each in store.read(path)] == [31]
+
+
+def test_a_folder_each_training_its_own_file_and_the_rest_named(call, tmp_path):
+    logs = tmp_path / "logs"
+    for number, scale in enumerate((1, 2, 3, 4)):
+        folder = logs / f"run{number}"
+        folder.mkdir(parents=True)
+        (folder / "log.txt").write_text(NANO.replace("time 5", f"time {scale}5"))
+    (logs / "notes.txt").write_text("the run went well\n")
+    (logs / "picture.png").write_bytes(b"\x89PNG\x00\x00")
+    (logs / "core").write_bytes(b"\0" * 1000)
+    (logs / "empty.log").write_bytes(b"")
+    status, out, err = call("logs", "--output-dir", "results")
+    assert (status, err) == (0, "")
+    assert len(results(tmp_path / "results")) == 4
+    assert "4 results are in results" in out
+    assert "passed over: 4 files" in out
+    for reason in ("is empty", "binary file of no known kind", "no log by its name", "no training in it"):
+        assert reason in out
+
+
+def test_a_structured_file_goes_before_the_console_of_the_same_training(call, tmp_path):
+    logs = tmp_path / "run"
+    (logs / "checkpoint-30").mkdir(parents=True)
+    setup = "  Total train batch size (w. parallel, distributed & accumulation) = 64\n"
+    (logs / "console.log").write_text(setup + TRAINER)
+    (logs / "trainer_state.json").write_text(json.dumps(STATE))
+    (logs / "train_results.json").write_text(json.dumps({"train_runtime": 100.0, "train_loss": 2.5}))
+    part = {**STATE, "global_step": 30, "log_history": STATE["log_history"][:3]}
+    (logs / "checkpoint-30" / "trainer_state.json").write_text(json.dumps(part))
+    status, out, _ = call("run")
+    (found,) = results(tmp_path / "output").values()
+    assert status == 0
+    assert found.source.dialect == "hf_trainer (trainer_state.json)"
+    assert found.status == "complete"
+    assert found.training_config.global_batch_size == 64
+    assert any("global_batch_size: by console.log" in warning for warning in found.warnings)
+    assert "passed over: 3 files" in out
+    assert out.count("tells of the training that") == 1
+
+
+def test_event_files_of_a_folder_are_one_training_with_their_hparams(call, tmp_path):
+    import importlib
+
+    writer = importlib.import_module("event_writer")
+    folder = tmp_path / "nvi-logs" / "RUN"
+    folder.mkdir(parents=True)
+    for number, steps in enumerate((range(3), range(3, 6))):
+        content = b"".join(
+            writer.event(
+                1.7e9, step, writer.scalar("train_step_timing in s", 0.5), writer.scalar("reduced_train_loss", 5)
+            )
+            for step in steps
+        )
+        (folder / f"events.out.tfevents.{number}").write_bytes(writer.version() + content)
+    (folder / "hparams.yaml").write_text("seq_length: 4096\nglobal_batch_size: 32\ndevices: 8\nnum_nodes: 1\n")
+    status, _, _ = call("nvi-logs")
+    (found,) = results(tmp_path / "output").values()
+    assert status == 0
+    assert found.steps == (1, 2, 3, 4, 5, 6)
+    assert (found.tokens_per_step, found.num_gpus) == (32 * 4096, 8)
+    assert len(found.source.files) == 2
+
+
+def test_workbooks_of_an_older_folder(call, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    folder = tmp_path / "amd-logs" / "llama"
+    folder.mkdir(parents=True)
+    book = openpyxl.Workbook()
+    book.active.title = "gpu_timeline"
+    for row in (("type", "time ms"), ("computation_time", 8.0), ("idle_time", 2.0), ("total_time", 10.0)):
+        book.active.append(row)
+    book.save(folder / "report.xlsx")
+    status, out, _ = call("amd-logs")
+    (found,) = results(tmp_path / "output").values()
+    assert status == 0
+    assert found.breakdown == pytest.approx({"computation": 0.008, "idle": 0.002, "total": 0.01})
+    assert "tracelens (xlsx)" in out
+
+
+def test_compressed_and_piped(call, tmp_path, monkeypatch):
+    (tmp_path / "state.json.gz").write_bytes(gzip.compress(json.dumps(STATE).encode()))
+    assert call("state.json.gz", "--output-dir", "a")[0] == 0
+    (found,) = results(tmp_path / "a").values()
+    assert found.status == "complete"
+    for content, folder in ((json.dumps(STATE), "b"), (NANO, "c")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        status, out, _ = call("-", "--output-dir", folder)
+        assert status == 0
+        assert "standard input: " in out
+        assert len(results(tmp_path / folder)) == 1
+
+
+class TestErrors:
+    def test_a_named_file_that_is_none_is_an_error_and_the_others_are_read(self, call, tmp_path):
+        (tmp_path / "prose.txt").write_text("nothing here\n")
+        (tmp_path / "train.log").write_text(NANO)
+        status, out, err = call("prose.txt", "train.log")
+        assert status == 2
+        assert err.startswith("error: prose.txt: no training in it")
+        assert err.count("\n") == 1
+        assert "Results saved to" in out
+
+    @pytest.mark.parametrize("arguments", [(), ("absent.log",), ("absent*.log",), ("x", "--jobs", "0"), ("--what",)])
+    def test_wrong_usage_is_one_line(self, call, arguments):
+        status, out, err = call(*arguments)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+
+    def test_a_folder_without_a_training(self, call, tmp_path):
+        (tmp_path / "logs").mkdir()
+        assert call("logs")[0] == 2
+        (tmp_path / "logs" / "notes.txt").write_text("nothing\n")
+        status, out, err = call("logs")
+        assert status == 2
+        assert "no training was found" in err
+        assert "passed over: 1 file" in out
+
+    def test_a_damaged_structured_file_that_is_named(self, call, tmp_path):
+        (tmp_path / "x.json").write_text('{"train_runtime": ')
+        status, _, err = call("x.json")
+        assert status == 2
+        assert "train_results.json of Hugging Face's Trainer" in err
+        assert err.count("\n") == 1
+
+    def test_results_of_ours_are_left_to_compare(self, call, tmp_path):
+        (tmp_path / "train.log").write_text(NANO)
+        call("train.log")
+        status, out, _ = call("output", "--output-dir", "more")
+        assert status == 2
+        assert "is a result of TensorPrimat" in out
+
+    @pytest.mark.skipif(sys.platform == "win32" or os.getuid() == 0, reason="needs a file that this user can't read")
+    def test_a_file_that_may_not_be_read_is_passed_over(self, call, tmp_path):
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "a.log").write_text(NANO)
+        (tmp_path / "logs" / "b.log").write_text(NANO)
+        (tmp_path / "logs" / "b.log").chmod(0)
+        status, out, _ = call("logs")
+        assert status == 0
+        assert "can't be read" in out
+
+
+def test_in_processes_the_results_are_the_same(call, tmp_path, monkeypatch):
+    from tprimat.cli import read as command
+
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.log").write_text(NANO.replace("time 5", f"time {number + 1}5"))
+    call("logs", "--output-dir", "one", "--jobs", "1")
+    monkeypatch.setattr(command, "PARALLEL_FROM", 1)
+    call("logs", "--output-dir", "several", "--jobs", "2")
+    one, several = results(tmp_path / "one"), results(tmp_path / "several")
+    assert len(one) == 4
+    assert one == several
+
+
+def test_label(call, tmp_path):
+    (tmp_path / "train.log").write_text(NANO)
+    call("train.log", "--label", "mine")
+    (name,) = results(tmp_path / "output")
+    assert "mine" in name
+
+
+def test_a_large_piped_file_goes_to_the_disk(monkeypatch):
+    import contextlib
+
+    monkeypatch.setattr(sources, "IN_MEMORY", 100)
+    with contextlib.ExitStack() as stack:
+        stream = sources._spooled("a file", [b"x" * 60, b"y" * 60, b"z"], stack)
+        assert not isinstance(stream, io.BytesIO)
+        assert stream.read() == b"x" * 60 + b"y" * 60 + b"z"
+
+
+def test_no_bar_where_nobody_looks(capsys):
+    with _import.progress(5) as advance:
+        advance("a title")
+    assert capsys.readouterr().err == ""
+
+
+def test_the_script_runs_from_any_folder(repository, tmp_path):
+    (tmp_path / "train.log").write_text(NANO)
+    script = repository / "scripts" / "analyze_existing_logs.py"
+    done = subprocess.run([sys.executable, str(script), "train.log"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "output").glob("*.json"))) == 1

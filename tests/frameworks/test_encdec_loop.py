@@ -1,0 +1,388 @@
+"""Training for real, on the CPU: what the result holds, the wait for data, and every way to end."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tprimat.analysis import efficiency, metrics
+from tprimat.checks import physics, training
+from tprimat.errors import TrainingFailedError, UsageError
+from tprimat.frameworks.encdec import data as encdec_data
+from tprimat.frameworks.encdec import loop as encdec_loop
+from tprimat.frameworks.encdec import result as encdec_result
+from tprimat.frameworks.encdec import step as encdec_step
+from tprimat.frameworks.encdec.pairs import InMemory, Pairs
+from tprimat.frameworks.encdec.ranks import Ranks
+from tprimat.frameworks.encdec.settings import Settings, parameters
+from tprimat.store import store
+
+SAMPLES, BATCH, SLOW_S = 48, 4, 0.05
+
+
+def settings(folder, **changes):
+    small = Settings(
+        platform="cpu",
+        num_gpus=1,
+        precision="fp32",
+        num_samples=SAMPLES,
+        output_dir=folder / "results",
+        d_model=16,
+        nhead=2,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        dim_feedforward=32,
+        vocab_size=50,
+        seq_len=8,
+        batch_size=BATCH,
+        epochs=2,
+    )
+    return dataclasses.replace(small, **changes)
+
+
+def trained(wanted, **options):
+    said = []
+    ended = encdec_loop.train(wanted, Ranks(), say=said.append, **options)
+    assert ended.run is not None
+    return ended.run, ended.path, said
+
+
+def child(wanted, **options):
+    """The loop as a program of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tprimat.frameworks.encdec.loop", *wanted.to_arguments()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+class Slow:
+    """Batches from memory whose reading takes longer, and what it really took."""
+
+    def __init__(self, wanted):
+        pairs = Pairs(wanted.vocab_size, wanted.seq_len, wanted.seed)
+        self._batches = InMemory(pairs, wanted.all_epochs * wanted.steps_per_epoch, wanted.batch_size)
+        self.slept = []
+
+    def __getitem__(self, index):
+        batch = self._batches[index]
+        began = time.perf_counter()
+        time.sleep(SLOW_S)
+        self.slept.append(time.perf_counter() - began)
+        return batch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Threads that spin beside those of other programs take many times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def from_memory(tmp_path_factory):
+    return trained(settings(tmp_path_factory.mktemp("memory")))
+
+
+@pytest.fixture(scope="module")
+def from_disk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("disk")
+    wanted = settings(folder, data_dir=folder / "data", num_shards=3, workers=2, drop_caches=True)
+    return wanted, trained(wanted)[0]
+
+
+@pytest.fixture(scope="module")
+def by_torchrun(tmp_path_factory, repository):
+    folder = tmp_path_factory.mktemp("two")
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
+        *(repository / "benchmark.py", "--batch-size", "4", "--epochs", "2", "--num-samples", "48"),
+        *("--d-model", "16", "--nhead", "2", "--num-encoder-layers", "1", "--num-decoder-layers", "1"),
+        *("--seq-len", "8", "--vocab-size", "50", "--data-dir", "data", "--num-shards", "2"),
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    (path,) = (folder / "results").glob("bench_cpu_2gpu_*.json")
+    return done.stdout, store.read(path)[0]
+
+
+class TestResult:
+    def test_its_file(self, from_memory):
+        run, path, _ = from_memory
+        stamp = run.started.strftime("%Y%m%d_%H%M%S")
+        assert path.name == f"bench_cpu_1gpu_{stamp}.json"
+        assert store.read(path) == (run,)
+
+    def test_every_step_of_every_epoch_is_there(self, from_memory):
+        run, _, _ = from_memory
+        assert run.status == "complete"
+        assert run.steps == tuple(range(1, 37))
+        assert set(run.window_steps) == {1}
+        assert all(run.step_times)
+        assert [epoch["epoch"] for epoch in run.epochs] == [1, 2, 3]
+        assert [epoch["warmup"] for epoch in run.epochs] == [1, 0, 0]
+        assert {epoch["samples"] for epoch in run.epochs} == {SAMPLES}
+
+    def test_figures_are_of_the_measured_epochs(self, from_memory):
+        run, _, _ = from_memory
+        measured = run.epochs[1:]
+        seconds = sum(epoch["wall_time_s"] for epoch in measured)
+        assert run.native_metrics["samples_per_second"] == pytest.approx(2 * SAMPLES / seconds, rel=0.01)
+        assert run.native_metrics["seconds_per_epoch"] == pytest.approx(seconds / 2, rel=0.01)
+        for epoch in measured:
+            assert epoch["data_wait_s"] + epoch["compute_s"] == pytest.approx(epoch["wall_time_s"], rel=0.01)
+        assert run.breakdown["data_wait_s"] + run.breakdown["compute_s"] == pytest.approx(seconds / 24, rel=0.01)
+
+    def test_the_steps_of_an_epoch_fill_its_wall_time(self, from_memory):
+        run, _, _ = from_memory
+        for index, epoch in enumerate(run.epochs):
+            steps = run.step_times[index * 12 : (index + 1) * 12]
+            # What an epoch has beyond its steps is the waiting of all for all; here there is one process.
+            assert 0.8 * epoch["wall_time_s"] < sum(steps) < 1.001 * epoch["wall_time_s"]
+
+    def test_what_was_run(self, from_memory):
+        run, _, _ = from_memory
+        assert (run.platform, run.framework, run.model) == ("cpu", "pytorch", "encdec")
+        assert run.scale == "d16-h2-e1-d1-f32-v50"
+        assert run.model_config.num_parameters == parameters(settings(Path()))
+        assert (run.model_config.num_layers, run.model_config.num_encoder_layers) == (1, 1)
+        config = run.training_config
+        assert (config.global_batch_size, config.sequence_length, config.max_steps) == (4, 8, 36)
+        assert (config.precision, run.optimizer.name, run.timing.clock) == ("fp32", "AdamW", "monotonic")
+        assert run.data.kind == "random"
+
+    def test_losses_are_those_of_uniform_tokens(self, from_memory):
+        run, _, _ = from_memory
+        assert all(3.0 < loss < 5.5 for loss in run.loss_values)
+        assert not [each for each in training.findings(run) if each.gravity == "impossible"]
+
+    def test_it_is_judged_and_weighed_as_any_other(self, from_memory):
+        run, _, _ = from_memory
+        summary = metrics.summarize(run)
+        assert summary.performance.tokens_per_second == pytest.approx(32 / summary.performance.avg_step_time_seconds)
+        assert not [each for each in physics.findings(run, summary) if each.gravity == "impossible"]
+        (figures, *_) = efficiency.efficiencies(run, summary, efficiency.Options())
+        assert figures.values["model_tflops_per_gpu"].value > 0
+
+    def test_too_short_is_said(self, from_memory):
+        run, _, said = from_memory
+        assert any("a figure to rely on takes" in warning for warning in run.warnings)
+        assert [line.split(":")[0] for line in said] == ["epoch 1 of 3 (warm-up)", "epoch 2 of 3", "epoch 3 of 3"]
+
+    def test_gpu_utilisation_is_unknown_on_a_processor(self, from_memory):
+        run, _, _ = from_memory
+        assert run.native_metrics["gpu_utilisation_percent"] is None
+        assert not any("utilisation" in warning for warning in run.warnings)
+
+
+class TestDataWait:
+    def test_memory_waits_next_to_nothing(self, tmp_path):
+        run, _, _ = trained(settings(tmp_path, d_model=64, seq_len=32, dim_feedforward=256))
+        assert run.breakdown["data_wait_s"] < 0.1 * run.breakdown["compute_s"]
+
+    def test_a_slow_reader_is_found_within_a_tenth(self, tmp_path):
+        wanted = settings(tmp_path)
+        slow = Slow(wanted)
+        run, _, _ = trained(wanted, dataset=slow)
+        for epoch in run.epochs:
+            first = int(epoch["epoch"] - 1) * 12
+            assert epoch["data_wait_s"] == pytest.approx(sum(slow.slept[first : first + 12]), rel=0.1)
+        assert run.breakdown["data_wait_s"] == pytest.approx(sum(slow.slept[12:]) / 24, rel=0.1)
+
+    def test_workers_are_waited_for_too(self, tmp_path):
+        wanted = settings(tmp_path, workers=1, num_samples=2 * SAMPLES, epochs=1, warmup_epochs=0)
+        run, _, _ = trained(wanted, dataset=Slow(wanted))
+        # Whatever is computed meanwhile, an epoch takes what its one reader takes.
+        assert run.epochs[0]["wall_time_s"] >= 24 * SLOW_S
+        assert run.breakdown["data_wait_s"] + run.breakdown["compute_s"] >= 0.99 * SLOW_S
+
+
+class TestDisk:
+    def test_storage_has_figures_of_its_own(self, from_disk):
+        _, run = from_disk
+        assert run.status == "complete"
+        figures = run.native_metrics
+        assert figures["dataset_gb"] == pytest.approx(SAMPLES * 17 * 4 / 1e9, rel=0.01)
+        assert figures["delivered_gb_per_second"] > 0
+        assert figures["read_gb_per_second_per_worker"] > figures["delivered_gb_per_second"]
+        assert figures["written_gb_per_second"] > 0
+        assert figures["reading_workers"] == 2
+        assert all(epoch["read_gb"] > 0 for epoch in run.epochs)
+
+    def test_data_that_come_again_have_no_entropy(self, from_disk):
+        _, run = from_disk
+        assert run.data.kind == "random, from shards on disk, page cache emptied"
+        assert run.data.entropy is None
+
+    def test_another_training_finds_them(self, from_disk):
+        wanted, _ = from_disk
+        _, _, said = trained(dataclasses.replace(wanted, epochs=1, warmup_epochs=0))
+        assert "checking the data" in said[0]
+        assert not any("writing" in line for line in said)
+
+    def test_trusted_where_they_were_checked_before(self, from_disk):
+        wanted, _ = from_disk
+        _, _, said = trained(dataclasses.replace(wanted, epochs=1, warmup_epochs=0, data_checked=True))
+        assert said[0].startswith("epoch 1")
+
+    def test_no_room_for_them_starts_nothing(self, tmp_path):
+        (tmp_path / "data").write_text("")
+        with pytest.raises(UsageError):
+            trained(settings(tmp_path, data_dir=tmp_path / "data", num_shards=1, workers=1))
+        assert not (tmp_path / "results").exists()
+
+
+class TestPageCacheSaid:
+    def measured(self, *shares):
+        return [encdec_result.Epoch(1, False, 0, 1, 1.0, 4, 1, 0.0, 0.1, share) for share in shares]
+
+    @pytest.mark.parametrize(
+        ("shares", "said"),
+        [
+            ((0.0, 0.0), None),
+            ((0.0, 0.25), "the page cache helped: before a measured epoch up to 25% of the data"),
+            ((0.0, None), "the page cache may have helped"),
+        ],
+    )
+    def test_what_helped(self, shares, said):
+        warnings = encdec_result._said_of_cache(self.measured(*shares))
+        assert (warnings == []) if said is None else warnings[0].startswith(said)
+
+
+class TestEnds:
+    def test_the_time_limit(self, tmp_path):
+        wanted = settings(tmp_path, epochs=500, time_limit_s=0.5)
+        run, _, _ = trained(wanted)
+        assert run.status == "complete"
+        assert "the time limit of 0.5 s was reached" in run.status_reason
+        assert len(run.steps) < run.training_config.max_steps
+        assert run.steps[-1] == sum(epoch["steps"] for epoch in run.epochs)
+
+    def test_a_failure_leaves_what_there_is(self, tmp_path):
+        class Failing(Slow):
+            def __getitem__(self, index):
+                if index == 15:
+                    raise RuntimeError("the device has gone")
+                return self._batches[index]
+
+        wanted = settings(tmp_path)
+        with pytest.raises(TrainingFailedError, match="RuntimeError: the device has gone"):
+            trained(wanted, dataset=Failing(wanted))
+        (path,) = wanted.output_dir.glob("bench_*.json")
+        (run,) = store.read(path)
+        assert (run.status, run.status_reason) == ("failed", "RuntimeError: the device has gone")
+        assert run.steps == tuple(range(1, 16))
+        assert len(run.epochs) == 1
+
+    def test_out_of_memory_says_what_to_do(self, tmp_path):
+        class Failing(Slow):
+            def __getitem__(self, index):
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+        wanted = settings(tmp_path)
+        with pytest.raises(TrainingFailedError, match="choose a --batch-size below 4"):
+            trained(wanted, dataset=Failing(wanted))
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
+    @pytest.mark.parametrize(
+        ("number", "reason"), [(signal.SIGTERM, "terminated (SIGTERM)"), (signal.SIGINT, "Ctrl-C")]
+    )
+    def test_a_signal(self, tmp_path, repository, number, reason):
+        wanted = settings(tmp_path, epochs=100_000)
+        process = child(wanted, env={**os.environ, "PYTHONPATH": str(repository)})
+        assert "epoch 1" in process.stdout.readline()
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert process.returncode == 5
+        (path,) = wanted.output_dir.glob("bench_*.json")
+        (run,) = store.read(path)
+        assert run.status == "incomplete"
+        assert reason in run.status_reason
+        assert run.native_metrics["samples_per_second"] is None or run.native_metrics["samples_per_second"] > 0
+
+    def test_long_trainings_are_recorded_in_windows(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(encdec_loop, "MOST_RECORDS", 8)
+        run, _, _ = trained(settings(tmp_path))
+        # 36 steps in windows of 5, each epoch of 12 ending one.
+        assert run.steps == (5, 10, 12, 15, 20, 24, 25, 30, 35, 36)
+        assert run.window_steps == (5, 5, 2, 3, 5, 4, 1, 5, 5, 1)
+        assert sum(run.window_steps) == 36
+
+
+class TestPrecision:
+    def test_bf16(self, tmp_path):
+        run, _, _ = trained(settings(tmp_path, precision="bf16", epochs=1, warmup_epochs=0))
+        assert run.training_config.precision == "bf16"
+        assert run.training_config.precision_detail == "torch.autocast to bfloat16"
+
+    def test_fp32_is_not_tf32_whatever_a_container_set(self, tmp_path, monkeypatch):
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        on_gpu = settings(tmp_path, platform="nvd")
+        try:
+            assert encdec_step.set_precision(on_gpu) == "float32, without TF32"
+            assert torch.get_float32_matmul_precision() == "highest"
+            monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+            assert "TF32 by NVIDIA_TF32_OVERRIDE" in encdec_step.set_precision(on_gpu)
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    def test_steps_that_overflow_are_counted(self, tmp_path):
+        step = encdec_step.Step(settings(tmp_path, precision="fp16"), torch.device("cpu"), Ranks())
+        tokens = torch.zeros(4, 17, dtype=torch.int32)
+        step._scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+        for _ in range(2):
+            step(tokens)
+        assert step.loss_scaling() == (1.0, 0)
+        weights = step._module.head.weight.detach().clone()
+        step._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+        step(tokens)
+        assert step.loss_scaling() == (2.0**126, 1)
+        assert torch.equal(step._module.head.weight, weights)
+
+    def test_without_loss_scaling_there_is_no_scale(self, tmp_path):
+        step = encdec_step.Step(settings(tmp_path), torch.device("cpu"), Ranks())
+        assert step.loss_scaling() == (None, None)
+
+
+class TestTwoProcesses:
+    def test_as_typed(self, by_torchrun):
+        _, run = by_torchrun
+        assert run.status == "complete"
+        assert run.training_config.num_gpus == 2
+        assert run.training_config.global_batch_size == 8
+        assert run.parallelism_config.strategy_name == "DistributedDataParallel"
+        assert "the first of 2 processes" in run.timing.over_ranks
+
+    def test_one_of_them_speaks(self, by_torchrun):
+        stdout, _ = by_torchrun
+        assert stdout.count("epoch 2 of 3") == 1
+        assert stdout.count("writing 2 shards") == 1
+        assert stdout.count("Results saved to:") == 1
+
+    def test_samples_are_of_both(self, by_torchrun):
+        _, run = by_torchrun
+        assert {epoch["samples"] for epoch in run.epochs} == {48}
+        assert len(run.steps) == 18
+
+
+def test_the_order_of_an_epoch():
+    order = encdec_data.Order()
+    assert len(order) == 0
+    order.epoch(2, 3)
+    assert list(order) == [6, 7, 8]
+    assert list(itertools.chain(order, order)) == [6, 7, 8, 6, 7, 8]

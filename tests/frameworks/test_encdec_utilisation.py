@@ -1,0 +1,118 @@
+"""GPU utilisation: what the tools print, and the process that asks them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+
+import pytest
+
+from tprimat.frameworks.encdec import utilisation
+from tprimat.frameworks.encdec.utilisation import Reading, Sampler
+from tprimat.machine.gpu_users import Device
+from tprimat.machine.host import Host
+from tprimat.results.run import GpuInfo
+
+FIRST = Device(0, GpuInfo(), uuid="aaaa-1", pci_address="0000:c1:00.0")
+SECOND = Device(1, GpuInfo(), uuid="bbbb-2", pci_address="0000:C2:00.0")
+
+
+def host(printed="", root=None):
+    return Host(environ={}, command=lambda argv: printed, root=root)
+
+
+class TestTools:
+    def test_nvidia_smi(self):
+        printed = "GPU-AAAA-1, 97\nGPU-bbbb-2, [N/A]\n"
+        assert utilisation.nvidia_smi(host(printed)) == {"aaaa-1": 97.0}
+        assert utilisation.nvidia_smi(host(None)) == {}
+
+    def test_amd_driver(self, tmp_path):
+        folder = tmp_path / "sys/bus/pci/devices/0000:c1:00.0"
+        folder.mkdir(parents=True)
+        (folder / "gpu_busy_percent").write_text("83\n")
+        names = ["0000:c1:00.0", "0000:c2:00.0"]
+        assert utilisation.amd_driver(host(root=tmp_path), names) == {"0000:c1:00.0": 83.0}
+
+    def test_rocm_smi(self):
+        printed = (
+            'WARNING: a line\n{"card0": {"GPU use (%)": "41", "PCI Bus": "0000:C1:00.0"}, '
+            '"card1": {"GPU use (%)": "N/A", "PCI Bus": "0000:C2:00.0"}, "system": "x"}'
+        )
+        assert utilisation.rocm_smi(host(printed)) == {"0000:c1:00.0": 41.0}
+        assert utilisation.rocm_smi(host("no json")) == {}
+
+    def test_the_first_way_that_knows_all_gpus(self):
+        ways = [lambda: {}, lambda: {"a": 1.0}, lambda: {"a": 2.0, "b": 3.0, "c": 4.0}]
+        assert utilisation.first_that_answers(iter(ways), ["a", "b"])() == {"a": 2.0, "b": 3.0, "c": 4.0}
+        assert utilisation.first_that_answers(iter(ways[:2]), ["a", "b"]) is None
+
+
+class TestUnknown:
+    @pytest.mark.parametrize(
+        ("platform", "devices", "why"),
+        [
+            ("cpu", [], "on a processor"),
+            ("nvd", [], "names neither"),
+            ("nvd", [dataclasses.replace(FIRST, uuid=None)], "names neither"),
+            ("amd", [FIRST, dataclasses.replace(SECOND, partition="CPX partition")], "CPX partition"),
+        ],
+    )
+    def test_why(self, platform, devices, why):
+        sampler = Sampler(platform, devices)
+        assert why in sampler.unknown
+        assert sampler.readings() == []
+        sampler.stop()
+
+    def test_gpus_by_their_names(self):
+        assert utilisation.why_unknown("nvd", [FIRST, SECOND]) is None
+        assert [utilisation.name_of(SECOND, each) for each in ("nvd", "amd")] == ["bbbb-2", "0000:c2:00.0"]
+
+
+def test_the_mean_is_of_the_readings_of_that_time_and_of_all_gpus():
+    readings = [Reading(1.0, {"a": 10.0}), Reading(2.0, {"a": 50.0, "b": 70.0}), Reading(3.0, {"a": 90.0})]
+    assert utilisation.mean(readings, 1.5, 3.0) == 70.0
+    assert utilisation.mean(readings, 4.0, 5.0) is None
+
+
+def test_a_line_that_is_being_written_is_passed_over():
+    lines = ['{"at":1.5,"percent":{"a":3.0},"unknown":null}', '{"at":2.5,"perc']
+    assert list(utilisation.read_lines(lines)) == [Reading(1.5, {"a": 3.0})]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script in the place of nvidia-smi")
+class TestProcess:
+    def tool(self, folder, monkeypatch, text):
+        folder.mkdir()
+        path = folder / "nvidia-smi"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def wait(self, condition):
+        deadline = time.monotonic() + 30
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return condition()
+
+    def test_reads_in_a_process_of_its_own(self, tmp_path, monkeypatch):
+        self.tool(tmp_path / "bin", monkeypatch, "echo 'GPU-aaaa-1, 64'; echo 'GPU-bbbb-2, 66'; echo 'GPU-cccc-3, 0'")
+        before = time.monotonic()
+        sampler = Sampler("nvd", [FIRST, SECOND])
+        assert self.wait(sampler.readings)
+        reading = sampler.readings()[0]
+        assert reading.percent == {"aaaa-1": 64.0, "bbbb-2": 66.0}
+        assert before < reading.at <= time.monotonic()
+        path = sampler._path
+        sampler.stop()
+        assert not path.exists()
+        assert sampler.readings() == []
+
+    def test_a_tool_that_does_not_answer_is_said(self, tmp_path, monkeypatch):
+        self.tool(tmp_path / "bin", monkeypatch, "exit 9")
+        sampler = Sampler("nvd", [FIRST])
+        assert self.wait(lambda: (sampler.readings(), sampler.unknown)[1])
+        assert sampler.unknown == "NVML and nvidia-smi don't tell it here"
+        sampler.stop()

@@ -1,0 +1,125 @@
+"""Somebody else's result as a setup: what is taken over, what isn't, what can't be matched."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tprimat.catalog import models
+from tprimat.errors import NotComparableError, UsageError
+from tprimat.frameworks import match
+from tprimat.results.run import Data, GpuInfo, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.store import store
+
+OURS = Optimizer(name="AdamW", learning_rate=1e-3, weight_decay=0.1)
+THEIRS = Run(
+    platform="nvd",
+    framework="nemo",
+    model="llama",
+    scale="full",
+    gpu_info=GpuInfo(device_count=8),
+    model_config=models.by_name("llama").shape,
+    training_config=TrainingConfig(
+        max_steps=500,
+        global_batch_size=128,
+        micro_batch_size=1,
+        sequence_length=2048,
+        num_gpus=8,
+        precision="bf16",
+        recomputation="full",
+        seed=7,
+    ),
+    parallelism_config=ParallelismConfig(tensor_model_parallel_size=4, pipeline_model_parallel_size=1),
+    optimizer=Optimizer(name="adamw", learning_rate=3e-4, weight_decay=0.1),
+    data=Data(kind="mock"),
+)
+
+
+def changed(**groups):
+    """THEIRS with fields of its groups replaced."""
+    return msgspec.structs.replace(
+        THEIRS, **{name: msgspec.structs.replace(getattr(THEIRS, name), **fields) for name, fields in groups.items()}
+    )
+
+
+def test_the_setup_is_taken_over():
+    model, wishes = match.wishes(THEIRS, "x.json")
+    assert model == "llama"
+    assert wishes.shape == THEIRS.model_config
+    assert (wishes.global_batch_size, wishes.micro_batch_size, wishes.sequence_length) == (128, 1, 2048)
+    assert (wishes.precision, wishes.seed, wishes.steps) == ("bf16", 7, 500)
+    assert wishes.num_gpus is None
+
+
+def test_the_model_is_known_by_its_shape_or_by_another_tools_name():
+    for name in ("my experiment", "meta-llama-3.1-8B-pretrain", None):
+        assert match.wishes(msgspec.structs.replace(THEIRS, model=name), "x.json")[0] == "llama"
+
+
+def test_what_cannot_be_taken_over_is_said():
+    said = "; ".join(match.differences(THEIRS, 1, OURS, "markov"))
+    assert "trained with nemo, and here with lightning" in said
+    assert "8 processes trained there, 1 here" in said
+    assert "tensor parallelism of 4" in said
+    assert "pipeline" not in said
+    assert "full recomputation" in said
+    assert "learning rate 0.0003 there, 0.001 here" in said
+    assert "weight decay" not in said
+    assert "name" not in said  # adamw is AdamW
+    assert "trained on mock, and here on markov tokens" in said
+
+
+def test_a_negative_seed_is_not_taken_over():
+    negative = changed(training_config={"seed": -3})
+    assert match.wishes(negative, "x.json")[1].seed is None
+    assert "seed -3 there" in "; ".join(match.differences(negative, 8, OURS, "markov"))
+
+
+def test_the_same_setup_has_nothing_to_say():
+    ours = changed(
+        training_config={"recomputation": "none", "num_gpus": 1}, parallelism_config={"tensor_model_parallel_size": 1}
+    )
+    ours = msgspec.structs.replace(ours, framework="lightning", optimizer=OURS, data=Data(kind="markov"))
+    assert match.differences(ours, 1, OURS, "markov") == ()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("groups", "words"),
+        [
+            ({"model_config": {"num_layers": None, "vocab_size": None}}, "it doesn't state num_layers, vocab_size"),
+            ({"training_config": {"global_batch_size": None}}, "it doesn't state global_batch_size"),
+            ({"training_config": {"sequence_length": None}}, "it doesn't state sequence_length"),
+            ({"model_config": {"num_experts": 8}}, "a mixture of experts"),
+            ({"model_config": {"gated_ffn": False}}, "without gate"),
+            ({"model_config": {"sliding_window": 1024}}, "a window of 1024 tokens"),
+        ],
+    )
+    def test_in_one_line_with_the_file(self, groups, words):
+        with pytest.raises(NotComparableError) as refused:
+            match.wishes(changed(**groups), "x.json")
+        assert refused.value.message.startswith("x.json: can't be matched")
+        assert words in refused.value.message
+        assert "\n" not in refused.value.line()
+
+    def test_a_window_longer_than_the_sequence_is_no_window(self):
+        assert match.wishes(changed(model_config={"sliding_window": 4096}), "x.json")[0] == "llama"
+
+    def test_a_model_that_is_none_of_ours(self):
+        run = msgspec.structs.replace(changed(model_config={"vocab_size": 50257, "num_layers": 12}), model="gpt2")
+        with pytest.raises(NotComparableError, match="gpt2 is none of llama, qwen, mistral"):
+            match.wishes(run, "x.json")
+
+    @pytest.mark.parametrize(("precision", "words"), [("fp8", "ran in fp8"), (None, "states no precision")])
+    def test_a_precision_that_cannot_be_had(self, precision, words):
+        with pytest.raises(UsageError, match=words):
+            match.check_precision(changed(training_config={"precision": precision}), "x.json")
+        match.check_precision(THEIRS, "x.json")
+
+    def test_real_results_without_a_shape(self, samples):
+        found, _ = store.find([samples / "results"])
+        without = [(each.path, run) for each in found for run in each.runs if run.model_config == ModelConfig()]
+        assert without
+        for path, run in without:
+            with pytest.raises(NotComparableError, match="num_layers"):
+                match.wishes(run, path)

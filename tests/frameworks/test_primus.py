@@ -1,0 +1,528 @@
+"""Primus: its installation, its configurations, the plan for a training, what is checked before it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import shlex
+from pathlib import Path
+
+import msgspec
+import primus_tree
+import pytest
+
+from tprimat import frameworks
+from tprimat.catalog import gpus
+from tprimat.errors import UnreadableError, UsageError
+from tprimat.frameworks.primus import checks as primus_checks
+from tprimat.frameworks.primus import config as primus_config
+from tprimat.frameworks.primus import installation as primus_installation
+from tprimat.frameworks.primus import launch as primus
+from tprimat.frameworks.primus import match as primus_match
+from tprimat.frameworks.primus.installation import Installation
+from tprimat.frameworks.primus.plan import Plan, Wanted, plan
+from tprimat.frameworks.request import Place, Wishes
+from tprimat.machine.platforms import Machine
+from tprimat.results.run import Environment, GpuInfo, Optimizer, ParallelismConfig, Run, TrainingConfig
+
+pytest.importorskip("yaml", reason="PyYAML isn't installed; Primus brings it")
+
+MI300X = GpuInfo(device_name="AMD Instinct MI300X", device_count=8, total_memory_gb=206.1, compute_units=304,
+                 software_stack="rocm", architecture="gfx942", gpu_cores=19456)  # fmt: skip
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    return primus_tree.make(tmp_path / "Primus")
+
+
+def planned(tree: Path, wanted: Wanted, environ: dict[str, str] | None = None, **options) -> Plan:
+    return plan(wanted, Installation(tree), environ or {}, **{"gpu": "mi300x", "devices": 8, **options})
+
+
+def told(words: tuple[str, ...]) -> dict[str, object]:
+    return primus_config.overrides(words)
+
+
+class TestInstallation:
+    def test_nothing_there_says_where_to_look(self, tmp_path):
+        problem = Installation(tmp_path / "Primus").problem()
+        assert "PRIMUS_PATH" in problem
+        assert "https://github.com/AMD-AGI/Primus" in problem
+
+    def test_a_folder_that_is_no_primus(self, tmp_path):
+        assert "run_pretrain.sh" in Installation(tmp_path).problem()
+
+    @pytest.mark.parametrize(
+        ("spelling", "file"),
+        [
+            ("BF16", "MI300X/llama3.1_8B-BF16-pretrain.yaml"),
+            ("plain", "MI300X/llama3.1_8B-pretrain.yaml"),
+            ("flat", "llama3.1_8B-pretrain.yaml"),
+        ],
+    )
+    def test_finds_each_spelling(self, tmp_path, spelling, file):
+        installation = Installation(primus_tree.make(tmp_path, spelling=spelling))
+        found = installation.config("llama", "mi300x", "bf16")
+        assert found.path == tmp_path / "examples/megatron/configs" / file
+        assert found.arguments == ()
+
+    @pytest.mark.parametrize("spelling", ["plain", "flat"])
+    def test_an_older_version_trains_in_fp8_by_an_override(self, tmp_path, spelling):
+        found = Installation(primus_tree.make(tmp_path, spelling=spelling)).config("qwen", "mi300x", "fp8")
+        assert found.arguments == ("--fp8", "hybrid")
+        assert "is for bf16" in found.notes[0]
+
+    def test_takes_the_folder_of_the_gpu(self, tmp_path):
+        installation = Installation(primus_tree.make(tmp_path, folders=("MI300X", "MI325X", "MI355X")))
+        for gpu, folder in (("mi300x", "MI300X"), ("mi325x", "MI325X"), ("mi350x", "MI355X"), ("mi355x", "MI355X")):
+            assert installation.config("llama", gpu, "bf16").path.parent.name == folder
+
+    def test_says_when_another_gpus_configuration_is_taken(self, tmp_path):
+        installation = Installation(primus_tree.make(tmp_path, folders=("MI300X", "MI355X")))
+        found = installation.config("llama", "mi325x", "bf16")
+        assert found.path.parent.name == "MI300X"
+        assert any("MI325X" in note for note in found.notes)
+        assert any("MI350X" in note for note in installation.config("llama", "mi350x", "bf16").notes)
+
+    def test_never_guesses_the_gpu(self, tmp_path):
+        installation = Installation(primus_tree.make(tmp_path, folders=("MI300X", "MI355X")))
+        with pytest.raises(UsageError, match=r"GPU isn't known.*MI300X, MI355X.*PRIMUS_CONFIG"):
+            installation.config("llama", None, "bf16")
+
+    def test_has_no_mistral(self, tree):
+        with pytest.raises(UsageError, match=r"no configuration for mistral.*PRIMUS_CONFIG"):
+            Installation(tree).config("mistral", "mi300x", "bf16")
+
+    def test_says_where_it_looked(self, tree):
+        with pytest.raises(UsageError, match=r"MI300X/llama3.1_8B-MXFP8-pretrain.yaml"):
+            Installation(tree).config("llama", "mi300x", "mxfp8")
+
+    def test_prefers_the_newer_launcher(self, tmp_path):
+        both = ("run_pretrain.sh", "primus-cli")
+        assert Installation(primus_tree.make(tmp_path / "new", launchers=both)).launcher == "primus-cli"
+        assert Installation(primus_tree.make(tmp_path / "old")).launcher == "run_pretrain.sh"
+
+    @pytest.mark.parametrize(
+        ("architecture", "gigabytes", "key"),
+        [("gfx942", 206.1, "mi300x"), ("gfx942", 274.9, "mi325x"), ("gfx950", 309.2, "mi355x"), ("gfx90a", 68.7, None),
+         (None, 206.1, None), ("gfx942", None, None), ("gfx942", 100.0, None)],
+    )  # fmt: skip
+    def test_knows_a_gpu_by_architecture_and_memory(self, architecture, gigabytes, key):
+        memory = None if gigabytes is None else gigabytes * 1e9
+        assert primus_installation.gpu_by_facts(architecture, memory) == key
+
+    def test_knows_a_gpu_by_its_name(self):
+        assert primus_installation.gpu_of(MI300X) == "mi300x"
+        assert primus_installation.gpu_of(GpuInfo(device_name="NVIDIA H100 80GB HBM3", software_stack="cuda")) is None
+        assert primus_installation.gpu_of(GpuInfo()) is None
+
+    def test_every_gpu_with_configurations_is_a_row(self):
+        assert {gpus.by_key(key).vendor for key in primus_installation.FOLDERS} == {"AMD"}
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize("spelling", ["BF16", "plain", "flat"])
+    def test_merges_as_primus_does(self, tmp_path, spelling):
+        tree = primus_tree.make(tmp_path, spelling=spelling)
+        found = Installation(tree).config("llama", "mi300x", "bf16")
+        config = primus_config.read(found.path, tree, {})
+        assert config.framework == "megatron"
+        assert config.model == "llama3.1_8B"
+        assert config.count("global_batch_size") == 128
+        assert config.settings["global_batch_size"].origin == f"{found.path.name}:20"
+        assert config.settings["log_interval"].origin == "modules/pre_trainer.yaml"
+        assert (config.value("bf16"), config.settings["bf16"].origin) == (True, "modules/pre_trainer.yaml")
+        assert config.value("num_layers") == 32
+        assert config.notes == ()
+
+    def test_takes_the_environment(self, tree):
+        path = Installation(tree).config("llama", "mi300x", "bf16").path
+        config = primus_config.read(path, tree, {"PRIMUS_SEQ_LENGTH": "4096", "PRIMUS_TP": "4"})
+        assert config.count("seq_length") == 4096
+        assert config.count("tensor_model_parallel_size") == 4
+
+    def test_an_environment_variable_without_default_must_be_set(self, tree):
+        path = tree / "own.yaml"
+        path.write_text(primus_tree.experiment("llama3.1_8B").replace("train_iters: 50", "train_iters: ${MINE}"))
+        with pytest.raises(UnreadableError, match="environment variable MINE"):
+            primus_config.read(path, tree, {})
+        assert primus_config.read(path, tree, {"MINE": "7"}).count("train_iters") == 7
+
+    def test_what_stands_at_the_top_does_nothing_and_is_said(self, tree):
+        path = tree / "own.yaml"
+        path.write_text("micro_batch_size: 1\nrecompute_granularity: full\n" + primus_tree.experiment("llama3.1_8B"))
+        config = primus_config.read(path, tree, {})
+        assert config.count("micro_batch_size") == 2
+        assert any("micro_batch_size: 1 at the top of the file means nothing" in note for note in config.notes)
+        assert primus_config.setup(config, 8).training_config.recomputation == "none"
+
+    def test_the_command_line_goes_before_all(self, tree):
+        path = Installation(tree).config("llama", "mi300x", "bf16").path
+        words = ("--train_iters", "10", "--fp8=hybrid", "recompute_granularity=full", "--mock_data", "--lr", "1.0e-4")
+        config = primus_config.read(path, tree, {}).with_arguments(words)
+        run = primus_config.setup(config, 8)
+        assert run.training_config.max_steps == 10
+        assert run.training_config.precision == "fp8"
+        assert run.training_config.recomputation == "full"
+        assert config.value("mock_data") is True
+        assert config.settings["fp8"].origin == primus_config.COMMAND_LINE
+
+    def test_describes_the_setup(self, tree):
+        path = Installation(tree).config("qwen", "mi300x", "bf16").path
+        run = primus_config.setup(primus_config.read(path, tree, {}), 8)
+        assert (run.model, run.scale) == ("qwen", "full")
+        assert run.training_config == TrainingConfig(
+            max_steps=50, global_batch_size=640, micro_batch_size=10, sequence_length=2048, num_gpus=8,
+            precision="bf16", recomputation="none",
+        )  # fmt: skip
+        assert run.parallelism_config.data_parallel_size == 8
+        assert run.parallelism_config.gradient_accumulation_steps == 8
+        assert run.data.kind == "mock"
+
+    def test_a_missing_preset_is_said_and_nothing_is_made_up(self, tmp_path):
+        path = tmp_path / "own.yaml"
+        path.write_text(primus_tree.experiment("llama3.1_8B"))
+        config = primus_config.read(path, tmp_path / "nowhere", {})
+        assert any("pre_trainer.yaml isn't in" in note for note in config.notes)
+        run = primus_config.setup(config, 8)
+        assert run.training_config.precision is None
+        assert run.training_config.recomputation is None
+        assert run.training_config.global_batch_size == 128
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("modules: [\n", "is not YAML"),
+            ("- a list\n", "holds no settings"),
+            ("modules:\n  nobody: {}\n", "no modules.pre_trainer"),
+            ("", "holds no settings"),
+        ],
+    )
+    def test_other_files_are_refused_in_one_line(self, tmp_path, text, words):
+        path = tmp_path / "own.yaml"
+        path.write_text(text)
+        with pytest.raises(UnreadableError, match=words) as caught:
+            primus_config.read(path, tmp_path, {})
+        assert "\n" not in caught.value.message
+
+    def test_a_missing_file(self, tmp_path):
+        with pytest.raises(UnreadableError, match="can't be read"):
+            primus_config.read(tmp_path / "none.yaml", tmp_path, {})
+
+    def test_presets_that_stand_on_each_other_end(self, tree):
+        preset = tree / "primus/configs/modules/megatron/pre_trainer.yaml"
+        preset.write_text("extends: pre_trainer.yaml\n")
+        with pytest.raises(UnreadableError, match="stand on each other"):
+            primus_config.read(Installation(tree).config("llama", "mi300x", "bf16").path, tree, {})
+
+
+class TestPlan:
+    def test_the_command_of_run_pretrain(self, tree, tmp_path):
+        made = planned(tree, Wanted("llama", iterations=10))
+        command = made.launch("experiment_1", tmp_path / "out put" / "train.log")
+        assert command.argv == ("bash", "examples/run_pretrain.sh", "--train_iters", "10")
+        assert command.cwd == tree
+        assert command.env["EXP"] == "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        assert command.env["PRIMUS_EXP_NAME"] == "experiment_1"
+        assert command.env["TRAIN_LOG"] == str(tmp_path / "out put" / "train.log")
+        assert command.env["GPUS_PER_NODE"] == "8"
+        assert "HF_TOKEN" not in command.env
+
+    def test_the_command_of_primus_cli(self, tmp_path):
+        tree = primus_tree.make(tmp_path / "Primus", launchers=("run_pretrain.sh", "primus-cli"))
+        command = planned(tree, Wanted("llama", iterations=10)).launch("experiment_1", Path("/logs/train.log"))
+        assert shlex.join(command.argv) == (
+            "bash runner/primus-cli direct --log_file /logs/train.log -- train pretrain --config "
+            "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
+        )
+
+    def test_the_older_launcher_can_be_chosen(self, tmp_path):
+        tree = primus_tree.make(tmp_path, launchers=("run_pretrain.sh", "primus-cli"))
+        assert planned(tree, Wanted("llama", launcher="run_pretrain.sh")).launcher == "run_pretrain.sh"
+        with pytest.raises(UsageError, match="has no primus-cli"):
+            planned(primus_tree.make(tmp_path / "old"), Wanted("llama", launcher="primus-cli"))
+
+    def test_quotes_for_shells_that_read_twice(self, tmp_path):
+        passed = ("--train_data_path", "/data/my set", "--note", "$HOME")
+        old = planned(primus_tree.make(tmp_path / "old"), Wanted("llama", passed=passed))
+        assert old.launch("e", Path("/l")).argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
+        new = planned(primus_tree.make(tmp_path / "new", launchers=("primus-cli",)), Wanted("llama", passed=passed))
+        assert new.launch("e", Path("/l")).argv[-4:] == passed
+
+    def test_a_log_that_an_old_primus_cli_would_cut_apart_is_kept_by_us_alone(self, tmp_path):
+        tree = primus_tree.make(tmp_path, launchers=("primus-cli",))
+        cli = tree / "runner" / "primus-cli-direct.sh"
+        cli.write_text(cli.read_text().replace('"${CMD[@]}" 2>&1', 'eval "$CMD" 2>&1'))
+        made = planned(tree, Wanted("llama"))
+        assert made.launch("e", Path("/my logs/train.log")).argv[4] == os.devnull
+        assert made.launch("e", Path("/logs/train.log")).argv[4] == "/logs/train.log"
+
+    def test_makes_the_iteration_lines_appear(self, tmp_path):
+        tree = primus_tree.make(tmp_path, level="INFO")
+        assert told(planned(tree, Wanted("llama")).arguments)["stderr_sink_level"] == "DEBUG"
+        assert "stderr_sink_level" not in told(planned(primus_tree.make(tmp_path / "b"), Wanted("llama")).arguments)
+
+    def test_what_is_passed_goes_before_all_else(self, tree):
+        made = planned(tree, Wanted("llama", iterations=10, global_batch_size=64, passed=("--train_iters", "30")))
+        assert made.configuration.count("train_iters") == 30
+        assert made.configuration.count("global_batch_size") == 64
+
+    def test_machines_and_gpus_come_from_the_environment(self, tree):
+        environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
+        made = planned(tree, Wanted("llama"), environ)
+        assert (made.nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
+        assert planned(tree, Wanted("llama", gpus=2), environ).gpus == 2
+        assert planned(tree, Wanted("llama"), devices=0).gpus == 8
+
+    @pytest.mark.parametrize(
+        ("environ", "words"),
+        [({"NNODES": "two"}, "NNODES is 'two'"), ({"NODE_RANK": "1"}, "NODE_RANK is 1, of 1 machines")],
+    )
+    def test_refuses_a_wrong_environment(self, tree, environ, words):
+        with pytest.raises(UsageError, match=words):
+            planned(tree, Wanted("llama"), environ)
+
+    def test_refuses_batches_that_megatron_would_refuse(self, tree):
+        with pytest.raises(UsageError, match=r"128 is not a multiple of 24 .*120 and 144"):
+            planned(tree, Wanted("llama", micro_batch_size=3))
+        with pytest.raises(UsageError, match=r"8 GPUs can't be divided by TP 3 = 3"):
+            planned(tree, Wanted("llama", passed=("--tensor_model_parallel_size", "3")))
+
+    def test_refuses_a_precision_that_primus_has_not(self, tree):
+        with pytest.raises(UsageError, match="Primus trains in bf16, fp8, mxfp8, mxfp4"):
+            planned(tree, Wanted("llama", precision="fp32"))
+
+    def test_a_configuration_of_ones_own(self, tree, tmp_path):
+        path = tmp_path / "mine.yaml"
+        path.write_text(primus_tree.experiment("mistral_7B", length=4096))
+        made = planned(tree, Wanted("mistral", config=path))
+        assert made.setup().model == "mistral"
+        assert made.launch("e", Path("/l")).env["EXP"] == str(path)
+        assert told(planned(tree, Wanted("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
+        with pytest.raises(UsageError, match="mxfp8 takes a configuration of its own"):
+            planned(tree, Wanted("mistral", config=path, precision="mxfp8"))
+
+    def test_a_configuration_of_another_model_is_refused(self, tree, tmp_path):
+        path = tmp_path / "mine.yaml"
+        path.write_text(primus_tree.experiment("qwen2.5_7B"))
+        with pytest.raises(UsageError, match=r"a configuration of qwen, not of Llama"):
+            planned(tree, Wanted("llama", config=path))
+
+    def test_a_configuration_of_another_framework_is_refused(self, tree, tmp_path):
+        path = tmp_path / "mine.yaml"
+        text = primus_tree.experiment("llama3.1_8B").replace("framework: megatron", "framework: torchtitan")
+        path.write_text(text)
+        with pytest.raises(UsageError, match=r"is for torchtitan.*extract_primus_metrics.py"):
+            planned(tree, Wanted("llama", config=path))
+
+    def test_a_path_that_primus_cannot_pass_on_is_refused(self, tree, tmp_path):
+        folder = tmp_path / "my configs"
+        folder.mkdir()
+        path = folder / "mine.yaml"
+        path.write_text(primus_tree.experiment("llama3.1_8B"))
+        with pytest.raises(UsageError, match="copy the configuration to a plainer path"):
+            planned(tree, Wanted("llama", config=path)).launch("e", Path("/l"))
+
+    def test_a_blank_in_primus_own_path_is_no_matter(self, tmp_path):
+        tree = primus_tree.make(tmp_path / "my Primus")
+        assert " " not in planned(tree, Wanted("llama")).launch("e", Path("/l")).env["EXP"]
+
+    def test_a_time_limit_is_megatrons_own(self, tree):
+        assert told(planned(tree, Wanted("llama", time_limit_s=90.0)).arguments)["exit_duration_in_mins"] == 2
+
+    def test_longer_sequences_need_more_positions(self, tree):
+        assert told(planned(tree, Wanted("llama", sequence_length=16384)).arguments) == {
+            "seq_length": 16384,
+            "max_position_embeddings": 16384,
+        }
+
+
+class TestMatch:
+    result = Run(
+        model="llama",
+        framework="nemo",
+        training_config=TrainingConfig(
+            global_batch_size=64, micro_batch_size=1, sequence_length=2048, num_gpus=8, precision="fp8",
+            recomputation="full",
+        ),
+        parallelism_config=ParallelismConfig(
+            tensor_model_parallel_size=4, pipeline_model_parallel_size=1, context_parallel_size=1,
+            expert_model_parallel_size=1,
+        ),
+        optimizer=Optimizer(name="adam"),
+    )  # fmt: skip
+
+    def test_takes_over_what_decides_the_speed(self, tree):
+        made = planned(tree, Wanted("llama", matched=(self.result, "r.json")))
+        run = made.setup()
+        assert run.training_config.global_batch_size == 64
+        assert run.training_config.micro_batch_size == 1
+        assert run.training_config.sequence_length == 2048
+        assert run.training_config.precision == "fp8"
+        assert run.training_config.recomputation == "full"
+        assert run.parallelism_config.tensor_model_parallel_size == 4
+        assert run.parallelism_config.data_parallel_size == 2
+        assert [note for note in made.notes if note.startswith("r.json")] == []
+
+    def test_what_is_alike_needs_no_override(self, tree):
+        base = planned(tree, Wanted("llama"))
+        same = dataclasses.replace(base).setup()
+        words, _ = primus_match.arguments(same, base.configuration, 8, "r.json")
+        assert words == ()
+
+    def test_back_from_fp8_to_bf16(self, tree):
+        bf16 = msgspec.structs.replace(
+            self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="bf16")
+        )
+        made = planned(tree, Wanted("llama", precision="fp8", matched=(bf16, "r.json")))
+        assert made.setup().training_config.precision == "bf16"
+        # A word that an old Primus would take for a true one.
+        assert "None" in made.arguments
+
+    def test_says_what_is_not_stated(self, tree):
+        sparse = Run(model="llama", training_config=TrainingConfig(global_batch_size=64, num_gpus=16))
+        notes = planned(tree, Wanted("llama", matched=(sparse, "r.json"))).notes
+        assert any("doesn't state micro_batch_size" in note and "recomputation" in note for note in notes)
+        assert any("16 GPUs trained there, 8 here" in note for note in notes)
+        assert any("doesn't state its precision" in note for note in notes)
+
+    def test_an_option_goes_before_the_result(self, tree):
+        made = planned(tree, Wanted("llama", global_batch_size=32, matched=(self.result, "r.json")))
+        assert made.configuration.count("global_batch_size") == 32
+
+    def test_another_model_is_refused(self, tree):
+        other = msgspec.structs.replace(self.result, model="qwen")
+        with pytest.raises(UsageError, match=r"r.json is a result of qwen"):
+            planned(tree, Wanted("llama", matched=(other, "r.json")))
+
+    def test_a_precision_of_its_own_is_left_and_said(self, tree):
+        other = msgspec.structs.replace(
+            self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="mxfp8")
+        )
+        made = planned(tree, Wanted("llama", matched=(other, "r.json")))
+        assert made.setup().training_config.precision == "bf16"
+        assert any("mxfp8, which needs a configuration of its own" in note for note in made.notes)
+
+
+Space = collections.namedtuple("Space", "free")
+AMD = Machine("amd", MI300X, Environment())
+
+
+class TestChecks:
+    def check(self, made: Plan, tmp_path: Path, environ=None, machine=AMD, free_gb=500.0):
+        environ = {"HF_TOKEN": "made-up", "HOME": str(tmp_path)} if environ is None else environ
+        return primus_checks.check(made, machine, environ, tmp_path / "output", lambda path: Space(free_gb * 1e9))
+
+    def test_nothing_is_wrong(self, tree, tmp_path):
+        found = self.check(planned(tree, Wanted("llama")), tmp_path)
+        assert (found.faults, found.doubts) == ((), ())
+
+    def test_a_gated_tokenizer_needs_a_token(self, tree, tmp_path):
+        environ = {"HOME": str(tmp_path)}
+        (fault,) = self.check(planned(tree, Wanted("llama")), tmp_path, environ).faults
+        assert "HF_TOKEN" in fault
+        assert "https://huggingface.co/meta-llama/Llama-3.1-8B" in fault
+        assert self.check(planned(tree, Wanted("qwen")), tmp_path, environ).faults == ()
+
+    @pytest.mark.parametrize("where", ["token", "hub/models--meta-llama--Llama-3.1-8B/snapshots/1/tokenizer.json"])
+    def test_a_saved_token_or_tokenizer_does_too(self, tree, tmp_path, where):
+        file = tmp_path / "hf" / where
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+        environ = {"HF_HOME": str(tmp_path / "hf")}
+        assert self.check(planned(tree, Wanted("llama")), tmp_path, environ).faults == ()
+
+    def test_offline_without_the_tokenizer(self, tree, tmp_path):
+        environ = {"HF_HUB_OFFLINE": "1", "HOME": str(tmp_path)}
+        (fault,) = self.check(planned(tree, Wanted("qwen")), tmp_path, environ).faults
+        assert "HF_HUB_OFFLINE" in fault
+
+    def test_a_tokenizer_of_ones_own(self, tree, tmp_path):
+        made = planned(tree, Wanted("llama", passed=("--tokenizer_model", str(tmp_path))))
+        assert self.check(made, tmp_path, {}).faults == ()
+        made = planned(tree, Wanted("llama", passed=("--tokenizer_model", "/nowhere/at/all")))
+        assert "is not there" in self.check(made, tmp_path, {}).faults[0]
+
+    def test_a_clone_without_submodules(self, tree, tmp_path):
+        (tree / "third_party/Megatron-LM/README.md").unlink()
+        (fault,) = self.check(planned(tree, Wanted("llama")), tmp_path).faults
+        assert "submodule update --init --recursive" in fault
+
+    def test_more_gpus_than_there_are(self, tree, tmp_path):
+        few = dataclasses.replace(AMD, gpu_info=msgspec.structs.replace(MI300X, device_count=4))
+        (fault,) = self.check(planned(tree, Wanted("llama")), tmp_path, machine=few).faults
+        assert "GPUS_PER_NODE=4" in fault
+
+    def test_no_space(self, tree, tmp_path):
+        (fault,) = self.check(planned(tree, Wanted("llama")), tmp_path, free_gb=0.2).faults
+        assert "0.2 GB are free" in fault
+
+    def test_no_space_for_a_checkpoint(self, tree, tmp_path):
+        made = planned(tree, Wanted("llama", passed=("--disable_last_saving", "False")))
+        (fault,) = self.check(made, tmp_path, free_gb=20).faults
+        assert "112 GB are needed" in fault
+        assert "--disable_last_saving True" in fault
+
+    def test_real_data_takes_long(self, tree, tmp_path):
+        made = planned(tree, Wanted("llama", passed=("--mock_data", "False")))
+        (doubt,) = self.check(made, tmp_path).doubts
+        assert "BookCorpus" in doubt
+
+    def test_no_gpu_and_hidden_gpus_are_said(self, tree, tmp_path):
+        machine = Machine("cpu", GpuInfo(software_stack="cpu"), Environment())
+        environ = {"HF_TOKEN": "x", "HIP_VISIBLE_DEVICES": "4,5"}
+        doubts = self.check(planned(tree, Wanted("llama", gpus=2)), tmp_path, environ, machine).doubts
+        assert any("no AMD GPU" in doubt for doubt in doubts)
+        assert any("sets it to 0,1" in doubt for doubt in doubts)
+
+
+class TestFramework:
+    place = Place("amd", 8, 206.1e9, "gfx942")
+
+    @pytest.fixture(autouse=True)
+    def _here(self, tree, monkeypatch):
+        for name in ("PRIMUS_CONFIG", "NNODES", "NODE_RANK", "GPUS_PER_NODE"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PRIMUS_PATH", str(tree))
+
+    def test_is_a_row_and_is_never_taken_unnamed(self):
+        assert primus.PRIMUS in frameworks.FRAMEWORKS
+        assert frameworks.choose("primus") is primus.PRIMUS
+        assert frameworks.choose(None).name != "primus"
+
+    def test_says_why_it_cannot_run(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("PRIMUS_PATH", str(tmp_path / "none"))
+        assert "PRIMUS_PATH" in primus.unavailable()
+
+    def test_settles_from_the_configuration(self, tmp_path):
+        request, notes = primus.settle("qwen", Wishes(), self.place, tmp_path)
+        assert (request.framework, request.platform, request.scale) == ("primus", "amd", "full")
+        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (640, 10, 2048)
+        assert (request.precision, request.num_gpus, request.seed, request.steps) == ("bf16", 8, 1234, 200)
+        assert any("qwen2.5_7B-BF16-pretrain.yaml" in note for note in notes)
+
+    def test_wishes_hold(self, tmp_path):
+        wishes = Wishes(steps=60, global_batch_size=64, micro_batch_size=4, sequence_length=4096, num_gpus=4, seed=7)
+        request, _ = primus.settle("llama", wishes, self.place, tmp_path)
+        assert (request.steps, request.global_batch_size, request.num_gpus, request.seed) == (60, 64, 4, 7)
+
+    @pytest.mark.parametrize("wishes", [Wishes(scale="tiny"), Wishes(precision="fp16")])
+    def test_refuses_what_primus_cannot(self, wishes, tmp_path):
+        with pytest.raises(UsageError):
+            primus.settle("llama", wishes, self.place, tmp_path)
+
+    def test_launches_our_command_with_all_that_was_settled(self, tmp_path):
+        request, _ = primus.settle("llama", Wishes(label="a b", time_limit_s=600.0), self.place, tmp_path)
+        argv = primus.launch(request).argv
+        assert argv[1:4] == ("-m", "tprimat", "run-primus")
+        assert {"--model=llama", "--train-iters=200", "--label=a b", "--global-batch-size=128", "--gpus=8"} <= set(argv)
+
+    def test_shows_what_that_runs(self, tmp_path):
+        request, _ = primus.settle("llama", Wishes(time_limit_s=600.0), self.place, tmp_path)
+        inner = primus.inner(request)
+        assert inner.argv == (
+            "bash", "examples/run_pretrain.sh", "--train_iters", "200", "--exit_duration_in_mins", "10",
+        )  # fmt: skip
+        assert inner.env["GPUS_PER_NODE"] == "8"

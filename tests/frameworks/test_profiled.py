@@ -1,0 +1,194 @@
+"""The window of a profiler: which steps it is, what becomes of it, and that no figure is of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from tprimat.analysis import metrics
+from tprimat.frameworks import profiling
+from tprimat.frameworks.loops import profiled
+from tprimat.frameworks.loops.profiled import Ending, OuterProfiler, Window
+from tprimat.frameworks.loops.time_limit import TimeLimit
+from tprimat.frameworks.profiling import WINDOW
+from tprimat.frameworks.request import Request
+from tprimat.results.run import ModelConfig, Run
+from tprimat.store import store
+
+
+class Watching:
+    def __init__(self, trouble=None):
+        self.traces, self.calls, self.trouble = {}, [], trouble
+
+    def start(self):
+        self.calls.append("start")
+        if self.trouble:
+            raise self.trouble
+        self.traces = {"torch": "a file"}
+
+    def step(self):
+        self.calls.append("step")
+
+    def stop(self):
+        self.calls.append("stop")
+
+
+def run_of(steps, **more):
+    many = len(steps)
+    series = dict.fromkeys(("loss_values", "learning_rates", "grad_norms", "lines"), (None,) * many)
+    return Run(steps=tuple(steps), window_steps=(1,) * many, **series, **more)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def train(steps, window, limit_s=None, batches_a_step=1):
+    """The steps that ran, and the reason for their end; each takes a second."""
+    clock = Clock()
+    ending = Ending(steps, TimeLimit(steps, limit_s, 1, lambda over: over, clock), window)
+    for step in range(1, steps + 1):
+        clock.now += 1.0
+        for _ in range(batches_a_step):
+            reason = ending.reached(step)
+        if reason is not None:
+            return step, reason
+    return steps, None
+
+
+class TestWindow:
+    def test_the_last_steps_are_watched(self):
+        watching = Watching()
+        window = Window(watching, "torch")
+        assert train(20, window) == (20, None)
+        assert watching.calls == ["start", *["step"] * WINDOW, "stop"]
+        noted = window.noted(run_of(range(1, 21), step_times=(1.0,) * 20))
+        assert noted.profiled_steps == (17, 18, 19, 20)
+        assert noted.profile == {"torch": "a file"}
+        assert noted.warnings == ()
+
+    def test_a_step_of_several_batches_counts_once(self):
+        watching = Watching()
+        train(20, Window(watching, "torch"), batches_a_step=3)
+        assert watching.calls == ["start", *["step"] * WINDOW, "stop"]
+
+    def test_when_the_time_is_up_the_window_still_comes(self):
+        watching = Watching()
+        window = Window(watching, "torch")
+        ended, reason = train(100, window, limit_s=30.0)
+        assert ended == 30 + WINDOW
+        assert reason == "34 of max_steps=100 steps: the time limit of 30.0 s was reached"
+        assert watching.calls[-1] == "stop"
+        assert window.noted(run_of(range(1, 35), step_times=(1.0,) * 34)).profiled_steps == (31, 32, 33, 34)
+
+    def test_time_that_is_up_within_the_window_changes_nothing(self):
+        assert train(20, Window(Watching(), "torch"), limit_s=18.0) == (20, None)
+
+    def test_without_a_window_the_limit_alone_decides(self):
+        assert train(100, None, limit_s=30.0)[0] == 30
+
+    @pytest.mark.parametrize("limit_s", [None, 30.0])
+    def test_a_profiler_that_fails_ends_no_training(self, limit_s):
+        window = Window(Watching(RuntimeError("CUPTI: insufficient privileges\nand more")), "nsys")
+        ended, _ = train(60, window, limit_s=limit_s)
+        assert ended == (60 if limit_s is None else 31)
+        noted = window.noted(run_of(range(1, ended + 1), step_times=(1.0,) * ended))
+        assert noted.warnings == ("--profile nsys: RuntimeError: CUPTI: insufficient privileges",)
+        assert noted.profile == {}
+
+    def test_a_training_that_fails_before_its_window_has_none(self):
+        window = Window(Watching(), "torch")
+        run = run_of(range(1, 4), step_times=(1.0,) * 3)
+        assert window.noted(run) is run
+
+    def test_an_outer_profiler_is_told_when(self, tmp_path):
+        told = []
+        window = Window(OuterProfiler("nsys", tmp_path / "trace", told.append), "nsys")
+        train(20, window)
+        assert told == [True, False]
+        noted = window.noted(run_of(range(1, 21), step_times=(1.0,) * 20))
+        assert noted.profile == {"nsys": f"{tmp_path}/trace.nsys-rep"}
+
+    def test_rocprof_leaves_a_folder(self, tmp_path):
+        assert profiling.traces("rocprof", tmp_path / "trace") == {"rocprof": f"{tmp_path}/trace"}
+
+
+class TestFigures:
+    def test_no_figure_is_of_them(self):
+        plain = run_of(range(1, 61), step_times=(5.0, *[1.0] * 59), native_metrics={"timer": (1.0,) * 60})
+        watched = run_of(
+            range(1, 65),
+            step_times=(5.0, *[1.0] * 59, 9.0, 9.0, 9.0, 9.0),
+            native_metrics={"timer": (1.0,) * 64},
+            profiled_steps=(61, 62, 63, 64),
+        )
+        without, found = metrics.summarize(plain), metrics.summarize(watched)
+        assert found.performance == without.performance
+        assert found.steady == without.steady
+        assert "a profiler watched steps 61 to 64: no figure is of them" in found.warnings
+        assert metrics.unprofiled(watched).native_metrics == plain.native_metrics
+
+    def test_the_steps_stay_in_the_file(self, tmp_path):
+        watched = run_of(range(1, 9), step_times=(1.0,) * 8, model="llama", platform="cpu", profiled_steps=(7, 8))
+        read = store.read(store.save(watched, tmp_path).path)[-1]
+        assert read.profiled_steps == (7, 8)
+        assert read.step_times == (1.0,) * 8
+
+
+def test_torchs_trace_of_a_training(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("lightning")
+    pytest.importorskip("transformers")
+    from tprimat.frameworks.lightning import loop as lightning_loop
+
+    monkeypatch.delenv("TPRIMAT_PROGRESS", raising=False)
+    monkeypatch.setenv(profiling.TRACE, str(tmp_path / "profile" / "trace"))
+    request = Request(
+        framework="lightning",
+        platform="cpu",
+        model="llama",
+        scale="other",
+        precision="fp32",
+        steps=10,
+        global_batch_size=4,
+        micro_batch_size=2,
+        sequence_length=16,
+        seed=1,
+        num_gpus=1,
+        output_dir=tmp_path,
+        shape=ModelConfig(
+            num_layers=1,
+            hidden_size=32,
+            num_attention_heads=4,
+            num_query_groups=2,
+            head_dim=8,
+            ffn_hidden_size=64,
+            vocab_size=64,
+            tie_word_embeddings=False,
+            num_parameters=12000,
+        ),
+        profile="torch",
+    )
+    lightning_loop.train(request)
+    (path,) = tmp_path.glob("*.json")
+    run = store.read(path)[-1]
+    assert run.status == "complete"
+    assert run.steps == tuple(range(1, 11))
+    assert run.profiled_steps == (7, 8, 9, 10)
+    (trace,) = run.profile.values()
+    events = json.loads(gzip.decompress((tmp_path / "profile" / "trace.trace.json.gz").read_bytes()))["traceEvents"]
+    assert trace == str(tmp_path / "profile" / "trace.trace.json.gz")
+    names = {event["name"] for event in events}
+    assert "ProfilerStep#1" in names  # step 0 is the one in which the profiler comes to its pace
+    assert any(name.startswith("aten::") for name in names)
+    assert any(name == "[memory]" for name in names)
+
+
+def test_no_request_no_window(tmp_path):
+    request = Request("nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path)
+    assert profiled.window(request, first_process=True) is None

@@ -1,0 +1,136 @@
+"""Profilers: what is refused, the command around a training, where its traces go."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tprimat.errors import UsageError
+from tprimat.frameworks import profiling
+from tprimat.frameworks.lightning.launch import LIGHTNING
+from tprimat.frameworks.nemo.launch import NEMO
+from tprimat.frameworks.primus.launch import PRIMUS
+from tprimat.frameworks.request import Launch, Request
+
+LAUNCH = Launch(("python3", "-m", "training"), {"A": "1"}, Path("/"))
+
+
+@pytest.fixture
+def request_for(tmp_path):
+    def make(profile, **changes) -> Request:
+        usual = {
+            "framework": "nemo",
+            "platform": "nvd",
+            "model": "llama",
+            "scale": "full",
+            "precision": "bf16",
+            "steps": 50,
+            "global_batch_size": 8,
+            "micro_batch_size": 1,
+            "sequence_length": 4096,
+            "seed": 1,
+            "num_gpus": 8,
+            "output_dir": tmp_path,
+            "profile": profile,
+        }
+        return Request(**{**usual, **changes})
+
+    return make
+
+
+@pytest.fixture
+def check(request_for, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+
+    def run(profile, framework=NEMO, executor="local", torchrun=False, dry_run=False, **changes):
+        profiling.check(
+            request_for(profile, **changes), framework, executor=executor, torchrun=torchrun, dry_run=dry_run
+        )
+
+    return run
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("profile", "changes"),
+        [
+            ("torch", {}),
+            ("torch", {"platform": "cpu", "framework": LIGHTNING}),
+            ("torch", {"executor": "slurm"}),
+            ("torch", {"torchrun": True}),
+            ("nsys", {}),
+            ("rocprof", {"platform": "amd", "framework": LIGHTNING}),
+        ],
+    )
+    def test_what_can_be(self, check, profile, changes):
+        check(profile, **changes)
+
+    @pytest.mark.parametrize(
+        ("profile", "changes", "words"),
+        [
+            ("torch", {"framework": PRIMUS}, "--profile watches nemo and lightning, and primus trains here"),
+            ("nsys", {"platform": "amd"}, "say --profile rocprof here"),
+            ("rocprof", {}, "say --profile nsys here"),
+            ("nsys", {"platform": "cpu"}, "say --profile torch here"),
+            ("nsys", {"executor": "slurm"}, "which it can't do for slurm: say --profile torch"),
+            ("nsys", {"torchrun": True}, "torchrun, when you have started that"),
+            ("torch", {"steps": 7}, "--steps 8 is the least"),
+        ],
+    )
+    def test_what_cant_be_names_what_can(self, check, profile, changes, words):
+        with pytest.raises(UsageError, match=words):
+            check(profile, **changes)
+
+    def test_a_program_that_is_missing_is_named_but_not_needed_for_showing(self, check, monkeypatch):
+        monkeypatch.setattr(shutil, "which", lambda program: None)
+        with pytest.raises(UsageError, match="needs nsys, which isn't on the PATH"):
+            check("nsys")
+        check("nsys", dry_run=True)
+
+
+class TestAround:
+    def test_nothing_without_a_profiler(self, request_for):
+        assert profiling.around(request_for(None), LAUNCH) is LAUNCH
+
+    def test_torchs_own_is_no_other_command(self, request_for):
+        around = profiling.around(request_for("torch"), LAUNCH)
+        assert around.argv == LAUNCH.argv
+        assert around.env["A"] == "1"
+        assert around.env[profiling.TRACE].startswith(f"{request_for('torch').output_dir}/profile/benchmark_cuda_llama")
+
+    def test_nsys_records_between_the_calls_and_lets_the_training_go_on(self, request_for):
+        around = profiling.around(request_for("nsys"), LAUNCH)
+        assert around.argv[:2] == ("nsys", "profile")
+        assert {"--capture-range=cudaProfilerApi", "--capture-range-end=stop"} <= set(around.argv)
+        assert f"--output={around.env[profiling.TRACE]}" in around.argv
+        assert around.argv[-3:] == LAUNCH.argv
+
+    def test_rocprof_records_what_roctx_selects(self, request_for):
+        around = profiling.around(request_for("rocprof", platform="amd", framework="lightning"), LAUNCH)
+        assert around.argv[0] == "rocprofv3"
+        assert "--selected-regions" in around.argv
+        assert around.argv[-4:] == ("--", *LAUNCH.argv)
+
+    def test_each_framework_that_says_so_wraps_its_command(self, request_for):
+        for framework in (NEMO, LIGHTNING):
+            assert framework.launch(request_for("nsys", framework=framework.name)).argv[0] == "nsys"
+
+    def test_a_second_trace_doesnt_meet_the_first(self, request_for):
+        request = request_for("torch")
+        first = profiling.free_prefix(request)
+        first.parent.mkdir()
+        for seconds in ("", "_2"):
+            (first.parent / f"{first.name}{seconds}.trace.json.gz").touch()
+        assert not list(first.parent.glob(f"{profiling.free_prefix(request).name}*"))
+
+    def test_the_training_is_told_where(self, request_for, monkeypatch):
+        monkeypatch.setenv(profiling.TRACE, "/some/where")
+        assert profiling.prefix(request_for("nsys")) == Path("/some/where")
+
+    def test_it_is_a_part_of_the_request(self, request_for):
+        request = request_for("nsys")
+        assert Request.from_arguments(request.to_arguments()) == request
+        assert dataclasses.replace(request, profile=None).to_arguments() == request.to_arguments()[:-1]

@@ -1,0 +1,141 @@
+"""The choices that are made where the user leaves them open, and the wishes that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.frameworks import scales
+from tprimat.frameworks.request import Place, Wishes
+from tprimat.frameworks.resolve import settle
+
+CPU = Place("cpu", 2, 25.3e9)
+H100S = Place("nvd", 8, 85.02e9, "sm_90")
+MI300X = Place("amd", 1, 206.1e9, "gfx942")
+V100 = Place("nvd", 1, 34.1e9, "sm_70")
+FOLDER = Path("/out")
+
+
+def settled(place, model="llama", **wishes):
+    return settle(model, Wishes(**wishes), place, FOLDER)
+
+
+def refusal(place, model="llama", **wishes):
+    with pytest.raises(UsageError) as refused:
+        settled(place, model, **wishes)
+    return refused.value.message
+
+
+class TestNothingSaid:
+    @pytest.mark.parametrize("model", models.names())
+    def test_on_a_cpu(self, model):
+        request, notes = settled(CPU, model)
+        assert (request.scale, request.precision, request.steps, request.num_gpus) == ("tiny", "fp32", 60, 1)
+        assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (2, 2, 128)
+        assert notes == ()
+
+    def test_on_eight_gpus(self):
+        request, _ = settled(H100S)
+        assert (request.scale, request.precision, request.steps, request.num_gpus) == ("quarter", "bf16", 200, 8)
+        assert request.global_batch_size == 64
+        assert request.gradient_accumulation_steps == 8
+
+    def test_full_size_where_it_fits(self):
+        request, _ = settled(MI300X)
+        assert (request.scale, request.shape) == ("full", None)
+
+    def test_a_gpu_without_bf16_takes_fp16(self):
+        assert settled(V100)[0].precision == "fp16"
+
+    def test_unknown_memory_is_said(self):
+        request, notes = settled(Place("nvd", 1, None))
+        assert request.scale == "tiny"
+        assert "memory of the device is unknown" in notes[0]
+
+
+class TestScale:
+    def test_an_unknown_one(self):
+        assert "choose from tiny, small" in refusal(CPU, scale="huge")
+
+    def test_too_large_names_the_largest_that_fits(self):
+        message = refusal(H100S, scale="full")
+        assert "128.48 GB" in message
+        assert "85.02 GB" in message
+        assert "--scale quarter" in message
+
+    def test_a_tight_one_is_run_and_said(self):
+        request, notes = settled(H100S, scale="half")
+        assert request.scale == "half"
+        assert "may run out" in notes[0]
+
+    def test_a_shape_that_is_a_scale_gets_its_name(self):
+        llama = models.by_name("llama")
+        request, _ = settled(CPU, shape=scales.shape(llama, scales.by_name("small")))
+        assert (request.scale, request.shape) == ("small", None)
+
+    def test_any_other_shape_is_taken_as_it_is(self):
+        llama = models.by_name("llama")
+        shape = msgspec.structs.replace(scales.shape(llama, scales.by_name("tiny")), num_layers=3, num_parameters=1)
+        request, _ = settled(CPU, shape=shape)
+        assert request.scale == scales.OTHER
+        assert request.shape.num_layers == 3
+        assert request.shape.num_parameters == scales.parameters(llama, shape)
+
+
+class TestBatch:
+    def test_the_nearest_are_named(self):
+        message = refusal(CPU, global_batch_size=10, micro_batch_size=4)
+        assert (
+            message
+            == "global batch size 10 is not a multiple of 4 (micro batch 4 × 1 process): the nearest are 8 and 12"
+        )
+
+    def test_too_small_names_the_least(self):
+        assert refusal(H100S, global_batch_size=4).endswith("(micro batch 1 × 8 processes): the least is 8")
+
+    def test_a_global_batch_alone_finds_its_micro_batch(self):
+        request, _ = settled(CPU, scale="small", global_batch_size=6)
+        assert (request.global_batch_size, request.micro_batch_size) == (6, 3)
+
+    def test_a_micro_batch_alone_makes_its_global_batch(self):
+        request, _ = settled(H100S, micro_batch_size=2)
+        assert (request.global_batch_size, request.gradient_accumulation_steps) == (128, 8)
+
+
+class TestGpus:
+    def test_fewer(self):
+        assert settled(H100S, num_gpus=2)[0].global_batch_size == 16
+
+    @pytest.mark.parametrize(
+        ("place", "asked", "words"),
+        [
+            (H100S, 9, "this machine has 8 GPUs: --gpus 8 is the most"),
+            (MI300X, 2, "this machine has 1 GPU: --gpus 1 is the most"),
+            (CPU, 3, "2 processor cores for its processes: --gpus 2 is the most"),
+        ],
+    )
+    def test_more_than_there_are(self, place, asked, words):
+        assert words in refusal(place, num_gpus=asked)
+
+    def test_on_a_cpu_they_are_processes(self):
+        request, _ = settled(CPU, num_gpus=2)
+        assert (request.num_gpus, request.global_batch_size) == (2, 4)
+
+
+class TestPrecision:
+    def test_fp16_on_a_cpu(self):
+        assert "choose --precision fp32 or bf16" in refusal(CPU, precision="fp16")
+
+    def test_one_that_it_cannot_train_in(self):
+        assert "fp32, bf16, fp16, not in fp8" in refusal(H100S, precision="fp8")
+
+
+def test_what_is_said_is_kept():
+    wishes = {"steps": 7, "seed": 0, "sequence_length": 64, "label": "mine", "time_limit_s": 5.0, "precision": "bf16"}
+    request, _ = settled(CPU, **wishes)
+    assert {name: getattr(request, name) for name in wishes} == wishes
+    assert (request.output_dir, request.framework, request.platform) == (FOLDER, "lightning", "cpu")

@@ -1,0 +1,49 @@
+"""What a Slurm job is told: options over a small file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tprimat.errors import UsageError
+from tprimat.frameworks import slurm
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "cluster.txt"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_file(file):
+    path = file("# ours\naccount = acct\npartition=batch # the short one\ntime = 1-12:00:00\nmounts = /a:/a, /b:/c\n")
+    assert slurm.job(path, {}) == slurm.SlurmJob("acct", "batch", "1-12:00:00", None, ("/a:/a", "/b:/c"))
+
+
+def test_options_win(file):
+    job = slurm.job(file("account = a\npartition = p\n"), {"account": "b", "time": None, "container": "image:1"})
+    assert (job.account, job.partition, job.time, job.container) == ("b", "p", "01:00:00", "image:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("account = a\n", "takes a partition"),
+        ("partition = p\n", "takes an account"),
+        ("acount = a\n", "cluster.txt:1: 'acount' .* is account meant"),
+        ("nonsense\n", "cluster.txt:1"),
+        ("account = a\npartition = p\ntime = soon\n", "'soon' is no wall time"),
+        ("account = a\npartition = p\nmounts = /data\n", "folder:folder"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(file, text, words):
+    with pytest.raises(UsageError, match=words):
+        slurm.job(file(text), {})
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(UsageError, match="can't be read"):
+        slurm.job(tmp_path / "none", {})

@@ -1,0 +1,264 @@
+"""What the operating system says, on machines that are made up."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+import pytest
+
+from tprimat.machine import host as hosts
+from tprimat.machine.host import Host
+from tprimat.results.run import Environment
+
+
+@pytest.fixture
+def here(tmp_path):
+    def make(files=None, environ=None, commands=None, packages=None):
+        for name, text in (files or {}).items():
+            path = tmp_path / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return Host(
+            environ=environ or {},
+            root=tmp_path,
+            command=lambda argv: (commands or {}).get(argv[0]),
+            package=lambda name: (packages or {}).get(name),
+        )
+
+    return make
+
+
+@pytest.fixture
+def eight_threads(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("files", "threads"),
+    [
+        ({}, 8),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "max 100000\n"}, 8),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "200000 100000\n"}, 2),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "150000 100000\n"}, 2),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "10000 100000\n"}, 1),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "1600000 100000\n"}, 8),
+        # The least of all levels counts.
+        ({"/proc/self/cgroup": "0::/job/step\n", "/sys/fs/cgroup/job/cpu.max": "400000 100000\n"}, 4),
+        (
+            {
+                "/proc/self/cgroup": "3:cpu,cpuacct:/docker/ab\n2:memory:/\n",
+                "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "300000\n",
+                "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            },
+            3,
+        ),
+        (
+            {
+                "/proc/self/cgroup": "3:cpu:/\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            },
+            8,
+        ),
+    ],
+)
+@pytest.mark.usefixtures("eight_threads")
+def test_threads_respect_affinity_and_quota(here, files, threads):
+    assert hosts.cpu_threads(here(files)) == threads
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "instructions", "lacks_bf16"),
+    [
+        ("flags\t\t: fpu sse2 avx2 bmi1\n", ("avx2",), True),
+        ("flags\t\t: avx2 avx512f avx512_bf16 amx_bf16\n", ("avx2", "avx512f", "avx512_bf16", "amx_bf16"), False),
+        ("Features\t: fp asimd asimdhp sve i8mm bf16\n", ("asimdhp", "sve", "i8mm", "bf16"), False),
+        ("Features\t: fp asimd\n", (), True),
+    ],
+)
+def test_instructions_of_the_processor(here, cpuinfo, instructions, lacks_bf16):
+    found = hosts.cpu_instructions(here({"/proc/cpuinfo": f"processor\t: 0\n{cpuinfo}"}))
+    assert found == instructions
+    assert Environment(cpu_instructions=found).lacks_bf16 is lacks_bf16
+
+
+def test_unknown_instructions_are_no_lack(here, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert hosts.cpu_instructions(here()) is None
+    assert Environment(cpu_instructions=None).lacks_bf16 is False
+
+
+def test_threads_without_affinities(here, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    assert hosts.cpu_threads(here()) == 12
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({}, None),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "max\n"}, None),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "4000000000\n"}, 4.0),
+        ({"/proc/self/cgroup": "4:memory:/a\n", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "5000000000\n"}, 5.0),
+        ({"/proc/self/cgroup": "4:memory:/\n", "/sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2**63 - 4096}"}, None),
+    ],
+)
+def test_memory_limit_of_a_container(here, files, limit):
+    assert hosts.memory_limit_gb(here({"/proc/meminfo": "MemTotal: 16000000 kB\n", **files})) == limit
+
+
+@pytest.mark.parametrize(
+    ("files", "environ", "said"),
+    [
+        ({}, {}, None),
+        ({"/.dockerenv": ""}, {}, "docker"),
+        ({"/.dockerenv": ""}, {"NVIDIA_PYTORCH_VERSION": "25.03"}, "docker (NVIDIA PyTorch 25.03)"),
+        ({"/run/.containerenv": 'engine="podman-5"\nimage="quay.io/x/rocm:7.1"\n'}, {}, "podman (quay.io/x/rocm:7.1)"),
+        ({"/run/.containerenv": ""}, {}, "podman"),
+        ({}, {"APPTAINER_CONTAINER": "/scratch/me/nemo_25.11.sif"}, "apptainer (nemo_25.11.sif)"),
+        ({}, {"SINGULARITY_CONTAINER": "/scratch/primus.sif"}, "apptainer (primus.sif)"),
+        ({"/.dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes, docker"),
+        ({"/proc/1/cgroup": "0::/kubepods/besteffort/pod1\n"}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        ({"/proc/1/cgroup": "4:cpu:/docker/0123\n"}, {}, "docker"),
+        ({}, {"container": "systemd-nspawn"}, "systemd-nspawn"),
+        (
+            {},
+            {"NVIDIA_PYTORCH_VERSION": "25.03", "NEMO_VERSION": "25.04"},
+            "container (NVIDIA PyTorch 25.03, NeMo 25.04)",
+        ),
+    ],
+)
+def test_container(here, files, environ, said):
+    assert hosts.container(here(files, environ)) == said
+
+
+def test_settings_are_those_that_change_speed():
+    environ = {
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "NVTE_FUSED_ATTN": "1",
+        "NCCL_ALGO": "Ring",
+        "RCCL_MSCCL_ENABLE": "0",
+        "OMP_NUM_THREADS": "8",
+        "HSA_NO_SCRATCH_RECLAIM": "1",
+        "HIP_VISIBLE_DEVICES": "0",
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "TORCH_NCCL_HIGH_PRIORITY": "1",
+        "GPU_MAX_HW_QUEUES": "2",
+        "NVIDIA_TF32_OVERRIDE": "0",
+    }
+    noise = {
+        "PATH": "/bin",
+        "HOME": "/home/me",
+        "NCCL_VERSION": "2.25.1",
+        "CUDA_HOME": "/usr/local/cuda",
+        "TORCH_CUDA_ARCH_LIST": "9.0",
+        "TORCH_HOME": "/cache",
+        "HF_TOKEN": "hf_abcdefghijkl",
+    }
+    found = hosts.settings({**environ, **noise})
+    assert found == environ
+    assert list(found) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NCCL_AUTH_TOKEN", "1"),
+        ("TORCH_API_KEY", "abc"),
+        ("PYTORCH_SECRET", "x"),
+        ("HSA_PASSWORD", "x"),
+        ("TORCH_EXTRA", "hf_AbCdEfGhIjKlMnOp"),
+        ("TORCH_EXTRA", "ghp_0123456789abcdef"),
+        ("TORCH_STORE", "https://me:pass@example.org/x"),
+        ("NCCL_NET_PLUGIN_ID", "0123456789abcdef0123456789abcdef01234567"),
+    ],
+)
+def test_secrets_are_never_recorded(name, value):
+    assert hosts.settings({name: value, "OMP_NUM_THREADS": "2"}) == {"OMP_NUM_THREADS": "2"}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "files", "commands", "version"),
+    [
+        (
+            "nvd",
+            {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"},
+            {},
+            "NVIDIA 550.54.15",
+        ),
+        ("nvd", {}, {"nvidia-smi": "575.57.08\n575.57.08\n"}, "NVIDIA 575.57.08"),
+        ("nvd", {}, {"nvidia-smi": "[N/A]\n"}, None),
+        ("nvd", {}, {}, None),
+        ("amd", {"/sys/module/amdgpu/version": "6.10.5\n"}, {}, "amdgpu 6.10.5"),
+        ("amd", {}, {}, None),
+        ("cpu", {"/sys/module/amdgpu/version": "6.10.5\n"}, {}, None),
+    ],
+)
+def test_driver(here, vendor, files, commands, version):
+    assert hosts.driver_version(here(files, commands=commands), vendor) == version
+
+
+def test_versions_are_those_that_are_installed(here):
+    found = hosts.versions(here(packages={"torch": "2.7.0", "megatron-core": "0.15.3", "rich": "13"}))
+    assert found == {"python": platform.python_version(), "torch": "2.7.0", "megatron-core": "0.15.3"}
+    assert hosts.installed_version("no-such-distribution-anywhere") is None
+    assert hosts.installed_version("pytest") == pytest.__version__
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the processor's name is asked for in Linux's way")
+def test_name_of_an_arm_processor_comes_from_lscpu(here):
+    listed = "Architecture:  aarch64\nVendor ID:     ARM\n  Model name:  Neoverse-V2\nModel name:    Neoverse-V2\n"
+    host = here({"/proc/cpuinfo": "processor\t: 0\nBogoMIPS\t: 2000.00\n"}, commands={"lscpu": listed})
+    assert hosts.cpu_name(host) == "Neoverse-V2"
+
+
+@pytest.mark.parametrize(
+    ("answers", "commit"),
+    [
+        ({"rev-parse": "a" * 40 + "\n", "status": ""}, "a" * 40),
+        ({"rev-parse": "a" * 40 + "\n", "status": " M tprimat/results/run.py\n"}, "a" * 40 + "-dirty"),
+        ({"rev-parse": None, "status": None}, None),
+        ({"rev-parse": "a" * 40 + "\n", "status": None}, None),
+    ],
+)
+def test_commit(tmp_path, answers, commit):
+    (tmp_path / ".git").mkdir()
+    host = Host(command=lambda argv: next(answer for word, answer in answers.items() if word in argv))
+    assert hosts.commit(host, tmp_path) == commit
+
+
+def test_an_installed_copy_has_no_commit(tmp_path):
+    assert hosts.commit(Host(command=lambda argv: "b" * 40), tmp_path) is None
+
+
+def test_a_command_is_bounded(monkeypatch):
+    monkeypatch.setattr(hosts, "COMMAND_SECONDS", 0.2)
+    assert hosts.run_bounded([sys.executable, "-c", "import time; time.sleep(30)"]) is None
+    assert hosts.run_bounded([sys.executable, "-c", "import sys; sys.exit(3)"]) is None
+    assert hosts.run_bounded(["no-such-command-anywhere"]) is None
+
+
+def test_a_command_gives_what_it_prints():
+    assert hosts.run_bounded([sys.executable, "-c", "print('well')"]).strip() == "well"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share"),
+    [
+        ("cpu  100 0 50 800 50 0 0 0 0 0\n", "cpu  160 0 70 900 70 0 0 0 0 0\n", 0.4),
+        ("cpu  100 0 50 800 50 0 0 0 0 0\n", "cpu  100 0 50 900 50 0 0 0 0 0\n", 0.0),
+        ("cpu  100 0 50 800 50 0 0 0 0 0\n", "cpu  100 0 50 800 50 0 0 0 0 0\n", None),
+        ("intr 5\n", "intr 6\n", None),
+        ("cpu 1 2 3\n", "cpu 2 3 4\n", None),
+    ],
+)
+def test_share_of_the_processor_in_use(here, before, after, share):
+    made = here({"/proc/stat": before})
+    assert hosts.busy_share(made, lambda: here({"/proc/stat": after}) and None) == share
+
+
+def test_share_of_the_processor_where_the_system_does_not_say(here):
+    assert hosts.busy_share(here(), lambda: None) is None

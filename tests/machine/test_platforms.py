@@ -1,0 +1,486 @@
+"""Where am I: on machines that are made up, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tprimat.machine import platforms
+from tprimat.machine.host import Host
+from tprimat.machine.platforms import detect, held_by_others
+
+GIB = 2**30
+H100 = {"name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "multi_processor_count": 132, "clock_rate": 1_980_000}
+MI300X = {
+    "name": "AMD Instinct MI300X",
+    "major": 9,
+    "minor": 4,
+    "multi_processor_count": 304,
+    "gcnArchName": "gfx942:sramecc+:xnack-",
+    "total_memory": 206_141_652_992,
+}
+NVIDIA_VERSION = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder)\n"
+    "GCC version:  gcc version 12.3.0\n"
+)
+USE = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits")
+APPS = ("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv,noheader,nounits")
+
+
+class FakeCuda:
+    """torch.cuda as far as it is asked."""
+
+    def __init__(self, devices, *, available=True, complaint=None, failure=None, reserved=0, free=None):
+        self.devices = [types.SimpleNamespace(**{"total_memory": 85_017_755_648, **each}) for each in devices]
+        self.available = available
+        self.complaint = complaint
+        self.failure = failure
+        self.reserved = reserved
+        self.free = free
+        self.asked_for_memory = []
+        self.nccl = types.SimpleNamespace(version=lambda: (2, 21, 5))
+
+    def is_available(self):
+        if self.complaint:
+            warnings.warn(self.complaint, stacklevel=2)
+        return self.available and bool(self.devices)
+
+    def is_initialized(self):
+        return True
+
+    def device_count(self):
+        return len(self.devices)
+
+    def get_device_properties(self, index):
+        if self.failure:
+            raise RuntimeError(self.failure)
+        return self.devices[index]
+
+    def memory_reserved(self, index):
+        return self.reserved
+
+    def mem_get_info(self, index):
+        self.asked_for_memory.append(index)
+        total = self.devices[index].total_memory
+        return (total if self.free is None else self.free), total
+
+
+def fake_torch(cuda=None, *, build="12.8", hip=None, version="2.7.0a0+7c8ec84dab.nv25.03", dnn=90800, **versions):
+    return types.SimpleNamespace(
+        __version__=version,
+        version=types.SimpleNamespace(cuda=build, hip=hip, **versions),
+        cuda=cuda or FakeCuda([]),
+        backends=types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: dnn)),
+    )
+
+
+def rocm_torch(cuda, **changes):
+    defaults = {"build": None, "hip": "7.1.25424-4179531dcd", "version": "2.10.0.dev20251112+rocm7.1", "dnn": 3_005_000}
+    return fake_torch(cuda, **{**defaults, **changes})
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A machine made of files, answers of commands and variables."""
+
+    def make(files=None, commands=None, environ=None, packages=None):
+        for name, text in {"/proc/cpuinfo": "model name\t: Test CPU 9000\n", **(files or {})}.items():
+            path = tmp_path / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        answers = commands or {}
+        return Host(
+            environ=environ or {},
+            root=tmp_path,
+            command=lambda argv: answers.get(tuple(argv)),
+            package=lambda name: (packages or {}).get(name),
+        )
+
+    return make
+
+
+def test_cuda(here):
+    cuda = FakeCuda([{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}])
+    host = here(
+        files={"/proc/driver/nvidia/version": NVIDIA_VERSION},
+        commands={USE: "GPU-aa-0, 4\nGPU-aa-1, 0\n"},
+        packages={"nemo_toolkit": "2.7.3", "transformer_engine": "2.1"},
+    )
+    machine = detect(fake_torch(cuda), host)
+    assert machine.platform == "nvd"
+    assert machine.gpu_info.known() == {
+        "device_name": "NVIDIA H100 80GB HBM3",
+        "device_count": 2,
+        "total_memory_gb": 85.018,
+        "gpu_cores": 16896,
+        "software_stack": "cuda",
+        "software_version": "12.8",
+        "pytorch_version": "2.7.0a0+7c8ec84dab.nv25.03",
+        "compute_units": 132,
+        "architecture": "sm_90",
+        "clock_mhz": 1980.0,
+    }
+    assert machine.environment.versions == {
+        "python": platform.python_version(),
+        "torch": "2.7.0a0+7c8ec84dab.nv25.03",
+        "nemo_toolkit": "2.7.3",
+        "transformer_engine": "2.1",
+        "driver": "NVIDIA 570.86.15",
+        "cudnn": "9.8.0",
+        "nccl": "2.21.5",
+    }
+    assert machine.environment.memory_held_by_others_gb == pytest.approx(0.004, abs=1e-3)
+    assert machine.warnings == ()
+    assert cuda.asked_for_memory == []
+    assert held_by_others(machine, host) is None
+
+
+def test_rocm(here):
+    host = here(files={"/sys/module/amdgpu/version": "6.14.14\n"})
+    machine = detect(rocm_torch(FakeCuda([MI300X] * 8)), host)
+    assert machine.platform == "amd"
+    info = machine.gpu_info
+    assert (info.device_count, info.total_memory_gb, info.gpu_cores) == (8, 206.142, 19456)
+    assert (info.software_stack, info.software_version, info.architecture) == ("rocm", "7.1", "gfx942")
+    assert machine.environment.versions["driver"] == "amdgpu 6.14.14"
+    assert machine.environment.versions["miopen"] == "3.5.0"
+    assert machine.environment.versions["rccl"] == "2.21.5"
+    assert machine.environment.versions["hip"] == "7.1.25424-4179531dcd"
+    assert info.clock_mhz is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "version"),
+    [
+        ({"rocm": "7.1.0"}, "7.1.0"),
+        ({"version": "2.9.1+rocm7.2.0.git7e1940d4"}, "7.2.0"),
+        ({"version": "2.8.0a0+gitabc"}, "7.1"),
+    ],
+)
+def test_rocm_version_is_never_hips_own(here, changes, version):
+    assert detect(rocm_torch(FakeCuda([MI300X]), **changes), here()).gpu_info.software_version == version
+
+
+def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
+    nodes = "/sys/class/kfd/kfd/topology/nodes"
+    gpu = "cpu_cores_count 0\nsimd_count 1024\nmax_engine_clk_fcompute 2400\ngfx_target_version 90500\n"
+    properties = {
+        "name": "AMD Radeon Graphics",
+        "major": 9,
+        "minor": 5,
+        "multi_processor_count": 256,
+        "gcnArchName": "gfx950:sramecc+:xnack-",
+        "total_memory": int(287.98 * GIB),
+    }
+    host = here(
+        files={
+            f"{nodes}/0/properties": "cpu_cores_count 96\nsimd_count 0\nmax_engine_clk_fcompute 0\n",
+            f"{nodes}/1/properties": gpu,
+            f"{nodes}/2/properties": gpu,
+        }
+    )
+    machine = detect(rocm_torch(FakeCuda([properties])), host)
+    assert machine.gpu_info.clock_mhz == 2400
+    found = platforms.hardware.match(machine.gpu_info)
+    assert found.gpu is not None, found.reason
+    assert found.gpu.key == "mi355x"
+
+
+def test_differing_gpus_are_named(here):
+    a100 = {**H100, "name": "NVIDIA A100-SXM4-40GB", "multi_processor_count": 108, "total_memory": 42_298_834_944}
+    machine = detect(fake_torch(FakeCuda([H100, H100, a100])), here())
+    assert machine.gpu_info.device_count == 3
+    assert machine.gpu_info.device_name == "NVIDIA H100 80GB HBM3"
+    (said,) = (each for each in machine.warnings if "differ" in each)
+    assert "2 × NVIDIA H100 80GB HBM3 (85 GB)" in said
+    assert "1 × NVIDIA A100-SXM4-40GB (42 GB)" in said
+
+
+def test_a_mig_slice_is_named(here):
+    slice_of = {
+        **H100,
+        "name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+        "multi_processor_count": 60,
+        "total_memory": 42_000_000_000,
+    }
+    machine = detect(fake_torch(FakeCuda([slice_of])), here())
+    assert machine.devices[0].partition == "MIG 3g.40gb"
+    assert machine.gpu_info.gpu_cores == 60 * 128
+    assert any("GPU 0 is a part of a GPU: MIG 3g.40gb" in said for said in machine.warnings)
+
+
+def test_cpx_partitions_are_named(here):
+    part = {**MI300X, "multi_processor_count": 38, "total_memory": 25_753_026_560}
+    machine = detect(rocm_torch(FakeCuda([part] * 8)), here())
+    said = "GPU 0, 1, 2, 3, 4, 5, 6, 7 is a part of a GPU: CPX partition (38 of 304 compute units)"
+    assert any(said in each for each in machine.warnings)
+
+
+def test_cores_that_nobody_knows_are_none_with_a_reason(here):
+    radeon = {**MI300X, "name": "AMD Radeon RX 7900 XTX", "gcnArchName": "gfx1100", "multi_processor_count": 48}
+    machine = detect(rocm_torch(FakeCuda([radeon])), here())
+    assert machine.gpu_info.gpu_cores is None
+    assert any("gpu_cores is unknown" in said for said in machine.warnings)
+
+
+def test_a_library_that_is_missing_from_torch_is_left_out(here):
+    torch = fake_torch(FakeCuda([H100]), dnn=None)
+    del torch.cuda.nccl
+    found = detect(torch, here()).environment.versions
+    assert "cudnn" not in found
+    assert "nccl" not in found
+    assert "driver" not in found
+
+
+def test_an_older_cudnn_counts_its_version_otherwise(here):
+    assert detect(fake_torch(FakeCuda([H100]), dnn=8907), here()).environment.versions["cudnn"] == "8.9.7"
+
+
+@pytest.mark.parametrize(
+    ("torch", "files", "environ", "said"),
+    [
+        (fake_torch(), {}, {}, "no NVIDIA driver is here (no /dev/nvidiactl); a container must be started with --gpus"),
+        (fake_torch(), {"/dev/kfd": ""}, {}, "the devices here are of AMD: install the ROCM build"),
+        (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides all"),
+        (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": "0"}, "though the NVIDIA driver is here"),
+        (rocm_torch(FakeCuda([])), {}, {}, "--device /dev/kfd --device /dev/dri"),
+        (rocm_torch(FakeCuda([])), {"/dev/kfd": ""}, {"HIP_VISIBLE_DEVICES": "-1"}, "HIP_VISIBLE_DEVICES hides all"),
+        (fake_torch(build=None, version="2.13.0+cpu"), {"/dev/nvidiactl": ""}, {}, "a build without GPU support"),
+        (
+            fake_torch(FakeCuda([H100], available=False, complaint="CUDA initialization: driver too old\nmore")),
+            {"/dev/nvidiactl": ""},
+            {},
+            "torch says: CUDA initialization: driver too old",
+        ),
+        (
+            fake_torch(FakeCuda([H100], failure="CUDA error: uncorrectable ECC error encountered\nCompile with")),
+            {"/dev/nvidiactl": ""},
+            {},
+            "torch found a GPU but can't use it: CUDA error: uncorrectable ECC error encountered",
+        ),
+    ],
+)
+def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, files, environ, said):
+    machine = detect(torch, here(files=files, environ=environ))
+    assert machine.platform == "cpu"
+    assert machine.gpu_info.software_stack == "cpu"
+    assert machine.gpu_info.pytorch_version == torch.__version__
+    assert any(said in each for each in machine.warnings), machine.warnings
+    assert not any("\n" in each for each in machine.warnings)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may open every file")
+def test_a_device_file_that_is_closed_to_the_user(here):
+    host = here(files={"/dev/kfd": ""})
+    host.path("/dev/kfd").chmod(0)
+    assert "render and video" in detect(rocm_torch(FakeCuda([])), host).warnings[0]
+
+
+def test_a_processor(here):
+    host = here(files={"/proc/meminfo": "MemTotal:       32000000 kB\nMemFree: 1 kB\n"})
+    machine = detect(fake_torch(build=None, version="2.13.0+cpu"), host)
+    assert machine.platform == "cpu"
+    assert machine.devices == ()
+    assert machine.warnings == ()
+    assert machine.gpu_info.known() == {
+        "device_name": "Test CPU 9000",
+        "device_count": 1,
+        "total_memory_gb": 32.768,
+        "software_stack": "cpu",
+        "pytorch_version": "2.13.0+cpu",
+        "architecture": platform.machine(),
+    }
+    assert machine.environment.cpu == "Test CPU 9000"
+    assert held_by_others(machine, host) is None
+
+
+def test_a_container_with_less_memory_than_the_machine(here):
+    host = here(
+        files={
+            "/proc/meminfo": "MemTotal:       32000000 kB\n",
+            "/proc/self/cgroup": "0::/\n",
+            "/sys/fs/cgroup/memory.max": "8000000000\n",
+        }
+    )
+    said = detect(fake_torch(build=None), host).warnings
+    assert said == ("this process may use 8.0 GB of the machine's 32.8 GB of memory",)
+
+
+def test_no_torch(here):
+    machine = detect(None, here())
+    assert machine.platform == "cpu"
+    assert machine.gpu_info.pytorch_version is None
+    assert "torch" not in machine.environment.versions
+    assert any("nothing can be trained here" in said for said in machine.warnings)
+
+
+def test_no_torch_beside_an_nvidia_driver(here):
+    listed = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+    host = here(
+        files={"/dev/nvidiactl": "", "/proc/driver/nvidia/version": NVIDIA_VERSION},
+        commands={listed: "NVIDIA H100 80GB HBM3, 81559\n" * 8},
+    )
+    machine = detect(None, host)
+    assert machine.platform == "nvd"
+    assert machine.gpu_info.known() == {
+        "device_name": "NVIDIA H100 80GB HBM3",
+        "device_count": 8,
+        "total_memory_gb": 85.521,
+        "software_stack": "cuda",
+    }
+    assert any("/dev/nvidiactl" in said for said in machine.warnings)
+    assert machine.environment.versions["driver"] == "NVIDIA 570.86.15"
+
+
+def test_no_torch_beside_an_amd_driver(here):
+    machine = detect(None, here(files={"/dev/kfd": ""}))
+    assert machine.platform == "amd"
+    assert machine.gpu_info.known() == {"software_stack": "rocm"}
+    assert any("unknown without torch" in said for said in machine.warnings)
+
+
+def test_a_tool_without_a_driver_is_a_hint_only(here, tmp_path):
+    tool = tmp_path / "bin" / ("nvidia-smi.exe" if sys.platform == "win32" else "nvidia-smi")
+    tool.parent.mkdir()
+    tool.write_text("")
+    tool.chmod(0o755)
+    machine = detect(None, here(environ={"PATH": str(tool.parent)}))
+    assert machine.platform == "cpu"
+    assert any("nvidia-smi is here, but no driver's device file" in said for said in machine.warnings)
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed"),
+        (ModuleNotFoundError("No module named 'sympy'", name="sympy"), "lacks the package sympy"),
+        (ImportError("libcudart.so.12: cannot open shared object file"), "can't be loaded (libcudart.so.12"),
+        (OSError("[WinError 126] The specified module could not be found"), "can't be loaded ([WinError 126]"),
+    ],
+)
+def test_a_torch_that_cannot_be_imported(here, monkeypatch, problem, said):
+    class Refusing:
+        def find_spec(self, name, path=None, target=None):
+            if name == "torch":
+                raise problem
+
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refusing(), *sys.meta_path])
+    machine = detect(host=here())
+    assert machine.platform == "cpu"
+    assert machine.gpu_info.pytorch_version is None
+    assert said in machine.warnings[0]
+
+
+def test_memory_of_others_is_said_with_its_holders(here):
+    host = here(
+        commands={
+            USE: "GPU-aa-0, 12000\nGPU-aa-1, 3\n",
+            APPS: "GPU-aa-0, 4242, /usr/bin/python3, 11000\n"
+            "GPU-bb-9, 7, other, 5\n"
+            "GPU-aa-0, 4343, [Not Found], [N/A]\n",
+        }
+    )
+    cuda = FakeCuda([{**H100, "uuid": "aa-0"}, {**H100, "uuid": "AA-1"}])
+    machine = detect(fake_torch(cuda), host)
+    assert machine.environment.memory_held_by_others_gb == pytest.approx(12.583, abs=1e-3)
+    assert machine.devices[1].memory_held_gb == pytest.approx(0.003, abs=1e-3)
+    said = held_by_others(machine, host)
+    assert "GPU 0 (12.6 of 85.0 GB)" in said
+    assert "GPU 1" not in said
+    assert "python3 (process 4242, 11.5 GB)" in said
+    assert "a process of unknown name (process 4343, size not told)" in said
+    assert "other" not in said.split("of GPU 0")[1].split("They")[0]
+    assert "CUDA_VISIBLE_DEVICES" in said
+    assert "docs/troubleshooting.md#memory-held" in said
+
+
+def test_memory_of_others_on_an_amd_machine(here):
+    address = "/sys/bus/pci/devices/0002:1f:00.0/mem_info_vram_used"
+    listed = json.dumps(
+        {"system": {"PID77": "VLLM::Engine, 1, 77420392448, 0, UNKNOWN", "PID78": "gunicorn, 0, 0, 0, 0"}}
+    )
+    host = here(
+        files={address: "77720392448\n"},
+        commands={("rocm-smi", "--showpids", "--json"): "WARNING: low-power state\n" + listed},
+    )
+    properties = {**MI300X, "pci_domain_id": 2, "pci_bus_id": 0x1F, "pci_device_id": 0}
+    cuda = FakeCuda([properties])
+    machine = detect(rocm_torch(cuda), host)
+    assert machine.environment.memory_held_by_others_gb == pytest.approx(77.720, abs=1e-3)
+    assert cuda.asked_for_memory == []
+    said = held_by_others(machine, host)
+    assert "GPU 0 (77.7 of 206.1 GB); on this machine's GPUs run VLLM::Engine (process 77, 77.4 GB)." in said
+    assert "gunicorn" not in said
+    assert "HIP_VISIBLE_DEVICES" in said
+
+
+def test_without_the_vendors_tools_torch_is_asked(here):
+    host = here()
+    machine = detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 30_000_000_000)), host)
+    assert machine.environment.memory_held_by_others_gb == 30
+    said = held_by_others(machine, host)
+    assert "GPU 0 (30.0 of 85.0 GB)" in said
+    assert "outside" in said
+
+
+def test_a_context_of_our_own_is_not_held_by_others(here):
+    host = here()
+    machine = detect(fake_torch(FakeCuda([H100], free=85_017_755_648 - 600_000_000)), host)
+    assert machine.environment.memory_held_by_others_gb is None
+    assert any("own context" in said for said in machine.warnings)
+    assert held_by_others(machine, host) is None
+
+
+def test_memory_of_this_very_process_is_not_held_by_others(here):
+    cuda = FakeCuda([{**H100, "uuid": "aa-0"}], reserved=20 * GIB, free=0)
+    commands = {USE: "GPU-aa-0, 22000\n", APPS: f"GPU-aa-0, {os.getpid()}, python3, 21500\n"}
+    machine = detect(fake_torch(cuda), here(commands=commands))
+    assert machine.environment.memory_held_by_others_gb == pytest.approx(0.524, abs=1e-3)
+    unknown = detect(fake_torch(cuda), here(commands={USE: "GPU-aa-0, 22000\n"}))
+    assert unknown.environment.memory_held_by_others_gb is None
+    assert any("this process itself already holds some" in said for said in unknown.warnings)
+
+
+def test_a_rank_looks_at_its_own_gpu_alone(here):
+    cuda = FakeCuda([{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}])
+    host = here(commands={USE: "GPU-aa-0, 60000\nGPU-aa-1, 2\n"}, environ={"LOCAL_RANK": "1"})
+    machine = detect(fake_torch(cuda), host)
+    assert [device.memory_held_gb is None for device in machine.devices] == [True, False]
+    assert held_by_others(machine, host) is None
+    assert machine.warnings == ()
+
+
+def test_partitions_of_one_card_are_not_charged_with_the_whole(here):
+    part = {**MI300X, "multi_processor_count": 38, "total_memory": 25_753_026_560}
+    part.update(pci_domain_id=0, pci_bus_id=1, pci_device_id=0)
+    host = here(files={"/sys/bus/pci/devices/0000:01:00.0/mem_info_vram_used": "100000000000"})
+    machine = detect(rocm_torch(FakeCuda([part, part])), host)
+    assert machine.environment.memory_held_by_others_gb is None
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "Failed to initialize NVML: Driver/library version mismatch", "GPU-aa-0, [N/A]"]
+)
+def test_a_tool_that_answers_nonsense_is_no_figure(here, answer):
+    cuda = FakeCuda([{**H100, "uuid": "aa-0"}])
+    machine = detect(fake_torch(cuda), here(commands={USE: answer, APPS: answer}))
+    assert machine.environment.memory_held_by_others_gb is None
+    assert machine.platform == "nvd"
+
+
+def test_this_machine():
+    machine = detect()
+    assert machine.platform in ("nvd", "amd", "cpu")
+    assert machine.environment.hostname
+    assert machine.environment.versions["python"] == platform.python_version()
+    assert machine.gpu_info.total_memory_gb > 0
+    if (Path(platforms.__file__).parents[2] / ".git").exists() and machine.environment.tprimat_commit:
+        assert len(machine.environment.tprimat_commit.removesuffix("-dirty")) == 40

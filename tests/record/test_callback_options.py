@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tprimat.errors import UsageError
+from tprimat.record import options
+from tprimat.record.describe import Sizes
+from tprimat.results.run import Run, TrainingConfig
+
+WELL = {
+    "output_dir": "./output",
+    "platform": "auto",
+    "model_name": None,
+    "global_batch_size": None,
+    "micro_batch_size": None,
+    "sequence_length": None,
+    "model_config": None,
+    "log_every": 10,
+    "label": None,
+    "setup": None,
+    "quiet": False,
+    "on_step": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("output_dir", "", "output_dir='' is wrong: give a folder"),
+        ("output_dir", 3, "output_dir=3 is wrong: give a folder"),
+        ("platform", "tpu", "platform='tpu' is wrong: give one of auto, cuda, rocm, cpu"),
+        ("platform", None, "platform=None is wrong"),
+        ("model_name", " ", "model_name=' ' is wrong: give a name, or left out"),
+        ("label", 5, "label=5 is wrong"),
+        ("global_batch_size", -8, "global_batch_size=-8 is wrong: give a whole number above zero, or left out"),
+        ("global_batch_size", 0, "global_batch_size=0 is wrong"),
+        ("micro_batch_size", "2", "micro_batch_size='2' is wrong"),
+        ("sequence_length", 2048.0, "sequence_length=2048.0 is wrong"),
+        ("sequence_length", True, "sequence_length=True is wrong"),
+        ("log_every", 0, "log_every=0 is wrong: give a whole number above zero"),
+        ("setup", {"model": "llama"}, "setup='dict' is wrong: give a tprimat.results.run.Run without records"),
+        ("quiet", 1, "quiet=1 is wrong: give True or False"),
+        ("on_step", "print", "on_step='print' is wrong"),
+        ("model_config", 3, "model_config is a int"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(name, value, said):
+    with pytest.raises(UsageError) as caught:
+        options.checked(**{**WELL, name: value})
+    assert said in caught.value.line()
+    assert caught.value.line().startswith("error: BenchmarkCallback: ")
+    assert caught.value.heading == "benchmark-callback"
+
+
+def test_a_batch_that_its_micro_batches_do_not_fill_is_wrong():
+    with pytest.raises(UsageError, match="a multiple of micro_batch_size=3"):
+        options.checked(**{**WELL, "global_batch_size": 8, "micro_batch_size": 3})
+
+
+def test_a_setup_with_records_is_wrong():
+    empty = (None,)
+    run = Run(
+        steps=(1,),
+        window_steps=(1,),
+        step_times=(1.0,),
+        loss_values=empty,
+        learning_rates=empty,
+        grad_norms=empty,
+        lines=empty,
+    )
+    with pytest.raises(UsageError, match="without records"):
+        options.checked(**{**WELL, "setup": run})
+
+
+def test_arguments_win_over_the_setup():
+    known = Run(training_config=TrainingConfig(global_batch_size=128, micro_batch_size=2, sequence_length=2048))
+    said = options.checked(**{**WELL, "setup": known, "global_batch_size": 64})
+    assert said.sizes == Sizes(64, 2, 2048)
+    assert said.output_dir == Path("output")
+    assert said.platform is None
+    assert options.checked(**{**WELL, "platform": "CUDA"}).platform == "nvd"

@@ -1,0 +1,211 @@
+"""Recording a loop of one's own: what is recorded, what is declined, and how it may end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import benchmark_utils
+from tprimat.errors import UsageError
+from tprimat.record.loop import COVERS
+from tprimat.record.recovery import recover
+from tprimat.results.run import Data, ParallelismConfig, Run
+from tprimat.store import store
+
+SIZES = {"global_batch_size": 4, "sequence_length": 16, "precision": "fp32"}
+
+
+@pytest.fixture
+def record(tmp_path):
+    def make(**arguments):
+        return benchmark_utils.record(**{"model": "mine", "output_dir": tmp_path, "quiet": True, **SIZES, **arguments})
+
+    return make
+
+
+def trained(recorder, steps=3):
+    with recorder:
+        for step in range(1, steps + 1):
+            recorder.step(loss=torch.tensor(2.0 / step))
+    return recorder.result
+
+
+class TestWhatIsRecorded:
+    def test_a_step_for_each_call(self, record, tmp_path):
+        recorder = record()
+        run = trained(recorder)
+        assert run.steps == (1, 2, 3)
+        assert all(time > 0 for time in run.step_times)
+        assert run.loss_values == pytest.approx((2.0, 1.0, 2 / 3))
+        assert (run.status, run.framework, run.model, run.platform) == ("complete", "own", "mine", "cpu")
+        assert run.tokens_per_step == 64
+        assert run.timing.covers == COVERS
+        assert recorder.path == tmp_path / "train_own_mine.json"
+        assert store.read(recorder.path)[-1] == run
+
+    def test_the_mean_of_micro_batches(self, record):
+        with record() as recorder:
+            recorder.step(loss=[torch.tensor(1.0), 3.0])
+        assert recorder.result.loss_values == (2.0,)
+
+    def test_the_learning_rate_that_a_step_used(self, record):
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.AdamW([weight], lr=1.0)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
+        with record(optimizer=optimizer) as recorder:
+            for _ in range(3):
+                weight.square().sum().backward()
+                optimizer.step()
+                schedule.step()
+                recorder.step(loss=weight.square().sum())
+        assert recorder.result.learning_rates == pytest.approx((1.0, 1 / 2, 1 / 3))
+        assert recorder.result.optimizer.name == "AdamW"
+        assert not optimizer._optimizer_step_pre_hooks
+
+    def test_what_a_module_shows(self, record):
+        module = torch.nn.Linear(8, 2)
+        assert trained(record(module=module)).model_config.num_parameters == 18
+
+    def test_what_the_caller_knows_wins(self, record):
+        setup = Run(data=Data(kind="my texts"), parallelism_config=ParallelismConfig(tensor_model_parallel_size=2))
+        run = trained(record(setup=setup, framework="jam", label="a"))
+        assert (run.framework, run.label, run.data.kind) == ("jam", "a", "my texts")
+        assert run.parallelism_config.tensor_model_parallel_size == 2
+
+    def test_a_training_that_goes_on(self, record):
+        run = trained(record(first_step=100))
+        assert run.steps == (101, 102, 103)
+        assert "resumed: the first step recorded is 101" in run.warnings
+
+    def test_the_journal_is_gone_when_the_result_is_there(self, record, tmp_path):
+        trained(record())
+        assert not (tmp_path / ".journal").exists()
+        assert recover(tmp_path) == []
+
+    def test_pauses_are_in_no_step(self, record, monkeypatch):
+        from tprimat.record import session
+
+        clock = iter(range(0, 10**12, 10**9))
+
+        class Ticking(session.HostClock):
+            mark = host_ns = staticmethod(lambda: next(clock))
+
+        monkeypatch.setattr(session, "HostClock", Ticking)
+        with record() as recorder:
+            recorder.step(loss=1.0)
+            with recorder.paused():
+                pass
+            recorder.step(loss=1.0)
+        # Each look at this clock takes a second. From the first step's end to the second one's there are
+        # three, and one of them lies within the pause.
+        assert recorder.result.step_times[1] == 2.0
+
+
+class TestWhatIsDeclined:
+    def test_nothing_is_guessed(self, tmp_path):
+        with benchmark_utils.record(output_dir=tmp_path, quiet=True) as recorder:
+            recorder.step()
+        run = recorder.result
+        assert run.loss_values == run.learning_rates == run.grad_norms == (None,)
+        assert run.training_config.precision is None
+        assert run.tokens_per_step is None
+        said = "\n".join(run.warnings)
+        for what in ("global_batch_size", "sequence_length", "precision", "loss", "gradient norm"):
+            assert f"{what}" in said
+
+    def test_a_loss_that_is_no_number(self, record):
+        with record() as recorder:
+            recorder.step(loss=torch.ones(2))
+        assert recorder.result.loss_values == (None,)
+        assert "loss unknown: it is no single number but Tensor" in recorder.result.warnings
+
+    def test_float32_products_in_tf32_are_not_called_fp32(self, record, monkeypatch):
+        monkeypatch.setattr("tprimat.record.describe._fp32_products", lambda platform: "high")
+        run = trained(record())
+        assert run.training_config.precision is None
+        assert run.training_config.precision_detail == "float32 products high"
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"max_steps": 0}, "record: max_steps=0 is wrong"),
+            ({"model": ""}, "record: model_name='' is wrong"),
+            ({"sequence_length": 1.5}, "record: sequence_length=1.5 is wrong"),
+            ({"precision": ""}, "record: precision='' is wrong"),
+            ({"platform": "tpu"}, "record: platform='tpu' is wrong"),
+        ],
+    )
+    def test_wrong_arguments_are_one_line_before_anything_starts(self, record, arguments, words):
+        with pytest.raises(UsageError) as refused:
+            record(**arguments)
+        assert refused.value.message.startswith(words)
+        assert "\n" not in refused.value.line()
+
+    def test_a_step_outside_of_the_block(self, record):
+        recorder = record()
+        with pytest.raises(UsageError, match="outside of its `with` block"):
+            recorder.step(loss=1.0)
+        trained(recorder)
+        with pytest.raises(UsageError, match="outside of its `with` block"):
+            recorder.step(loss=1.0)
+        with pytest.raises(UsageError, match="records one loop"):
+            trained(recorder)
+
+
+class TestEnds:
+    def test_fewer_steps_than_asked_for(self, record):
+        run = trained(record(max_steps=5))
+        assert (run.status, run.status_reason) == ("incomplete", "3 of max_steps=5 steps: the loop ended early")
+
+    def test_on_purpose(self, record):
+        with record(max_steps=5) as recorder:
+            recorder.step(loss=1.0)
+            recorder.stop_reason = "the loss is low enough"
+        assert (recorder.result.status, recorder.result.status_reason) == ("complete", "the loss is low enough")
+
+    @pytest.mark.parametrize(
+        ("error", "status", "reason"),
+        [
+            (ValueError("bad batch"), "failed", "ValueError: bad batch"),
+            (KeyboardInterrupt(), "incomplete", "interrupted (Ctrl-C)"),
+            (torch.cuda.OutOfMemoryError("no room"), "failed", "out of memory: OutOfMemoryError: no room"),
+        ],
+    )
+    def test_an_exception_leaves_a_result_and_goes_on(self, record, error, status, reason):
+        recorder = record()
+        with pytest.raises(type(error)), recorder:  # noqa: PT012 - the block is what is tested
+            recorder.step(loss=1.0)
+            raise error
+        run = store.read(recorder.path)[-1]
+        assert (run.status, run.status_reason, run.steps) == (status, reason, (1,))
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
+    def test_sigterm(self, repository, tmp_path):
+        program = f"""
+            import os, signal, time
+            from benchmark_utils import record
+            with record(model="mine", output_dir={str(tmp_path)!r}, quiet=True) as recorder:
+                recorder.step(loss=1.0)
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(3600)
+        """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=repository, timeout=1800)
+        assert done.returncode == -signal.SIGTERM
+        run = store.read(tmp_path / "train_own_mine.json")[-1]
+        assert (run.status, run.status_reason, run.steps) == ("incomplete", "terminated (SIGTERM)", (1,))
+
+    def test_another_process_than_the_first_writes_nothing(self, record, tmp_path, monkeypatch):
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        recorder = record()
+        run = trained(recorder)
+        assert run.steps == (1, 2, 3)
+        assert recorder.path is None
+        assert list(tmp_path.iterdir()) == []

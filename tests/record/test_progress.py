@@ -1,0 +1,34 @@
+"""Progress: marked lines, there and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tprimat.record import progress
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        progress.Step(3, 60, 0.1, None),
+        progress.Step(60, 60, None, 0.1),
+        progress.Saved("/a folder/ü.json"),
+    ],
+)
+def test_there_and_back(message):
+    line = progress.encode(message)
+    assert "\n" not in line
+    assert progress.decode(line) == message
+
+
+@pytest.mark.parametrize("line", ["", "Step 3", '{"type":"step"}', progress.MARK, progress.MARK + '{"type":"st'])
+def test_any_other_line_is_none(line):
+    assert progress.decode(line) is None
+
+
+@pytest.mark.parametrize(("value", "asked"), [("1", True), ("0", False), (None, False)])
+def test_marks_only_for_who_asked(monkeypatch, value, asked):
+    monkeypatch.delenv(progress.ASKED, raising=False)
+    if value is not None:
+        monkeypatch.setenv(progress.ASKED, value)
+    assert progress.asked() is asked

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.record import shapes
+from tprimat.results.run import ModelConfig
+
+
+def config(**fields):
+    return types.SimpleNamespace(**fields)
+
+
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "tie_word_embeddings": False,
+    "rope_theta": 5e5,
+}
+
+
+def test_transformers_names_are_ours_in_other_words():
+    shape = shapes.of_config(config(**LLAMA))
+    assert shape.known() == {
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_query_groups": 8,
+        "head_dim": 128,
+        "ffn_hidden_size": 14336,
+        "vocab_size": 128256,
+        "tie_word_embeddings": False,
+        "gated_ffn": True,
+        "source": "types SimpleNamespace",
+    }
+    assert shapes.name_of(shape, object()) == "llama"
+    assert shapes.missing(shape) is None
+
+
+def test_a_saved_configuration_serves_as_well():
+    assert shapes.given(LLAMA).ffn_hidden_size == 14336
+    assert shapes.given(LLAMA).source == "argument model_config"
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_the_real_configurations_of_our_models_give_their_shapes(name):
+    transformers = pytest.importorskip("transformers")
+    model = models.by_name(name)
+    row = model.shape
+    made = getattr(transformers, model.architecture)(
+        num_hidden_layers=row.num_layers,
+        hidden_size=row.hidden_size,
+        num_attention_heads=row.num_attention_heads,
+        num_key_value_heads=row.num_query_groups,
+        intermediate_size=row.ffn_hidden_size,
+        vocab_size=row.vocab_size,
+        **model.settings,
+    )
+    shape = shapes.given(made)
+    for field in ("num_layers", "hidden_size", "num_query_groups", "head_dim", "ffn_hidden_size", "vocab_size"):
+        assert getattr(shape, field) == getattr(row, field)
+    assert shape.sliding_window is None
+    assert shapes.name_of(shape, object()) == name
+    assert shape.source == f"transformers {model.architecture}"
+
+
+def test_megatrons_names_too():
+    shape = shapes.of_config(
+        config(
+            num_layers=32,
+            hidden_size=4096,
+            num_attention_heads=32,
+            num_query_groups=8,
+            kv_channels=128,
+            ffn_hidden_size=14336,
+            vocab_size=32768,
+            gated_linear_unit=True,
+            window_size=[4096, 0],
+            share_embeddings_and_output_weights=False,
+            num_moe_experts=None,
+        )
+    )
+    assert (shape.num_layers, shape.num_query_groups, shape.sliding_window, shape.gated_ffn) == (32, 8, 4096, True)
+    assert shape.ffn_hidden_size == 14336
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"model_type": "mixtral", "num_local_experts": 8}, "experts"),
+        ({"model_type": "gpt_neox"}, "two feed-forward matrices"),
+        ({"num_local_experts": 8, "model_type": None}, "experts without a type"),
+        ({"model_type": "qwen2", "layer_types": ["full_attention", "sliding_attention"]}, "windows in some layers"),
+    ],
+)
+def test_rather_no_flops_than_those_of_another_model(fields, reason):
+    shape = shapes.of_config(config(**{**LLAMA, **fields}))
+    assert shape.num_layers == 32, reason
+    assert shape.ffn_hidden_size is None
+    assert "ffn_hidden_size unknown from types SimpleNamespace: no FLOPs" in shapes.missing(shape)
+
+
+@pytest.mark.parametrize(
+    ("fields", "window"),
+    [
+        ({"sliding_window": 4096}, 4096),
+        ({"sliding_window": 4096, "use_sliding_window": False}, None),
+        ({"sliding_window": None}, None),
+        ({"sliding_window": 1024, "layer_types": ["sliding_attention"] * 2}, 1024),
+        ({"sliding_window": 1024, "layer_types": ["full_attention"] * 2}, None),
+    ],
+)
+def test_a_window_counts_where_all_layers_have_it(fields, window):
+    assert shapes.of_config(config(**{**LLAMA, **fields})).sliding_window == window
+
+
+def test_a_modules_own_configuration_is_found():
+    torch = pytest.importorskip("torch")
+
+    class Inner(torch.nn.Module):
+        config = config(**LLAMA)
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Inner()
+
+    assert shapes.of_module(Inner()).num_layers == 32
+    assert shapes.of_module(Outer()).num_layers == 32
+    assert shapes.of_module(torch.nn.Linear(1, 1)) is None
+
+
+def test_our_own_names_in_a_dict():
+    shape = shapes.given({"num_layers": 2, "hidden_size": 64})
+    assert shape == ModelConfig(num_layers=2, hidden_size=64)
+    assert shapes.given(shape) is shape
+    assert shapes.missing(shape) == (
+        "num_attention_heads and ffn_hidden_size and vocab_size unknown from model_config: no FLOPs, no MFU; "
+        "pass model_config= to BenchmarkCallback"
+    )
+    assert shapes.missing(ModelConfig()).startswith("the model's shape is unknown")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"layers": 2}, "has no field 'layers'"),
+        ({"num_layers": "two"}, "Expected `int | null`, got `str`"),
+        ({"num_layers": -2}, "Expected `int` >= 1"),
+        ({"num_hidden_layers": 2, "hidden_size": -5}, "Expected `int` >= 1"),
+        (7, "is a int"),
+    ],
+)
+def test_a_wrong_shape_is_one_line(wrong, said):
+    with pytest.raises(UsageError) as caught:
+        shapes.given(wrong)
+    assert said in caught.value.line()
+    assert caught.value.line().count("\n") == 0
+    assert caught.value.heading == "benchmark-callback"
+
+
+def test_an_unknown_model_is_called_after_its_class():
+    assert shapes.name_of(ModelConfig(), object()) == "object"

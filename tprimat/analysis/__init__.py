@@ -1,0 +1,1 @@
+"""Numbers to a summary: warm-up, change points, intervals, metrics, FLOPs, cost."""

@@ -1,0 +1,121 @@
+"""FLOPs that one token of training costs a model: closed form, no counting at run time.
+
+Training is three times the forward pass. Per token, with L layers, hidden size h, n_q query
+heads and n_kv key/value heads of size d, feed-forward size f, vocabulary V and sequence s:
+
+    M      = L (2 h n_q d + 2 h n_kv d + 3 h f) + h V        multiply-adds of the weights
+    full   = 6 M + 12 L n_q d s                              attention counted as dense s × s
+    causal = 6 M +  6 L n_q d s                              what Megatron-LM and NeMo print
+
+A feed-forward part that isn't gated has two matrices instead of three. A layer of experts has
+3 h f_expert for each expert that a token passes, the shared ones, and h E for the router. Latent
+attention (MLA) replaces the four projections by those of its compressions. A sliding window W < s
+bounds what a token sees: (W (W + 1) / 2 + (s - W) W) / s tokens on average.
+
+An encoder-decoder (arXiv 1706.03762) of E + L layers, source and target of s tokens each: per token
+of the target, with its token of the source and a = 2 h d (n_q + n_kv),
+
+    M      = E (a + 3 h f) + L (2 a + 3 h f) + h V           the decoder attends twice
+    full   = 6 M + 12 n_q d s (E + 2 L)
+    causal = 6 M + 12 n_q d s (E + 1.5 L)                    encoder and cross-attention see all
+
+Left out: embedding look-up, norms, biases, softmax, rotary embedding, the optimizer, multi-token
+prediction, and the +1 of the exact causal sum (0.002 % at s = 2048).
+Sources: Megatron-LM num_floating_point_operations (causal), PaLM appendix B and torchtitan (full).
+"""
+
+from __future__ import annotations
+
+from tprimat.results.run import ModelConfig
+
+
+def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
+    """Model FLOPs of forward and backward for one token; recomputation is never counted.
+
+    Args:
+        model: the shape.
+        sequence_length: tokens.
+        causal: count only the half of the attention matrix that a causal model needs.
+
+    Returns:
+        FLOPs (a count), or None where a part of the shape is unknown.
+    """
+    layers, hidden, heads, vocabulary = (
+        model.num_layers,
+        model.hidden_size,
+        model.num_attention_heads,
+        model.vocab_size,
+    )
+    if layers is None or hidden is None or heads is None or vocabulary is None:
+        return None
+    feed_forward = _feed_forward(model, layers, hidden)
+    if feed_forward is None:
+        return None
+    head_dim = model.head_dim or hidden // heads
+    if model.num_encoder_layers is not None:
+        return _encoder_decoder(model, model.num_encoder_layers, sequence_length, causal=causal)
+    if model.key_value_lora_rank is None:
+        projections = 2 * hidden * head_dim * (heads + (model.num_query_groups or heads))
+        attended = 2 * head_dim
+    else:
+        latent = _latent_attention(model, hidden, heads, head_dim, model.key_value_lora_rank)
+        if latent is None:
+            return None
+        projections, attended = latent
+    weights = layers * projections + feed_forward + hidden * vocabulary
+    return 6.0 * weights + 6.0 * layers * heads * attended * _context(model, sequence_length, causal=causal)
+
+
+def _feed_forward(model: ModelConfig, layers: int, hidden: int) -> int | None:
+    """Multiply-adds of all feed-forward parts for one token."""
+    matrices = 2 if model.gated_ffn is False else 3
+    if model.num_experts is None:
+        return None if model.ffn_hidden_size is None else layers * matrices * hidden * model.ffn_hidden_size
+    if model.experts_per_token is None or model.expert_ffn_hidden_size is None:
+        return None
+    dense_layers = model.num_dense_layers or 0
+    if dense_layers and model.ffn_hidden_size is None:
+        return None
+    routed = model.experts_per_token * model.expert_ffn_hidden_size
+    of_a_token = matrices * hidden * (routed + (model.shared_expert_ffn_hidden_size or 0))
+    return dense_layers * matrices * hidden * (model.ffn_hidden_size or 0) + (layers - dense_layers) * (
+        of_a_token + hidden * model.num_experts
+    )
+
+
+def _latent_attention(model: ModelConfig, hidden: int, heads: int, head_dim: int, rank: int) -> tuple[int, int] | None:
+    """Multiply-adds of a layer's projections, and the query/key and value sizes of a head together.
+
+    head_dim is the part of a query or key head without rotary embedding.
+    """
+    rotary, value = model.rope_head_dim, model.value_head_dim
+    if rotary is None or value is None:
+        return None
+    query = heads * (head_dim + rotary)
+    queries = hidden * query if model.query_lora_rank is None else model.query_lora_rank * (hidden + query)
+    keys_values = hidden * (rank + rotary) + rank * heads * (head_dim + value)
+    return queries + keys_values + heads * value * hidden, head_dim + rotary + value
+
+
+def _encoder_decoder(model: ModelConfig, encoders: int, sequence_length: int, *, causal: bool) -> float | None:
+    """FLOPs of one token of the target and one of the source; None for experts and latent attention."""
+    layers, hidden, heads, vocabulary = model.num_layers, model.hidden_size, model.num_attention_heads, model.vocab_size
+    if layers is None or hidden is None or heads is None or vocabulary is None or model.ffn_hidden_size is None:
+        return None
+    if model.num_experts is not None or model.key_value_lora_rank is not None:
+        return None
+    width = heads * (model.head_dim or hidden // heads)
+    attention = 2 * hidden * (width + width * (model.num_query_groups or heads) // heads)
+    feed_forward = (2 if model.gated_ffn is False else 3) * hidden * model.ffn_hidden_size
+    weights = encoders * (attention + feed_forward) + layers * (2 * attention + feed_forward) + hidden * vocabulary
+    own = _context(model, sequence_length, causal=causal)
+    return 6.0 * weights + 12.0 * width * (encoders * sequence_length + layers * (own + sequence_length))
+
+
+def _context(model: ModelConfig, sequence_length: int, *, causal: bool) -> float:
+    """Tokens that a token attends to, on average."""
+    window = model.sliding_window
+    if window is None or window >= sequence_length:
+        return sequence_length * (0.5 if causal else 1.0)
+    seen = window * (window + 1) / 2 + (sequence_length - window) * window
+    return seen / sequence_length

@@ -1,0 +1,1 @@
+"""Tables: GPUs, models, prices, published results. A row each."""

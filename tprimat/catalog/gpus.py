@@ -1,0 +1,408 @@
+"""The GPUs, a row each (gpus.csv), and which row a device is.
+
+Peaks are dense: data sheets often print the figure with 2:4 sparsity, which is twice as much.
+A wrong match is worse than none: a device whose name, compute units, architecture, memory or
+clock speak against a row gets no row, and the reason.
+
+`evidence` of a row, words joined by +:
+
+    read      stands in the source named in the row
+    derived   clock × compute units × operations per clock gives the same within 1 %
+    memory    from memory of the data sheet: not to be printed as a fact
+    conflict  sources disagree; the note says about what
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import importlib.resources
+import re
+from collections.abc import Mapping
+
+from tprimat.results.run import GpuInfo
+from tprimat.units import GB, GIB
+
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
+"""The precisions that the table has a peak for."""
+
+_COUNTED_AS = {"mxfp8": "fp8", "mxfp4": "fp4"}
+
+VISIBLE_MEMORY = (0.90, 1.005)
+"""Least and most that a device's total memory may be of its label, counted in GiB. Drivers keep
+some back: an L4 of 24 GB shows 22.0 GiB, a B300 of 288 GB 268, an MI300X of 192 GB 191.98."""
+
+_CLOCK_TOLERANCE = 0.02
+_LONGEST_LABEL = 28
+_SAYS_NOTHING = re.compile(
+    r"\s*(@.*|\bCPU\b|\bprocessor\b|\b\d+-core\b|\bwith radeon\b.*|\bgeneration$)", re.IGNORECASE
+)
+"""What the names of processors carry beside the name."""
+
+_GENERIC_AMD_NAME = "Radeon Graphics"
+"""What the ROCm runtime calls a device whose PCI id its table of names lacks."""
+
+_CORES_PER_UNIT = {
+    **dict.fromkeys(("sm_70", "sm_72", "sm_75", "sm_80"), 64),
+    **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121"), 128),
+    **dict.fromkeys(("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"), 64),
+}
+"""fp32 lanes of one multiprocessor or compute unit. Sources: CUDA C++ Programming Guide, arithmetic
+throughput; AMD CDNA white papers. RDNA is left out: torch counts its units in pairs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """A GPU as its maker describes it; of MI250 and MI250X also the single die, which is one device.
+
+    Attributes:
+        key: names the row.
+        vendor: NVIDIA or AMD.
+        family: Hopper, CDNA3, …
+        architecture: sm_90, gfx942, …
+        title: for people, such as H100 SXM.
+        short_name: for the labels of tables and plots, such as H100.
+        name_pattern: matches the whole of the name that torch shows, without the maker's; empty
+            where torch never shows this product as one device.
+        compute_units: multiprocessors or compute units.
+        cores: CUDA cores or stream processors.
+        memory_gb: as the product is labelled; the card holds nearly that many GiB.
+        bandwidth_gb_per_s: of the memory, GB/s.
+        tdp_w: W; None where it is configurable or unknown.
+        link_gb_per_s, link: to the other GPUs, GB/s of both directions.
+        peaks: dense TFLOP/s by precision; a precision that the GPU lacks, or that nobody states, is absent.
+        sustained_bf16_tflops: the highest that a matrix product was seen to sustain, TFLOP/s; None
+            where nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22).
+        clock_mhz, flops_per_clock: from which bf16 (MI100, V100: fp16) follows, per compute unit.
+        evidence: the words that the module's head explains.
+        note: what to know of the figures.
+        source: where they come from.
+    """
+
+    key: str
+    vendor: str
+    family: str
+    architecture: str
+    title: str
+    short_name: str
+    name_pattern: str
+    compute_units: int
+    cores: int
+    memory_gb: float
+    bandwidth_gb_per_s: float
+    tdp_w: float | None
+    link_gb_per_s: float | None
+    link: str | None
+    peaks: Mapping[str, float] = dataclasses.field(hash=False)
+    sustained_bf16_tflops: float | None
+    clock_mhz: float | None
+    flops_per_clock: int | None
+    evidence: tuple[str, ...]
+    note: str
+    source: str
+
+    def peak_tflops(self, precision: str | None) -> float | None:
+        """The dense peak, TFLOP/s; None for a precision that is unknown or has no figure.
+
+        Args:
+            precision: a name of PRECISIONS, mxfp8 or mxfp4.
+        """
+        if precision is None:
+            return None
+        return self.peaks.get(_COUNTED_AS.get(precision, precision))
+
+    @property
+    def doubt(self) -> str | None:
+        """What must be said beside any figure of this row; None where nothing must."""
+        if "memory" in self.evidence:
+            return f"{self.title}: peaks not confirmed by a page of the maker"
+        if "conflict" in self.evidence:
+            return f"{self.title}: sources disagree ({self.note})"
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """Which row a device is.
+
+    Attributes:
+        gpu: the row, or None.
+        reason: how it was confirmed, or why there is none.
+        partition: the part of a GPU that the device is, such as "MIG 3g.20gb" or "CPX partition
+            (38 of 304 compute units)"; None for a whole one.
+    """
+
+    gpu: Gpu | None
+    reason: str
+    partition: str | None = None
+
+
+@functools.cache
+def gpus() -> tuple[Gpu, ...]:
+    """The table."""
+    content = importlib.resources.files("tprimat.catalog").joinpath("gpus.csv").read_text(encoding="utf-8")
+    return tuple(_row(fields) for fields in csv.DictReader(content.splitlines()))
+
+
+def by_key(key: str) -> Gpu:
+    """The row of a key. Raises KeyError where there is none."""
+    return {gpu.key: gpu for gpu in gpus()}[key]
+
+
+def match(info: GpuInfo) -> Match:
+    """The row of a device, confirmed by all that is known of it.
+
+    A name alone is enough where it can mean one GPU only and nothing speaks against that. There is
+    no nearest row: what isn't in the table has none.
+    """
+    if info.software_stack == "cpu":
+        return Match(None, "trained on a processor, not on a GPU")
+    if not info.device_name:
+        return Match(None, "the GPU's name is unknown")
+    name = _bare(info.device_name)
+    if part := _virtual_part(info.device_name):
+        return Match(None, f"{info.device_name} is a part of a GPU ({part}): the peak of the whole isn't its own", part)
+    if name.lower() == _GENERIC_AMD_NAME.lower():
+        return _match_by_facts(info)
+    candidates = _named(name)
+    if not candidates:
+        return Match(None, f"the table of GPUs has no {info.device_name}")
+    objections = {gpu: _objections(gpu, info) for gpu in candidates}
+    fitting = [gpu for gpu in candidates if not objections[gpu]]
+    if len(fitting) > 1:
+        return Match(None, f"{info.device_name} may be {_either(fitting)}: the source doesn't say what decides")
+    if not fitting:
+        partition = _partition(candidates[0], info) if len(candidates) == 1 else None
+        against = "; ".join(dict.fromkeys(text for texts in objections.values() for text in texts))
+        return Match(None, f"named {info.device_name}, but {against}", partition)
+    if name.upper().endswith(" VF") and (info.compute_units is None or info.total_memory_gb is None):
+        return Match(
+            None, f"{info.device_name} is a virtual function, whole only if its compute units and memory say so"
+        )
+    return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info))}")
+
+
+def short_name(device_name: str | None) -> str:
+    """A device's name for the labels of tables and plots: never empty, and short.
+
+    Names of the table become its short names (H100, H100 PCIe, MI300X); others lose what says nothing.
+    """
+    if not device_name or not device_name.strip():
+        return "unknown"
+    name = _bare(device_name)
+    part = re.search(r"\bMIG\b.*", name, re.IGNORECASE)
+    whole = name[: part.start()].strip() if part else name
+    rows = _named(whole)
+    whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
+    label = f"{whole} {part[0]}" if part else whole
+    return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1].rstrip() + "…"
+
+
+def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:
+    """Titles of the GPUs that show this much memory, for logs that print a total and no name.
+
+    Args:
+        total_gib: what the log states, GiB.
+        vendor: NVIDIA or AMD, or the platform nvd or amd; anything else has none.
+    """
+    maker = {"nvidia": "NVIDIA", "nvd": "NVIDIA", "amd": "AMD"}.get(vendor.lower())
+    least, most = VISIBLE_MEMORY
+    if maker == "AMD":
+        # AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
+        least = 0.995
+    return tuple(
+        gpu.title
+        for gpu in gpus()
+        if gpu.vendor == maker and gpu.name_pattern and least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb
+    )
+
+
+def cores(architecture: str | None, compute_units: int | None) -> int | None:
+    """CUDA cores or stream processors of a device, or None where its architecture isn't known here.
+
+    Args:
+        architecture: sm_90, gfx942, …
+        compute_units: as torch counts them.
+    """
+    per_unit = _CORES_PER_UNIT.get(_plain_architecture(architecture) or "")
+    return None if per_unit is None or compute_units is None else per_unit * compute_units
+
+
+def _named(name: str) -> list[Gpu]:
+    """The rows that a bare name can mean. Patterns match the whole name, so that none is found in a longer one."""
+    return [gpu for gpu in gpus() if gpu.name_pattern and re.fullmatch(gpu.name_pattern, name, re.IGNORECASE)]
+
+
+def _match_by_facts(info: GpuInfo) -> Match:
+    unknown = [
+        name
+        for name, value in (
+            ("architecture", info.architecture),
+            ("number of compute units", info.compute_units),
+            ("memory", info.total_memory_gb),
+        )
+        if value is None
+    ]
+    name = info.device_name
+    if unknown:
+        return Match(None, f"{name} names no GPU, and its {' and '.join(unknown)} is unknown")
+    candidates = [gpu for gpu in gpus() if gpu.vendor == "AMD" and gpu.name_pattern]
+    fitting = [gpu for gpu in candidates if not _objections(gpu, info) and _clock_fits(gpu, info)]
+    if len(fitting) == 1:
+        return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}")
+    facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
+    if fitting:
+        return Match(None, f"{name} may be {_either(fitting)} ({facts})")
+    clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
+    return Match(
+        None, f"{name} names no GPU, and no row of the table has {facts}{clock}: an unknown GPU or a partition"
+    )
+
+
+def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
+    """What is known of a device and speaks against a row; empty where nothing does."""
+    against = []
+    stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
+    named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
+    if named in ("NVIDIA", "AMD") and named != gpu.vendor:
+        against.append(f"{gpu.title} is of {gpu.vendor}")
+    if stack and stack != gpu.vendor:
+        against.append(f"it ran under {info.software_stack}, and {gpu.title} is of {gpu.vendor}")
+    architecture = _plain_architecture(info.architecture)
+    if architecture and architecture != gpu.architecture:
+        against.append(f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}")
+    if info.compute_units is not None and info.compute_units != gpu.compute_units:
+        part = _partition(gpu, info)
+        against.append(
+            f"it is a part: {part}"
+            if part
+            else f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
+        )
+    if info.total_memory_gb is not None:
+        least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
+        if not least <= info.total_memory_gb <= most:
+            against.append(
+                f"it has {info.total_memory_gb:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB"
+            )
+    against += [
+        f"its clock of {info.clock_mhz:.0f} MHz is that of {other.title}"
+        for other in gpus()
+        if info.clock_mhz is not None
+        and other.clock_mhz != gpu.clock_mhz
+        and _twins(other, gpu)
+        and _near(info.clock_mhz, other.clock_mhz)
+    ]
+    return against
+
+
+def _twins(one: Gpu, other: Gpu) -> bool:
+    """Whether only the clock tells two rows apart (MI350X and MI355X).
+
+    NVIDIA's are left out: torch states their highest clock, the table the one that the data
+    sheet's peak follows from.
+    """
+    return one.vendor == other.vendor == "AMD" and (one.architecture, one.compute_units, one.memory_gb) == (
+        other.architecture,
+        other.compute_units,
+        other.memory_gb,
+    )
+
+
+def _clock_fits(gpu: Gpu, info: GpuInfo) -> bool:
+    """False where a stated clock isn't the row's, though the row has a twin with another."""
+    has_twin = any(_twins(other, gpu) and other.clock_mhz != gpu.clock_mhz for other in gpus())
+    return not has_twin or info.clock_mhz is None or _near(info.clock_mhz, gpu.clock_mhz)
+
+
+def _near(clock_mhz: float, expected: float | None) -> bool:
+    return expected is not None and abs(clock_mhz / expected - 1) <= _CLOCK_TOLERANCE
+
+
+def _virtual_part(name: str) -> str | None:
+    """The part of a GPU that a name itself speaks of."""
+    if found := re.search(r"\bMIG\b.*", name.replace("_", " "), re.IGNORECASE):
+        return found[0]
+    if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name.replace("_", " ").strip()):
+        return "vGPU"
+    return None
+
+
+def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
+    """The part of a row's GPU that a device with fewer units is; None where it hasn't fewer."""
+    units = info.compute_units
+    if units is None or units >= gpu.compute_units:
+        return None
+    share = f"({units} of {gpu.compute_units} compute units)"
+    if gpu.vendor == "NVIDIA":
+        return f"MIG slice or MPS share {share}"
+    parts = gpu.compute_units / units
+    mode = {2.0: "DPX", 3.0: "TPX", 4.0: "QPX", 6.0: "CPX", 8.0: "CPX"}.get(parts)
+    return f"{mode} partition {share}" if mode else f"partition {share}"
+
+
+def _confirmations(info: GpuInfo) -> list[str]:
+    found = [f"its name {info.device_name}"]
+    if info.compute_units is not None:
+        found.append(f"{info.compute_units} compute units")
+    if architecture := _plain_architecture(info.architecture):
+        found.append(architecture)
+    if info.total_memory_gb is not None:
+        found.append(_gib(info))
+    if info.clock_mhz is not None:
+        found.append(f"{info.clock_mhz:.0f} MHz")
+    return found if len(found) > 1 else ["its name alone"]
+
+
+def _gib(info: GpuInfo) -> str:
+    assert info.total_memory_gb is not None
+    return f"{info.total_memory_gb * GB / GIB:.2f} GiB"
+
+
+def _either(rows: list[Gpu]) -> str:
+    return " or ".join(gpu.title for gpu in rows)
+
+
+def _bare(name: str) -> str:
+    """A name without the maker's, trademarks, and the underscores of file names."""
+    plain = re.sub(r"\((R|TM|C)\)|[®™]", " ", name, flags=re.IGNORECASE).replace("_", " ")
+    plain = " ".join(plain.split())
+    return re.sub(r"(?i)^(\d+th gen\s+)?((nvidia|amd|intel|tesla|geforce|instinct)\s+)+(?=\S)", "", plain)
+
+
+def _plain_architecture(architecture: str | None) -> str | None:
+    """gfx942 of gfx942:sramecc+:xnack-, sm_90 of sm90a."""
+    if not architecture:
+        return None
+    first = architecture.split(":")[0].strip().lower()
+    found = re.fullmatch(r"sm_?(\d+)a?", first)
+    return f"sm_{found[1]}" if found else first
+
+
+def _row(fields: dict[str, str]) -> Gpu:
+    def figure(column: str) -> float | None:
+        return float(fields[column]) if fields[column] else None
+
+    return Gpu(
+        key=fields["key"],
+        vendor=fields["vendor"],
+        family=fields["family"],
+        architecture=fields["architecture"],
+        title=fields["title"],
+        short_name=fields["short_name"],
+        name_pattern=fields["name_pattern"],
+        compute_units=int(fields["compute_units"]),
+        cores=int(fields["cores"]),
+        memory_gb=float(fields["memory_gb"]),
+        bandwidth_gb_per_s=float(fields["bandwidth_gb_per_s"]),
+        tdp_w=figure("tdp_w"),
+        link_gb_per_s=figure("link_gb_per_s"),
+        link=fields["link"] or None,
+        peaks={name: peak for name in PRECISIONS if (peak := figure(f"{name}_tflops")) is not None},
+        sustained_bf16_tflops=figure("sustained_bf16_tflops"),
+        clock_mhz=figure("clock_mhz"),
+        flops_per_clock=int(fields["flops_per_clock"]) if fields["flops_per_clock"] else None,
+        evidence=tuple(fields["evidence"].split("+")),
+        note=fields["note"],
+        source=fields["source"],
+    )

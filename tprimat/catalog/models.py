@@ -1,0 +1,146 @@
+"""The models that are trained: a row each. Knows shapes, not frameworks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tprimat.errors import UsageError
+from tprimat.results.run import ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A decoder-only language model.
+
+    Attributes:
+        name: what a user types, and the last part of a result's name.
+        title: what a report shows.
+        architecture: class of its configuration in transformers.
+        shape: the full-size model.
+        settings: further fields of that configuration which change the work or the result.
+        patterns: substrings, lower case, by which other tools' names for the full-size model are
+            known; the first match over all rows counts.
+        nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
+        pretraining_tokens: on how many its makers trained it; None where they don't say.
+        pretraining_source: where they say it.
+    """
+
+    name: str
+    title: str
+    architecture: str
+    shape: ModelConfig
+    settings: dict[str, object]
+    patterns: tuple[str, ...]
+    nemo_recipe: str
+    pretraining_tokens: float | None = None
+    pretraining_source: str | None = None
+
+
+MODELS = (
+    Model(
+        name="llama",
+        title="Llama 3.1 8B",
+        architecture="LlamaConfig",
+        shape=ModelConfig(
+            num_layers=32,
+            hidden_size=4096,
+            num_attention_heads=32,
+            num_query_groups=8,
+            head_dim=128,
+            ffn_hidden_size=14336,
+            vocab_size=128256,
+            tie_word_embeddings=False,
+            num_parameters=8_030_261_248,
+            source="https://huggingface.co/meta-llama/Llama-3.1-8B/blob/main/config.json",
+        ),
+        settings={"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
+        patterns=("llama3.1_8b", "llama3.1-8b", "llama-3.1-8b", "llama31_8b", "meta-llama-3.1-8b"),
+        nemo_recipe="llama31_8b",
+        pretraining_tokens=15e12,
+        pretraining_source="https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens",
+    ),
+    Model(
+        name="qwen",
+        title="Qwen 2.5 7B",
+        architecture="Qwen2Config",
+        shape=ModelConfig(
+            num_layers=28,
+            hidden_size=3584,
+            num_attention_heads=28,
+            num_query_groups=4,
+            head_dim=128,
+            ffn_hidden_size=18944,
+            vocab_size=152064,
+            tie_word_embeddings=False,
+            num_parameters=7_615_616_512,
+            source="https://huggingface.co/Qwen/Qwen2.5-7B/blob/main/config.json",
+        ),
+        settings={"rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
+        patterns=("qwen2.5_7b", "qwen2.5-7b", "qwen25_7b"),
+        nemo_recipe="qwen25_7b",
+        pretraining_tokens=18e12,
+        pretraining_source="Qwen2.5 Technical Report, arXiv 2412.15115: 18 trillion tokens",
+    ),
+    Model(
+        name="mistral",
+        title="Mistral 7B",
+        architecture="MistralConfig",
+        shape=ModelConfig(
+            num_layers=32,
+            hidden_size=4096,
+            num_attention_heads=32,
+            num_query_groups=8,
+            head_dim=128,
+            ffn_hidden_size=14336,
+            vocab_size=32768,
+            tie_word_embeddings=False,
+            num_parameters=7_248_023_552,
+            source="https://huggingface.co/mistralai/Mistral-7B-v0.3/blob/main/config.json",
+        ),
+        settings={"rope_theta": 1000000.0, "rms_norm_eps": 1e-5, "sliding_window": None},
+        patterns=("mistral_7b", "mistral-7b"),
+        nemo_recipe="mistral_7b",
+    ),
+)
+
+
+def names() -> tuple[str, ...]:
+    """What a user can type for a model."""
+    return tuple(model.name for model in MODELS)
+
+
+def by_name(name: str) -> Model:
+    """The row of a name.
+
+    Raises UsageError for a name that no row has.
+    """
+    for model in MODELS:
+        if model.name == name.lower():
+            return model
+    raise UsageError(f"there is no model {name!r}: choose from {', '.join(names())}", heading="unknown-model")
+
+
+def recognize(text: str) -> Model | None:
+    """The model that another tool's name for it means, such as an experiment's name; or None."""
+    lowered = text.lower()
+    return next((model for model in MODELS if any(pattern in lowered for pattern in model.patterns)), None)
+
+
+def title(name: str | None) -> str:
+    """A model's name for people; the name itself for a model without a row."""
+    return next((model.title for model in MODELS if model.name == name), name or "unnamed model")
+
+
+def with_shape(config: ModelConfig) -> Model | None:
+    """The full-size model that has this very shape; or None."""
+    fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
+    wanted = [getattr(config, field) for field in fields]
+    for model in MODELS:
+        same = wanted == [getattr(model.shape, field) for field in fields]
+        same = same and config.num_query_groups in (None, model.shape.num_query_groups)
+        # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a
+        # little more than the row's is the same model.
+        vocabulary = config.vocab_size
+        if same and vocabulary and model.shape.vocab_size and 0 <= vocabulary - model.shape.vocab_size < 1024:
+            return model
+    return None

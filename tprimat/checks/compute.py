@@ -1,0 +1,80 @@
+"""The same compute? A ledger of every setting that costs time, and the words that it allows.
+
+Speeds may be compared when the work per token is the same. What else differs doesn't forbid a
+comparison of two platforms each at its best; it is said.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from tprimat.checks.settings import SETTINGS, Setting
+from tprimat.results.run import Run
+
+Standing = Literal["equal", "different", "unknown", "disqualifying"]
+Mode = Literal["max", "identical"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A line of the ledger; values in the order of the sides."""
+
+    title: str
+    standing: Standing
+    values: tuple[str | None, str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """All settings of two runs side by side.
+
+    Attributes:
+        entries: one for each setting that at least one side states, the gravest first.
+        verdict: what the headline may say of the configurations.
+    """
+
+    entries: tuple[Entry, ...]
+    verdict: Literal["identical configuration", "maximum performance", "not comparable"]
+
+    def of(self, standing: Standing) -> tuple[Entry, ...]:
+        """The entries of one standing."""
+        return tuple(entry for entry in self.entries if entry.standing == standing)
+
+
+_GRAVEST: tuple[Standing, ...] = ("disqualifying", "different", "unknown", "equal")
+
+
+def ledger(first: Run, second: Run, *, mode: Mode = "max") -> Ledger:
+    """Sets the settings of two runs side by side.
+
+    Args:
+        first: a run of one side.
+        second: a run of the other.
+        mode: "identical" makes every difference of configuration disqualifying.
+    """
+    entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
+    entries.sort(key=lambda entry: _GRAVEST.index(entry.standing))
+    identity = {setting.title for setting in SETTINGS if setting.identity}
+    standings = {entry.standing for entry in entries if entry.title in identity}
+    if "disqualifying" in standings:
+        return Ledger(tuple(entries), "not comparable")
+    # What one side alone states can't be called identical. What neither states is unknown, and stands
+    # in the ledger as that.
+    one_sided = any(
+        entry.standing == "unknown" and entry.title in identity and entry.values != (None, None) for entry in entries
+    )
+    if "different" in standings or one_sided:
+        return Ledger(tuple(entries), "maximum performance")
+    return Ledger(tuple(entries), "identical configuration")
+
+
+def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
+    values = (setting.read(first), setting.read(second))
+    same = values[0] == values[1] if setting.same is None else setting.same(first, second)
+    if None in values and (same or setting.same is None):
+        return Entry(setting.title, "unknown", values)
+    if same:
+        return Entry(setting.title, "equal", values)
+    grave = setting.forbids or (mode == "identical" and setting.identity)
+    return Entry(setting.title, "disqualifying" if grave else "different", values)

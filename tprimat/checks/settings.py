@@ -1,0 +1,174 @@
+"""The settings of a run that may cost time: a row each. What a ledger and a side's name are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from tprimat.analysis import metrics
+from tprimat.results.run import ModelConfig, Run
+from tprimat.text import plain
+
+PADDING = 1024
+"""Vocabularies that differ by less are one that Megatron padded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """Something that a run is set to, and that may change its speed.
+
+    Attributes:
+        title: what a table shows.
+        read: its value as text; None where it is unknown.
+        essential: without it nobody can say that two sides did the same work or timed the same
+            thing, so it is listed even where no side states it.
+        named: whether a side may be called by it.
+        forbids: whether a difference means other work per token, so that speeds don't compare.
+        identity: whether configurations that differ in it aren't identical. What is compared
+            (machine, software) and what costs no time (data, seeds, steps) doesn't count.
+        same: whether two runs agree; None where equal texts say it.
+    """
+
+    title: str
+    read: Callable[[Run], str | None]
+    essential: bool = False
+    named: bool = True
+    forbids: bool = False
+    identity: bool = False
+    same: Callable[[Run, Run], bool] | None = None
+
+
+def _config(name: str, unit: str | None = None) -> Callable[[Run], str | None]:
+    def read(run: Run) -> str | None:
+        value = text_of(getattr(run.training_config, name))
+        return value if value is None or unit is None else f"{value} {unit}"
+
+    return read
+
+
+def _parallel(name: str) -> Callable[[Run], str | None]:
+    return lambda run: text_of(getattr(run.parallelism_config, name))
+
+
+def _timing(name: str) -> Callable[[Run], str | None]:
+    return lambda run: text_of(getattr(run.timing, name))
+
+
+def text_of(value: object) -> str | None:
+    """A value as the text that is compared and shown; None for None."""
+    if value is None:
+        return None
+    return f"{value:g}" if isinstance(value, float) else plain(value, 240) or None
+
+
+def joined(*parts: str | None, by: str = ", ") -> str | None:
+    """The parts that are known, in one text; None where none is."""
+    return by.join(part for part in parts if part) or None
+
+
+def _precision(run: Run) -> str | None:
+    config = run.training_config
+    if config.precision and config.precision_detail and config.precision != config.precision_detail:
+        return plain(f"{config.precision} ({config.precision_detail})", 80)
+    return text_of(config.precision or config.precision_detail)
+
+
+def _shape(run: Run) -> str | None:
+    shape = run.model_config
+    heads = joined(text_of(shape.num_attention_heads), text_of(shape.num_query_groups), by="/")
+    parts = (
+        (shape.num_encoder_layers, f"{shape.num_encoder_layers} encoder layers"),
+        (shape.num_layers, f"{shape.num_layers} {'decoder ' if shape.num_encoder_layers else ''}layers"),
+        (shape.hidden_size, f"hidden {shape.hidden_size}"),
+        (heads, f"heads {heads}"),
+        (shape.ffn_hidden_size, f"ffn {shape.ffn_hidden_size}"),
+        (shape.vocab_size, f"vocabulary {shape.vocab_size}"),
+        (shape.sliding_window, f"window {shape.sliding_window}"),
+    )
+    return ", ".join(text for value, text in parts if value) or None
+
+
+def _optimizer(run: Run) -> str | None:
+    optimizer = run.optimizer
+    rate = None if optimizer.learning_rate is None else f"learning rate {optimizer.learning_rate:g}"
+    clipping = None if optimizer.gradient_clipping is None else f"clipping {optimizer.gradient_clipping:g}"
+    decay = None if optimizer.weight_decay is None else f"weight decay {optimizer.weight_decay:g}"
+    return joined(text_of(optimizer.name), rate, text_of(optimizer.schedule), decay, clipping)
+
+
+def _data(run: Run) -> str | None:
+    data = run.data
+    digest = f"sha256 {plain(data.digest)[:12]}" if data.digest else None
+    return joined(text_of(data.kind), digest, None if data.seed is None else f"seed {data.seed}")
+
+
+def _stack(run: Run) -> str | None:
+    return joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" ")
+
+
+def _environment_settings(run: Run) -> str | None:
+    settings = sorted(run.environment.settings.items())
+    return text_of(" ".join(f"{name}={value}" for name, value in settings)) if settings else None
+
+
+_SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size")
+
+
+def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
+    """In what two shapes are known to differ; None where nothing says that they do."""
+    for name in (*_SHAPE, "num_encoder_layers", "vocab_size"):
+        first, second = getattr(one, name), getattr(other, name)
+        if first is None or second is None:
+            continue
+        if abs(first - second) >= (PADDING if name == "vocab_size" else 1):
+            return f"{name} {first} and {second}"
+    return None
+
+
+def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
+    """Whether both state their shape, and the same."""
+    return all(getattr(one, name) is not None and getattr(one, name) == getattr(other, name) for name in _SHAPE)
+
+
+def _same_shape(first: Run, second: Run) -> bool:
+    shapes = [metrics.model_shape(run)[0] for run in (first, second)]
+    return shapes[0] is None or shapes[1] is None or shape_conflict(shapes[0], shapes[1]) is None
+
+
+SETTINGS = (
+    Setting("framework", lambda run: text_of(run.framework), named=False),
+    Setting("stack", _stack, named=False),
+    Setting("torch", lambda run: text_of(run.gpu_info.pytorch_version)),
+    Setting("GPUs", lambda run: text_of(run.num_gpus), named=False, identity=True),
+    Setting("scale", lambda run: text_of(run.scale), named=False, forbids=True, identity=True),
+    Setting("precision", _precision, essential=True, identity=True),
+    Setting("global batch", _config("global_batch_size", "sequences"), essential=True, named=False, identity=True),
+    Setting(
+        "sequence length",
+        _config("sequence_length", "tokens"),
+        essential=True,
+        named=False,
+        forbids=True,
+        identity=True,
+    ),
+    Setting("micro-batch", _config("micro_batch_size"), essential=True, identity=True),
+    Setting("gradient accumulation", _parallel("gradient_accumulation_steps"), identity=True),
+    Setting("tensor parallel", _parallel("tensor_model_parallel_size"), essential=True, identity=True),
+    Setting("pipeline parallel", _parallel("pipeline_model_parallel_size"), essential=True, identity=True),
+    Setting("context parallel", _parallel("context_parallel_size"), essential=True, identity=True),
+    Setting("expert parallel", _parallel("expert_model_parallel_size"), identity=True),
+    Setting("data parallel", _parallel("data_parallel_size"), identity=True),
+    Setting("strategy", _parallel("strategy_name")),
+    Setting("recomputation", _config("recomputation"), essential=True, identity=True),
+    Setting("optimizer", _optimizer, essential=True, identity=True),
+    Setting("model shape", _shape, essential=True, forbids=True, identity=True, same=_same_shape),
+    Setting("data", _data, essential=True),
+    Setting("steps asked for", _config("max_steps")),
+    Setting("seed", _config("seed")),
+    Setting("step time covers", _timing("covers"), essential=True, named=False, identity=True),
+    Setting("step time over ranks", _timing("over_ranks"), named=False, identity=True),
+    Setting("clock", _timing("clock"), named=False),
+    Setting("environment variables", _environment_settings),
+    Setting("container", lambda run: text_of(run.environment.container)),
+)
+"""In the order in which a reader asks for them; GPU and label are what the sides are called by."""

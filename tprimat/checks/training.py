@@ -1,0 +1,223 @@
+"""The same training? Decides whether anything may be said about quality or time to quality.
+
+Synthetic data is normal for a test of speed; it is recognised and named, and then nothing is
+said about quality.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from typing import Literal
+
+from tprimat.analysis import metrics
+from tprimat.checks.finding import Finding
+from tprimat.results.run import Run
+
+STEP_TOLERANCE = 0.05
+BAD_STEPS_SHARE = 0.01
+"""Megatron's functional tests: losses within 5 %, except for max(1, n / 100) steps."""
+
+FIRST_LOSS_TOLERANCE = 0.01
+"""From one checkpoint and one batch. A proposal of ours; no source states one."""
+
+LEAST_STEPS = 20
+"""Steps that losses must cover before their level says what the data are: every training starts at ln V."""
+
+NEAR_UNIFORM = 0.02
+COLLAPSED_LOSS = 0.1
+"""Nats/token. No text has so little entropy; a model that gets there knows its data by heart."""
+
+COLLAPSE_TOKENS = 1e9
+SYNTHETIC_KINDS = ("mock", "markov", "synthetic", "random", "null")
+LEARNING_RATE_TOLERANCE = 1e-3
+
+Nature = Literal["uniform random", "predictable", "known entropy", "synthetic", "real", "unknown"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Whether two runs are the same training.
+
+    Attributes:
+        same: None where the evidence doesn't decide.
+        reasons: one sentence each, with figures.
+        agreeing_steps: share of the common steps whose losses lie within 5 %; None without losses.
+    """
+
+    same: bool | None
+    reasons: tuple[str, ...]
+    agreeing_steps: float | None
+
+
+def nature_of_data(run: Run) -> tuple[Nature, str]:
+    """What a run was trained on, by name and by its loss curve; with the evidence in words."""
+    losses = _losses(run)
+    entropy = run.data.entropy
+    if entropy is not None:
+        return "known entropy", f"synthetic data of {entropy:.3f} nats/token ({run.data.kind})"
+    named = run.data.kind is not None and any(kind in run.data.kind.lower() for kind in SYNTHETIC_KINDS)
+    level = _uniform_loss(run)
+    # A single record may average a whole training.
+    covered = sum(n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
+    end = statistics.fmean(losses[-10:]) if covered >= LEAST_STEPS else None
+    if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
+        return "uniform random", (
+            f"the loss stays at ln V = {level:.2f}: uniform random tokens, as NeMo's mock data are; "
+            "no evidence for or against speed"
+        )
+    if end is not None and end < COLLAPSED_LOSS and _tokens(run) < COLLAPSE_TOKENS:
+        return "predictable", (
+            f"the loss falls to {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: tokens that can be known "
+            "by heart, as Megatron's and Primus's mock data are, which count upwards"
+        )
+    if named:
+        return "synthetic", f"synthetic data ({run.data.kind})"
+    return ("real", f"data set {run.data.kind}") if run.data.kind else ("unknown", "nothing says what the data were")
+
+
+def findings(run: Run) -> tuple[Finding, ...]:
+    """What a run's losses say of the run itself."""
+    found = []
+    lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
+    losses = _losses(run)
+    if losses and lost and len(lost) < len(run.steps):
+        found.append(
+            Finding(
+                "doubtful",
+                "loss-missing",
+                f"no finite loss at {len(lost)} of {len(run.steps)} records (the first at step {lost[0]})",
+            )
+        )
+    below = below_entropy(run)
+    if below:
+        found.append(Finding("impossible", "below-entropy", below))
+    nature, evidence = nature_of_data(run)
+    named_real = run.data.kind is not None and not any(kind in run.data.kind.lower() for kind in SYNTHETIC_KINDS)
+    if named_real and nature in ("uniform random", "predictable"):
+        found.append(Finding("doubtful", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}"))
+    elif nature not in ("real", "unknown"):
+        found.append(Finding("note", "synthetic-data", evidence))
+    return tuple(found)
+
+
+def below_entropy(run: Run, window: int = 20) -> str | None:
+    """Says where the mean loss of a window lies below what any model can reach; None where nowhere.
+
+    By more than four standard errors, and only for data whose entropy is known.
+    """
+    entropy = run.data.entropy
+    losses = _losses(run)
+    if entropy is None or len(losses) < window:
+        return None
+    for first in range(0, len(losses) - window + 1, window):
+        part = losses[first : first + window]
+        error = statistics.stdev(part) / math.sqrt(window)
+        mean = statistics.fmean(part)
+        if mean < entropy - 4 * error:
+            return (
+                f"the mean loss of {window} steps from the {first + 1}th on is {mean:.4f} nats/token, below the "
+                f"entropy of the data ({entropy:.4f}) by more than four standard errors: the data leak, or the loss "
+                "is not what it is called"
+            )
+    return None
+
+
+def same_training(first: Run, second: Run) -> Verdict:
+    """Whether two runs trained the same model on the same data in the same way."""
+    against: list[str] = []
+    for_it: list[str] = []
+    digests = first.data.digest, second.data.digest
+    if None not in digests:
+        (for_it if digests[0] == digests[1] else against).append(
+            "the same data, by digest" if digests[0] == digests[1] else "different data, by digest"
+        )
+    elif first.data.kind and second.data.kind and first.data.kind != second.data.kind:
+        against.append(f"different data: {first.data.kind} and {second.data.kind}")
+    starts = _first_loss(first), _first_loss(second)
+    if starts[0] is not None and starts[1] is not None:
+        apart = abs(starts[0] / starts[1] - 1) if starts[1] else math.inf
+        text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}"
+        level = _uniform_loss(first)
+        text += f" (ln V = {level:.2f})" if level else ""
+        (for_it if apart <= FIRST_LOSS_TOLERANCE else against).append(text)
+    against += _learning_rates(first, second)
+    share = agreeing_steps(first, second)
+    if share is not None:
+        text = f"{share:.1%} of the common steps agree in loss within {STEP_TOLERANCE:.0%}"
+        common = len(_common_losses(first, second))
+        allowed = max(1, int(common * BAD_STEPS_SHARE))
+        (for_it if (1 - share) * common <= allowed else against).append(text)
+    if against:
+        return Verdict(False, tuple(against), share)
+    # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
+    proven = None not in digests and share is not None
+    return Verdict(True if proven else None, tuple(for_it), share)
+
+
+def agreeing_steps(first: Run, second: Run) -> float | None:
+    """Share of the steps that both record whose losses lie within 5 % of the second's; None without any."""
+    pairs = _common_losses(first, second)
+    if not pairs:
+        return None
+    return sum(abs(a - b) <= STEP_TOLERANCE * abs(b) for a, b in pairs) / len(pairs)
+
+
+def _losses(run: Run) -> list[float]:
+    return [loss for loss in run.loss_values if loss is not None]
+
+
+def _first_loss(run: Run) -> float | None:
+    return run.loss_values[0] if run.steps and run.steps[0] == 1 else None
+
+
+def _tokens(run: Run) -> float:
+    return (run.tokens_per_step or 0) * (run.steps[-1] if run.steps else 0) or math.inf
+
+
+def _uniform_loss(run: Run) -> float | None:
+    shape, _ = metrics.model_shape(run)
+    return math.log(shape.vocab_size) if shape and shape.vocab_size else None
+
+
+def _common_losses(first: Run, second: Run) -> list[tuple[float, float]]:
+    others = dict(zip(second.steps, second.loss_values, strict=True))
+    return [
+        (loss, other)
+        for step, loss in zip(first.steps, first.loss_values, strict=True)
+        if loss is not None and (other := others.get(step)) is not None
+    ]
+
+
+def _learning_rates(first: Run, second: Run) -> list[str]:
+    others = dict(zip(second.steps, second.learning_rates, strict=True))
+    pairs = [
+        (step, rate, other)
+        for step, rate in zip(first.steps, first.learning_rates, strict=True)
+        if rate is not None and (other := others.get(step)) is not None
+    ]
+    for step, rate, other in pairs:
+        if not math.isclose(rate, other, rel_tol=LEARNING_RATE_TOLERANCE, abs_tol=1e-12):
+            return [f"learning rates differ, first at step {step}: {rate:.4g} and {other:.4g}"]
+    if not pairs:
+        ends = [_end_rates(run) for run in (first, second)]
+        if None not in ends and ends[0] != ends[1]:
+            return [f"learning rates differ: {_from_to(ends[0])} and {_from_to(ends[1])}"]
+    peaks = first.optimizer.learning_rate, second.optimizer.learning_rate
+    if not pairs and None not in peaks and peaks[0] != peaks[1]:
+        return [f"learning rates differ: {peaks[0]:.4g} and {peaks[1]:.4g}"]
+    return []
+
+
+def _end_rates(run: Run) -> tuple[float, float] | None:
+    """First and last learning rate, from the series or, where it has no places, as printed."""
+    known = [rate for rate in run.learning_rates if rate is not None]
+    first, last = (run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate"))
+    if known:
+        return known[0], known[-1]
+    return (first, last) if isinstance(first, float) and isinstance(last, float) else None
+
+
+def _from_to(ends: tuple[float, float] | None) -> str:
+    return "unknown" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"

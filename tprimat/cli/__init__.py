@@ -1,0 +1,123 @@
+"""The commands: one file each, main(argv) -> exit status; and how one is run.
+
+Every way in calls run(): the scripts at the root and in scripts/, and `tprimat <command>`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat.errors import ExitStatus, TensorPrimatError, missing_package
+from tprimat.text import plain
+
+COMMANDS = {
+    "benchmark": "measure the training of language models on this machine",
+    "compare": "set results against each other: console, picture, report",
+    "compare-frameworks": "set the frameworks in train_*.json against each other, model by model",
+    "convert": "turn a model from Hugging Face's form into NeMo's, and back",
+    "doctor": "what this machine has, what it can run, what is missing and how to get it",
+    "enhanced-metrics": "MFU, cost, energy, memory and time to train of results",
+    "extract-primus": "turn the log of a Primus training into a result",
+    "gpu-memory": "show who holds GPU memory, and end your own processes there",
+    "nvd-compare": "the frameworks in train_*.json of NVIDIA's GPUs against each other",
+    "primus-config": "show what a configuration of Primus really trains",
+    "read": "turn the logs of trainings, of whatever framework, into results",
+    "run-primus": "train with AMD's Primus: check, run, keep the log, make the result",
+}
+"""What `tprimat --help` lists; the module is the name with underscores."""
+
+_ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plotly", "rich", "scipy"}
+
+
+def run(command: str, argv: Sequence[str] | None = None) -> int:
+    """Runs a command and turns whatever happens into an exit status and at most one line.
+
+    Args:
+        command: a name in COMMANDS.
+        argv: its arguments, without the program's name; None for those of this process.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        module = importlib.import_module(f"tprimat.cli.{command.replace('-', '_')}")
+        _recover_lost_trainings(arguments)
+        return int(module.main(arguments))
+    except TensorPrimatError as error:
+        print(error.line(), file=sys.stderr)
+        return error.status
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package in ("", "tprimat"):
+            return _fault(error)
+        if argv is None:
+            _go_on_in_own_environment()
+        requirements = "requirements.txt" if package in _ANALYSIS_TIER else "requirements-train.txt"
+        print(missing_package(package, f"pip install -r {requirements}", f"tprimat {command}").line(), file=sys.stderr)
+        return ExitStatus.USAGE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return ExitStatus.TRAINING_FAILED
+    except BrokenPipeError:
+        # The reader of our output has gone (`… | head`); Python would complain again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.WELL
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours, said in one line
+        return _fault(error)
+
+
+def _recover_lost_trainings(arguments: Sequence[str]) -> None:
+    """Says which trainings in the folders at hand were killed, and makes results of what they recorded."""
+    from tprimat.record import folders
+
+    found = [] if {"-h", "--help"} & set(arguments) else folders.with_journals(arguments)
+    if not found:
+        return
+    from tprimat.record import recovery
+
+    for folder in found:
+        for each in recovery.recover(folder):
+            print(f"note: {plain(each.line)}", file=sys.stderr)
+
+
+def _go_on_in_own_environment() -> None:
+    """Starts this script again with the clone's .venv, where `make venv` has made one.
+
+    Only called when a package is missing, so a container's own Python is never left. Returns when
+    there is no such environment, or when this is it.
+    """
+    folder = Path(__file__).resolve().parents[2] / ".venv"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists() or Path(sys.prefix).resolve() == folder.resolve() or not Path(sys.argv[0]).is_file():
+        return
+    command = [str(python), *sys.argv]
+    if os.name == "nt":
+        # Windows has no exec that keeps the caller waiting.
+        sys.exit(subprocess.run(command, check=False).returncode)
+    os.execv(command[0], command)
+
+
+def _fault(error: Exception) -> int:
+    summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    try:
+        where = _traceback_file(error)
+    except OSError:
+        where = "this line"  # no space for more
+    print(
+        f"fault of TensorPrimat: {summary}: please report it with {where} (docs/troubleshooting.md#fault)",
+        file=sys.stderr,
+    )
+    return ExitStatus.FAULT
+
+
+def _traceback_file(error: Exception) -> str:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="tprimat-fault-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        traceback.print_exception(error, file=file)
+    return file.name

@@ -1,0 +1,319 @@
+"""What `benchmark` shows while trainings run and when they have ended. Measures and decides nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tprimat import __version__, units
+from tprimat.analysis import metrics, stats
+from tprimat.checks import physics, training
+from tprimat.cli import _display
+from tprimat.cli._display import Amount
+from tprimat.frameworks.request import Request
+from tprimat.record.progress import Message, Step
+from tprimat.results.run import Environment, GpuInfo, Platform, Run
+from tprimat.text import for_encoding, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SMOKE_TEST_BELOW = 60
+"""Recorded steps. With fewer, the interval of a single run covers far less than it promises."""
+
+
+NARROWEST_BAR = 10
+"""Columns of the bar that moves; what is said beside it gives way."""
+
+WIDTH = 80
+"""Columns of a line that is made of sentences."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The runs of one setup, as they came out.
+
+    Attributes:
+        request: the setup.
+        asked: runs that were asked for.
+        runs: those that left a result, complete or not.
+        path: the result file; None where there is none.
+    """
+
+    request: Request
+    asked: int
+    runs: tuple[Run, ...]
+    path: Path | None
+
+
+def say(line: str = "", *, error: bool = False) -> None:
+    """Prints a line at once, in what the output's encoding can hold; errors whatever the amount."""
+    if error:
+        print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
+    else:
+        _display.tell(line)
+
+
+def note(text: str, *, wrong: bool = False) -> None:
+    """Prints something to be known, in lines of WIDTH.
+
+    Args:
+        text: one sentence.
+        wrong: whether it weakens what is measured, or loses some of it: then it is said in any amount.
+    """
+    _display.current().notes.append(plain(text))
+    if wrong:
+        _display.warn(text)
+    say(
+        textwrap.fill(
+            f"note: {plain(text)}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    )
+
+
+def would_run(command: str, *, model: str, framework: str, result: Path | None = None) -> None:
+    """Shows a command of a dry run, which is its outcome: in any amount.
+
+    Args:
+        command: as one would type it.
+        model: what it would train.
+        framework: by what.
+        result: the file that it would write; None where its name isn't known before.
+    """
+    say(command)
+    _display.essence(command)
+    shown = {"model": model, "framework": framework, "command": command, "result": result and str(result)}
+    _display.current().values.setdefault("commands", []).append(shown)
+
+
+def on_terminal() -> bool:
+    """Whether a progress bar can be drawn, and is wanted in the place of all lines."""
+    return _display.amount() is Amount.NORMAL and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines, each column as wide as its widest cell; the first row is the heading."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def machine(platform: Platform, gpu: GpuInfo, environment: Environment) -> list[str]:
+    """Where the trainings will run, in a line or two."""
+    device = gpu.device_name or "a device that does not state its name"
+    if platform == "cpu":
+        threads = f", {environment.cpu_threads} threads" if environment.cpu_threads else ""
+        where = f"CPU: {device}{threads}"
+    else:
+        where = f"{gpu.device_count or 'some'} × {device}, {units.gigabytes(gpu.total_memory_gb)} each"
+    stack = {"cuda": "CUDA", "rocm": "ROCm"}.get(gpu.software_stack or "", "")
+    software = [f"torch {gpu.pytorch_version}"] if gpu.pytorch_version else []
+    software += [f"{stack} {gpu.software_version}"] if stack and gpu.software_version else []
+    return [f"TensorPrimat {__version__} on {', '.join([plain(where), *software])}"]
+
+
+def software(environment: Environment) -> list[str]:
+    """The versions and settings that speed depends on, a line each."""
+    known = (("version", environment.versions), ("setting", environment.settings))
+    return [f"{kind}: {plain(name)} {plain(value)}" for kind, facts in known for name, value in facts.items()]
+
+
+def smoke_test(steps: int) -> str:
+    """What is said of trainings that are too short."""
+    return (
+        f"this is a smoke test: {steps} recorded {'step shows' if steps == 1 else 'steps show'} that it runs, "
+        f"a figure to rely on takes {SMOKE_TEST_BELOW} or more"
+    )
+
+
+def setups(requests: Sequence[Request], parameters: Sequence[int | None]) -> list[str]:
+    """A line for each setup that will be run, with a heading."""
+    heading = ("model", "scale", "parameters", "precision", "batch", "micro", "sequence", "steps", "processes")
+    rows = [(*heading, *_framework(requests, "framework"))]
+    rows += [
+        (
+            request.model,
+            request.scale,
+            _count(number),
+            request.precision,
+            str(request.global_batch_size),
+            str(request.micro_batch_size),
+            str(request.sequence_length),
+            str(request.steps),
+            str(request.num_gpus),
+            *_framework(requests, request.framework),
+        )
+        for request, number in zip(requests, parameters, strict=True)
+    ]
+    return table(rows)
+
+
+@contextmanager
+def following(title: str, request: Request) -> Iterator[tuple[Callable[[str], None], Callable[[Message], None]]]:
+    """Shows a training while it runs: a bar with the time left on a terminal, its own lines elsewhere.
+
+    Yields what to call with each line of its output, and with each message of progress.
+    """
+    if not on_terminal():
+        say(f"\n{title}")
+        yield say, lambda message: None
+        return
+    with _bar(title, request) as moved:
+        yield lambda line: None, moved
+
+
+def outcome(title: str, run: Run) -> str:
+    """One line on a training that has ended and left a result."""
+    figures = metrics.summarize(run).performance
+    parts = [
+        title,
+        f"{figures.total_steps} steps",
+        f"{units.seconds(figures.avg_step_time_seconds)}/step",
+        f"{units.number(figures.tokens_per_second, 0)} tokens/s",
+    ]
+    return "  ".join([*parts, *([run.status] if run.status != "complete" else [])])
+
+
+def results(groups: Sequence[Group]) -> list[str]:
+    """The closing table: a line for each setup, of the run whose mean step time is the median one."""
+    per = "process" if all(group.request.platform == "cpu" for group in groups) else "GPU"
+    labelled = any(group.request.label for group in groups)
+    requests = [group.request for group in groups]
+    rows = [
+        [
+            "model",
+            *_framework(requests, "framework"),
+            *(["label"] if labelled else []),
+            "runs",
+            "steps",
+            "step time",
+            f"tokens/s/{per}",
+            "status",
+        ]
+    ]
+    for group in groups:
+        summaries = [metrics.summarize(run).performance for run in group.runs]
+        times = [(each.avg_step_time_seconds, each) for each in summaries if each.avg_step_time_seconds is not None]
+        middle = times[stats.middle([time for time, _ in times])][1] if times else None
+        statuses = [run.status for run in group.runs] + ["failed"] * (group.asked - len(group.runs))
+        bad = [status for status in statuses if status != "complete"]
+        rows.append(
+            [
+                group.request.model,
+                *_framework(requests, group.request.framework),
+                *([plain(group.request.label or "", 24)] if labelled else []),
+                f"{statuses.count('complete')}/{group.asked}",
+                str(middle.total_steps) if middle else units.UNKNOWN,
+                units.seconds(middle.avg_step_time_seconds) if middle else units.UNKNOWN,
+                units.number(middle.tokens_per_second_per_gpu, 0) if middle else units.UNKNOWN,
+                bad[0] if bad else "complete",
+            ]
+        )
+    return table(rows)
+
+
+def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
+    """What is to be known of the runs, each said once and with the runs that it is about.
+
+    When it is to be quiet, that is what a judgement found to be wrong; the results hold the rest.
+
+    Args:
+        groups: the runs.
+        known: what was said before they started, and is left out.
+    """
+    amount = _display.amount()
+    about: dict[str, list[str]] = {}
+    for group in groups:
+        for number, run in enumerate(group.runs, 1):
+            summary = metrics.summarize(run)
+            found = [*training.findings(run), *physics.findings(run, summary)]
+            said = [
+                *([run.status_reason] if run.status == "complete" and run.status_reason else []),
+                *(() if amount is Amount.QUIET else (*run.warnings, *summary.warnings)),
+                *(each.text for each in found if amount is Amount.VERBOSE or each.gravity != "note"),
+            ]
+            framework = _framework([each.request for each in groups], group.request.framework)
+            name = " ".join([group.request.model, group.request.precision, *framework])
+            for text in dict.fromkeys(said):
+                if text not in known:
+                    about.setdefault(text, []).append(f"{name}, run {number}" if len(group.runs) > 1 else name)
+    everywhere = sum(len(group.runs) for group in groups)
+    return [text if len(names) == everywhere > 1 else f"{'; '.join(names)}: {text}" for text, names in about.items()]
+
+
+def _framework(requests: Sequence[Request], word: str) -> list[str]:
+    """A cell about the framework, where there is more than one."""
+    return [word] if len({request.framework for request in requests}) > 1 else []
+
+
+def _count(number: int | None) -> str:
+    if number is None:
+        return units.UNKNOWN
+    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.2f} M"
+
+
+def _bar(title: str, request: Request) -> AbstractContextManager[Callable[[Message], None]]:
+    from rich.console import Console
+
+    return _drawn(Console(highlight=False), title, request)
+
+
+@contextmanager
+def _drawn(console: Console, title: str, request: Request) -> Iterator[Callable[[Message], None]]:
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("{task.fields[pace]}", markup=False),
+    )
+    # Seldom redrawn: what draws the bar is taken from the training on a CPU.
+    with Progress(*columns, console=console, refresh_per_second=2, transient=True, expand=True) as progress:
+        task = progress.add_task(title, total=request.steps, pace="starting")
+
+        def moved(message: Message) -> None:
+            if not isinstance(message, Step):
+                return
+            room = console.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
+            pace = pace_of(message, request, room)
+            progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
+
+        yield moved
+
+
+def pace_of(message: Step, request: Request, room: int) -> str:
+    """What stands beside the bar: as much as there is room for, what matters least left out first.
+
+    Args:
+        message: the newest step.
+        request: of the training.
+        room: columns.
+    """
+    said: list[tuple[int, str]] = []
+    if message.average:
+        rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
+        one = "process" if request.platform == "cpu" else "GPU"
+        said.append((0, f"{units.seconds(message.average)}/step"))
+        said.append((2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}"))
+    if message.loss is not None:
+        said.append((3, f"loss {message.loss:.3f}"))
+    if message.memory_gb is not None:
+        said.append((4, units.gigabytes(message.memory_gb)))
+    if message.average is not None:
+        said.append((1, f"{units.duration(time_left(message, request.time_limit_s))} left"))
+    while len(said) > 1 and len(", ".join(text for _, text in said)) > room:
+        said.remove(max(said))
+    return ", ".join(text for _, text in said)
+
+
+def time_left(message: Step, limit_s: float | None) -> float:
+    """How long a training will go on, at its mean pace so far and at most to its time limit. Units: s."""
+    average = message.average or 0.0
+    left = (message.max_steps - message.step) * average
+    return left if limit_s is None else max(0.0, min(left, limit_s - message.step * average))

@@ -1,0 +1,99 @@
+"""Open only plain files, and write files that no reader ever sees half of.
+
+A pipe that nobody writes to would block its reader, and a device such as /dev/zero has no end.
+Writes survive a killed program and several writers at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from tprimat.errors import UsageError
+
+LOCK_NAME = ".tprimat.lock"
+LOCK_SECONDS = 60.0
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file, open for reading; never waits.
+
+    Raises OSError, whose text says so where it is anything else, such as a pipe.
+    """
+    file = open(path, "rb", opener=_at_once)  # noqa: SIM115 - the caller closes it
+    mode = os.fstat(file.fileno()).st_mode
+    if stat.S_ISREG(mode):
+        return file
+    file.close()
+    kind = next((kind for is_one, kind in _KINDS if is_one(mode)), "something else")
+    raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+
+
+def read_plain(path: Path) -> bytes:
+    """The content of a plain file. Raises as open_plain() does."""
+    with open_plain(path) as file:
+        return file.read()
+
+
+def _at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
+    """Writes a file so that a reader sees the old one or the whole new one. Raises OSError.
+
+    Args:
+        path: the file.
+        content: all of it.
+        suffix: of its name while it is being written.
+    """
+    with write_temp_beside(path, content, suffix) as whole:
+        os.replace(whole, path)
+
+
+@contextlib.contextmanager
+def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
+    """A file with this content, on the disk and in the folder of another one, to be given its name."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=suffix, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files for their owner alone; a result is to be passed on.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(name).chmod(0o666 & ~umask)
+        yield name
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lets one program at a time write in a folder. Raises UsageError where another one goes on writing."""
+    import filelock
+
+    try:
+        with filelock.FileLock(str(folder / LOCK_NAME), timeout=LOCK_SECONDS):
+            yield
+    except filelock.Timeout as error:
+        raise UsageError(
+            f"{folder}: another program has been writing here for {LOCK_SECONDS:.0f} s: try again",
+            heading="unwritable-folder",
+        ) from error

@@ -1,0 +1,88 @@
+"""The training loop of DeepSpeed with ZeRO 1, 2 or 3, as a program of its own:
+
+    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.deepspeed.loop --framework=deepspeed-zero3 …
+
+Its options are a Request's. What it trains is in recipe.py; clipping and accumulation are DeepSpeed's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tprimat.frameworks.loops import own_loop
+from tprimat.frameworks.loops.processes import Process
+from tprimat.frameworks.loops.recipe import MIXED, Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISION_DETAILS = {
+    "fp32": MIXED["fp32"],
+    # DeepSpeed casts the whole model and keeps what the optimizer works on in fp32.
+    "bf16": "bf16 parameters and activations, fp32 master weights",
+    "fp16": "fp16 parameters and activations, fp32 master weights",
+}
+
+
+def stage_of(framework: str) -> int:
+    """The ZeRO stage in the name of a framework, deepspeed-zero1 and so on."""
+    return int(framework.rpartition("zero")[2])
+
+
+def configuration(made: Recipe, stage: int) -> dict[str, Any]:
+    """DeepSpeed's configuration of the training."""
+    request = made.request
+    return {
+        "train_batch_size": request.global_batch_size,
+        "train_micro_batch_size_per_gpu": request.micro_batch_size,
+        "gradient_accumulation_steps": request.gradient_accumulation_steps,
+        "gradient_clipping": made.settings.gradient_clipping,
+        "zero_optimization": {"stage": stage},
+        # torch's AdamW, which all the others use, instead of DeepSpeed's own.
+        "zero_allow_untested_optimizer": True,
+        **({} if request.precision == "fp32" else {request.precision: {"enabled": True}}),
+        # Its report of the time would wait for the GPU every so many steps.
+        "steps_per_print": sys.maxsize,
+        "wall_clock_breakdown": False,
+    }
+
+
+class Zero:
+    """DeepSpeed's engine. See own_loop.Engine."""
+
+    def __init__(self, made: Recipe, process: Process) -> None:
+        import deepspeed
+
+        stage = stage_of(made.request.framework)
+        self.module = made.weights(process.device)
+        self.optimizer = made.optimizer(self.module)
+        self.strategy = f"ZeRO-{stage}"
+        self.precision_detail: str | None = PRECISION_DETAILS[made.request.precision]
+        self._accumulation = made.request.gradient_accumulation_steps
+        # It takes this from torchrun, which doesn't start a process that trains alone.
+        os.environ.setdefault("LOCAL_RANK", str(process.local_rank))
+        deepspeed.init_distributed(dist_backend=None, auto_mpi_discovery=False, verbose=False)
+        self._engine, *_ = deepspeed.initialize(
+            model=self.module, optimizer=self.optimizer, config=configuration(made, stage)
+        )
+
+    def step(
+        self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
+    ) -> tuple[Sequence[Any], Any]:
+        """One optimizer step: the engine counts micro-batches and steps at the last one."""
+        losses = []
+        for _ in range(self._accumulation):
+            batch = next(micro_batches)
+            loss = self._engine(input_ids=batch, labels=batch).loss
+            before_backward()
+            self._engine.backward(loss)
+            self._engine.step()
+            losses.append(loss.detach())
+        return losses, self._engine.get_global_grad_norm()
+
+
+if __name__ == "__main__":
+    sys.exit(own_loop.main(sys.argv[1:], Zero))

@@ -1,0 +1,322 @@
+"""From what an encoder-decoder training has seen to a Run; and a line about an epoch. Knows no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+
+from tprimat import units
+from tprimat.frameworks.encdec import shards, utilisation
+from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK, Pairs
+from tprimat.frameworks.encdec.settings import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, Settings
+from tprimat.frameworks.encdec.storage import CACHED_AT_ALL
+from tprimat.frameworks.encdec.utilisation import Reading
+from tprimat.machine.platforms import Machine
+from tprimat.record.recorder import Record
+from tprimat.results.run import MemoryMetrics, ParallelismConfig, Run, Source, Status, Timing, TrainingConfig
+from tprimat.units import GB, round_figure
+
+COVERS = (
+    "from one optimizer step's end to the next, waiting for data included; the first of an epoch from the epoch's "
+    "start; without what lies between epochs"
+)
+SHORTEST_MEASURE_S = 10.0
+"""Measured epochs that take less altogether show that it runs; a clock that rises or one disturbance decides them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """One pass over the data.
+
+    Attributes:
+        number: from 1, warm-up included.
+        warmup: whether it is left out of the figures.
+        began, ended: on the first process's monotonic clock, s.
+        wall_s: of the slowest process, from when all were ready until all were done.
+        samples, steps: sequence pairs over all processes, and optimizer steps.
+        data_wait_s: of the process that waited longest; what the device stood idle for want of data.
+        read_s: seconds that workers spent reading, of the process whose workers read longest; None without a disk.
+        cached_share: share of the data that lay in the page cache before it; None where that isn't known.
+        whole: false where the time limit cut it.
+    """
+
+    number: int
+    warmup: bool
+    began: float
+    ended: float
+    wall_s: float
+    samples: int
+    steps: int
+    data_wait_s: float
+    read_s: float | None = None
+    cached_share: float | None = None
+    whole: bool = True
+
+
+@dataclasses.dataclass
+class Seen:
+    """What the first process has seen of a training so far.
+
+    Attributes:
+        machine: where it runs; None in the other processes.
+        clock: name of the clock.
+        stopped: why it ended early although nothing failed.
+        loss_scale, skipped_steps: of fp16; None otherwise.
+        utilisation_unknown: why there is no GPU utilisation.
+    """
+
+    machine: Machine | None
+    clock: str
+    timestamp: str | None = None
+    started: float = 0.0
+    epochs: list[Epoch] = dataclasses.field(default_factory=list)
+    precision_detail: str | None = None
+    stopped: str | None = None
+    loss_scale: float | None = None
+    skipped_steps: int | None = None
+    utilisation_unknown: str | None = None
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+def assemble(
+    settings: Settings,
+    seen: Seen,
+    *,
+    records: Sequence[Record],
+    memory: MemoryMetrics,
+    readings: Sequence[Reading],
+    status: Status,
+    reason: str | None,
+    warnings: Sequence[str],
+) -> Run:
+    """The Run of a training.
+
+    Args:
+        settings: what was asked for.
+        seen: what happened.
+        records: a record a step, or a window of steps.
+        memory: of the process that needed most.
+        readings: of GPU utilisation, with times on the clock of the epochs.
+        status: how it ended.
+        reason: why it ended so; None for a complete one.
+        warnings: what was doubtful on the way.
+    """
+    machine = seen.machine
+    if machine is None:
+        raise ValueError("only the first process has a result")
+    measured = [epoch for epoch in seen.epochs if not epoch.warmup]
+    repeats = settings.data_dir is not None and settings.all_epochs > 1
+    pairs = Pairs(settings.vocab_size, settings.seq_len, settings.seed)
+    world = settings.num_gpus
+    return Run(
+        timestamp=seen.timestamp,
+        status=status,
+        status_reason=reason,
+        warnings=tuple(dict.fromkeys([*machine.warnings, *seen.warnings, *warnings, *_said(settings, seen, measured)])),
+        source=Source(kind="live", command=tuple(sys.orig_argv)),
+        environment=machine.environment,
+        memory_metrics=memory,
+        native_metrics=_figures(settings, seen, measured, readings),
+        breakdown=_breakdown(measured),
+        epochs=tuple(_stored(epoch, settings, readings) for epoch in seen.epochs),
+        platform=settings.platform,
+        framework=FRAMEWORK,
+        model=MODEL,
+        scale=settings.scale,
+        label=settings.label,
+        gpu_info=machine.gpu_info,
+        model_config=settings.shape(),
+        training_config=TrainingConfig(
+            max_steps=settings.all_epochs * settings.steps_per_epoch,
+            global_batch_size=settings.effective_batch,
+            micro_batch_size=settings.batch_size,
+            sequence_length=settings.seq_len,
+            num_gpus=world,
+            precision="tf32" if "TF32_OVERRIDE" in (seen.precision_detail or "") else settings.precision,
+            precision_detail=seen.precision_detail,
+            recomputation="none",
+            seed=settings.seed,
+        ),
+        parallelism_config=ParallelismConfig(
+            strategy_name="one process" if world == 1 else "DistributedDataParallel",
+            tensor_model_parallel_size=1,
+            pipeline_model_parallel_size=1,
+            context_parallel_size=1,
+            expert_model_parallel_size=1,
+            data_parallel_size=world,
+            gradient_accumulation_steps=1,
+        ),
+        optimizer=OPTIMIZER,
+        data=pairs.described(_kind(settings), repeats=repeats),
+        framework_config={"dropout": DROPOUT, "reading_workers": settings.workers, "num_samples": settings.num_samples},
+        timing=Timing(
+            clock=seen.clock,
+            covers=COVERS,
+            over_ranks="one process" if world == 1 else f"the first of {world} processes; epochs are of all of them",
+        ),
+        steps=tuple(record.step for record in records),
+        window_steps=tuple(record.window for record in records),
+        step_times=tuple(record.seconds for record in records),
+        loss_values=tuple(record.loss for record in records),
+        learning_rates=tuple(record.learning_rate for record in records),
+        grad_norms=(None,) * len(records),
+        lines=(None,) * len(records),
+    )
+
+
+def samples_per_second(epochs: Sequence[Epoch]) -> float | None:
+    """Of several epochs together: all samples over all time, not the mean of the rates."""
+    seconds = sum(epoch.wall_s for epoch in epochs)
+    return sum(epoch.samples for epoch in epochs) / seconds if seconds > 0 else None
+
+
+def line_of(epoch: Epoch, settings: Settings) -> str:
+    """A line about an epoch that has ended."""
+    kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
+    rate = samples_per_second([epoch])
+    parts = [
+        f"epoch {epoch.number} of {settings.all_epochs}{kind}: {epoch.wall_s:.2f} s",
+        f"{units.number(rate)} samples/s",
+        f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data" if epoch.wall_s > 0 else "",
+        "" if epoch.cached_share is None else f"{_share(epoch.cached_share)} of the data in the page cache",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def with_highest(memory: MemoryMetrics, highest: Callable[[Sequence[float]], list[float]]) -> MemoryMetrics:
+    """Each figure as that of the process where it is highest."""
+    known = memory.known()
+    return MemoryMetrics(**dict(zip(known, highest(list(known.values())), strict=True)))
+
+
+def _stored(epoch: Epoch, settings: Settings, readings: Sequence[Reading]) -> dict[str, float | None]:
+    """An epoch as a result has it; the unit is in the name."""
+    rate = samples_per_second([epoch])
+    figures = {
+        "epoch": epoch.number,
+        "warmup": int(epoch.warmup),
+        "steps": epoch.steps,
+        "samples": epoch.samples,
+        "wall_time_s": round_figure(epoch.wall_s),
+        "samples_per_second": round_figure(rate),
+        "tokens_per_second": round_figure(rate * settings.seq_len) if rate is not None else None,
+        "data_wait_s": round_figure(epoch.data_wait_s),
+        "compute_s": round_figure(epoch.wall_s - epoch.data_wait_s),
+        "gpu_utilisation_percent": round_figure(utilisation.mean(readings, epoch.began, epoch.ended)),
+    }
+    if settings.data_dir is None:
+        return figures
+    return {
+        **figures,
+        "read_gb": round_figure(_bytes(settings, [epoch]) / GB),
+        "delivered_gb_per_second": round_figure(_delivered(settings, [epoch])),
+        "read_gb_per_second_per_worker": round_figure(_reading(settings, [epoch])),
+        "cached_share": round_figure(epoch.cached_share),
+    }
+
+
+def _figures(
+    settings: Settings, seen: Seen, measured: Sequence[Epoch], readings: Sequence[Reading]
+) -> dict[str, float | tuple[float | None, ...] | None]:
+    """Of the measured epochs together."""
+    rate = samples_per_second(measured)
+    whole = [epoch.wall_s for epoch in measured if epoch.whole]
+    busy = utilisation.mean(readings, measured[0].began, measured[-1].ended) if measured else None
+    figures: dict[str, float | tuple[float | None, ...] | None] = {
+        "samples_per_second": round_figure(rate),
+        "samples_per_second_per_gpu": round_figure(rate / settings.num_gpus) if rate is not None else None,
+        "samples_per_epoch": settings.samples_per_epoch,
+        "seconds_per_epoch": round_figure(sum(whole) / len(whole)) if whole else None,
+        "gpu_utilisation_percent": round_figure(busy),
+    }
+    if settings.precision == "fp16":
+        figures |= {"loss_scale": seen.loss_scale, "skipped_steps": seen.skipped_steps}
+    if settings.data_dir is not None:
+        written = shards.write_rate(settings.data_dir)
+        figures |= {
+            "dataset_gb": round_figure(settings.num_samples * _pair_bytes(settings) / GB),
+            "delivered_gb_per_second": round_figure(_delivered(settings, measured)),
+            "read_gb_per_second_per_worker": round_figure(_reading(settings, measured)),
+            "written_gb_per_second": round_figure(written / GB) if written is not None else None,
+            "reading_workers": settings.workers * settings.num_gpus,
+        }
+    return figures
+
+
+def _breakdown(measured: Sequence[Epoch]) -> dict[str, float | None]:
+    """Seconds of a mean step of the measured epochs."""
+    steps = sum(epoch.steps for epoch in measured)
+    if not steps:
+        return {}
+    waited = sum(epoch.data_wait_s for epoch in measured) / steps
+    return {
+        "data_wait_s": round_figure(waited),
+        "compute_s": round_figure(sum(epoch.wall_s for epoch in measured) / steps - waited),
+    }
+
+
+def _said(settings: Settings, seen: Seen, measured: Sequence[Epoch]) -> list[str]:
+    """What is doubtful or unknown."""
+    warnings = []
+    if seen.utilisation_unknown and settings.platform != "cpu":
+        warnings.append(f"GPU utilisation unknown: {seen.utilisation_unknown}")
+    if seen.skipped_steps:
+        warnings.append(
+            f"{seen.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale was "
+            "lowered; they took their time all the same"
+        )
+    took = sum(epoch.wall_s for epoch in measured)
+    if not measured:
+        warnings.append("no epoch beyond the warm-up was measured: no samples/s")
+    elif took < SHORTEST_MEASURE_S:
+        warnings.append(
+            f"the measured epochs took {units.duration(took)} altogether: a figure to rely on takes "
+            f"{units.duration(SHORTEST_MEASURE_S)} or more (--num-samples, --epochs)"
+        )
+    if settings.data_dir is not None:
+        warnings += _said_of_cache(measured)
+    return warnings
+
+
+def _kind(settings: Settings) -> str:
+    if settings.data_dir is None:
+        return IN_MEMORY
+    return f"{ON_DISK}, page cache emptied" if settings.drop_caches else ON_DISK
+
+
+def _said_of_cache(measured: Sequence[Epoch]) -> list[str]:
+    shares = [epoch.cached_share for epoch in measured]
+    known = [share for share in shares if share is not None]
+    if len(known) < len(shares):
+        return ["the page cache may have helped: how much of the data lay in it isn't known here"]
+    if known and max(known) > CACHED_AT_ALL:
+        return [
+            f"the page cache helped: before a measured epoch up to {_share(max(known))} of the data lay in memory, so "
+            "this isn't the storage's own speed (--drop-caches empties it before each epoch)"
+        ]
+    return []
+
+
+def _pair_bytes(settings: Settings) -> int:
+    return Pairs(settings.vocab_size, settings.seq_len, settings.seed).bytes
+
+
+def _bytes(settings: Settings, epochs: Sequence[Epoch]) -> int:
+    return sum(epoch.samples for epoch in epochs) * _pair_bytes(settings)
+
+
+def _delivered(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
+    """GB/s that the training took in, over all processes: what it needed, not what the storage could give."""
+    seconds = sum(epoch.wall_s for epoch in epochs)
+    return _bytes(settings, epochs) / GB / seconds if seconds > 0 else None
+
+
+def _reading(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
+    """GB/s of one worker while it reads, in the process whose workers read longest."""
+    seconds = sum(epoch.read_s or 0.0 for epoch in epochs)
+    return _bytes(settings, epochs) / settings.num_gpus / GB / seconds if seconds > 0 else None
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

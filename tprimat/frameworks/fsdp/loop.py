@@ -1,0 +1,69 @@
+"""The training loop of the framework `fsdp`: PyTorch's FSDP2 (fully_shard), as a program of its own:
+
+    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.fsdp.loop --model=llama --scale=tiny …
+
+Its options are a Request's. What it trains is in recipe.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tprimat.frameworks.loops import own_loop
+from tprimat.frameworks.loops.processes import Process
+from tprimat.frameworks.loops.recipe import MIXED, Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+
+class FullyShard:
+    """The model sharded layer by layer. See own_loop.Engine.
+
+    In bf16, FSDP's own mixed precision: it gathers the weights in bf16 and reduces the gradients in
+    fp32; shards and optimizer stay in fp32.
+    """
+
+    strategy = "fully_shard"
+
+    def __init__(self, made: Recipe, process: Process) -> None:
+        import torch
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        half = made.request.precision == "bf16"
+        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
+        mesh = init_device_mesh(process.device.type, (process.world_size,))
+        self.module = made.weights(process.device)
+        for layer in (*self.module.model.layers, self.module):
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        self.optimizer = made.optimizer(self.module)
+        self.precision_detail: str | None = "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
+        self._accumulation = made.request.gradient_accumulation_steps
+        self._clipping = made.settings.gradient_clipping
+
+    def step(
+        self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
+    ) -> tuple[Sequence[Any], Any]:
+        """One optimizer step."""
+        import torch
+
+        losses = []
+        for number in range(1, self._accumulation + 1):
+            batch = next(micro_batches)
+            self.module.set_requires_gradient_sync(number == self._accumulation)
+            loss = self.module(input_ids=batch, labels=batch).loss
+            before_backward()
+            (loss / self._accumulation).backward()
+            losses.append(loss.detach())
+        norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self._clipping)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        # Every process takes part here, as it must: the norm is spread over them.
+        return losses, norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+if __name__ == "__main__":
+    sys.exit(own_loop.main(sys.argv[1:], FullyShard))

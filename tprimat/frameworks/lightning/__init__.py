@@ -1,0 +1,1 @@
+"""lightning.pytorch: its launch, its loop, the callback that records it."""

@@ -1,0 +1,1 @@
+"""What the training loops that TensorPrimat brings share: recipe, tokens, processes, time limit."""

@@ -1,0 +1,116 @@
+"""Our token source as a file that Megatron reads: `PREFIX.bin` with the tokens, `PREFIX.idx` with the index.
+
+Megatron, and with it NeMo and Primus, trains on such files, so that both platforms can train on the
+very same tokens. Form, little-endian, as megatron.core.datasets.indexed_dataset of 0.15 reads it:
+
+    .bin   the tokens of all sequences, one after the other
+    .idx   MMIDIDX and two zero bytes, version 1 (8 bytes), code of the tokens' type (1 byte), sequences (8),
+           documents + 1 (8), then arrays: length of each sequence (int32), its first byte in .bin
+           (int64), and the sequence that each document begins with, closed by their number (int64)
+
+Each sequence is a document of its own, all of one length, so that each sample of a training is one
+sequence and the first token of another. Megatron shuffles them by the seed of its data.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tprimat.errors import UsageError
+from tprimat.frameworks.loops.tokens import TokenSource
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+HEADER = b"MMIDIDX\x00\x00"
+VERSION = 1
+TYPES = ((65_500, "<u2", 8), (2**31, "<i4", 4))
+"""Vocabularies below the first number are stored as the second, which has the third as its code."""
+
+CHUNK_TOKENS = 4_000_000
+"""How many tokens are made at once: some hundred megabytes of memory."""
+
+
+def bin_path(prefix: Path) -> Path:
+    """The file with the tokens."""
+    return prefix.with_name(prefix.name + ".bin")
+
+
+def idx_path(prefix: Path) -> Path:
+    """The file with the index."""
+    return prefix.with_name(prefix.name + ".idx")
+
+
+def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
+    """Writes both files, unless they are there. Of several processes one writes, the others wait.
+
+    Args:
+        prefix: their common name without an ending.
+        source: where the tokens come from: rows 0 … of its first step.
+        sequences: how many.
+        length: tokens of each.
+
+    Raises:
+        UsageError: the folder can't be written to.
+    """
+    from filelock import FileLock
+
+    _, kind, code = next(each for each in TYPES if source.vocab_size < each[0])
+    size = sequences * length * int(kind[2])
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(str(prefix) + ".lock"):
+            if idx_path(prefix).exists() and bin_path(prefix).exists() and bin_path(prefix).stat().st_size == size:
+                return
+            part = bin_path(prefix).with_suffix(".bin.part")
+            with part.open("wb") as file:
+                for tokens in _chunks(source, sequences, length):
+                    file.write(tokens.astype(kind).tobytes())
+            os.replace(part, bin_path(prefix))
+            # Last: where the index is, the tokens are whole.
+            part = idx_path(prefix).with_suffix(".idx.part")
+            part.write_bytes(index(sequences, length, int(kind[2]), code))
+            os.replace(part, idx_path(prefix))
+    except OSError as error:
+        raise UsageError(
+            f"{prefix}: the tokens can't be written ({size / 1e9:.1f} GB): {error.strerror or error}: choose another "
+            "--output-dir",
+            heading="unwritable-folder",
+        ) from error
+
+
+def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
+    """The content of an .idx file.
+
+    Args:
+        sequences: documents of one sequence each.
+        length: tokens of a sequence.
+        item_size: bytes of a token.
+        code: Megatron's code of its type.
+    """
+    import numpy as np
+
+    numbers = np.arange(sequences + 1, dtype="<i8")
+    return b"".join(
+        [
+            HEADER,
+            struct.pack("<QBQQ", VERSION, code, sequences, sequences + 1),
+            np.full(sequences, length, dtype="<i4").tobytes(),
+            (numbers[:-1] * (length * item_size)).tobytes(),
+            numbers.tobytes(),
+        ]
+    )
+
+
+def _chunks(source: TokenSource, sequences: int, length: int) -> Iterator[NDArray[np.int64]]:
+    import numpy as np
+
+    rows_at_once = max(1, CHUNK_TOKENS // length)
+    for first in range(0, sequences, rows_at_once):
+        rows = np.arange(first, min(first + rows_at_once, sequences))
+        yield source.rows(np.ones(len(rows), dtype=np.int64), rows, length)

@@ -1,0 +1,175 @@
+"""The training that every framework here is given, spelled out once.
+
+- weights: drawn from the seed on the CPU (building.LARGEST_FROM_CPU says up to which size), before
+  the framework sees the model: the same ones, whatever wraps them then;
+- samples: those of tokens.MicroBatches, in its order, however many processes share them;
+- loss: cross entropy of the next token, the mean over the tokens of a micro-batch, and over the
+  micro-batches of a step;
+- AdamW with the settings of building.hyperparameters(): weight decay on matrices alone, a constant
+  learning rate, and the norm of the whole gradient clipped at 1.0; no dropout.
+
+What a framework can't do so, its loop says in the result, and the judge's ledger shows it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tprimat.catalog import models
+from tprimat.catalog.models import Model
+from tprimat.frameworks import scales
+from tprimat.frameworks.loops import building
+from tprimat.frameworks.loops.tokens import MicroBatches, TokenSource
+from tprimat.frameworks.request import Request
+from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, Source, TrainingConfig
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.data import DataLoader
+    from transformers import PreTrainedModel
+
+LOADER_WORKERS_ON_GPU = 1
+"""A micro-batch of 2048 tokens takes some milliseconds; a worker makes it while the GPU is busy. On a
+CPU a worker would only take time from the training."""
+
+PREFETCHED = 8
+
+MIXED = {
+    "fp32": "32-true",
+    # The products in half precision, weights and AdamW's states in fp32: what Megatron does too, and
+    # what small updates need. Pure bf16 would lose most of them.
+    "bf16": "bf16-mixed",
+    "fp16": "16-mixed",
+}
+"""Lightning's names for torch's autocast over weights in fp32; a result states them for whatever
+framework trains in that way, so that equal precisions are called equal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A training, every choice made and nothing made of it yet.
+
+    Attributes:
+        request: what was asked for.
+        model: the architecture.
+        shape: its sizes.
+        settings: of the optimizer.
+        source: where the tokens come from.
+    """
+
+    request: Request
+    model: Model
+    shape: ModelConfig
+    settings: Optimizer
+    source: TokenSource
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it trains on GPUs."""
+        return self.request.platform != "cpu"
+
+    def micro_batches(self, rank: int) -> MicroBatches:
+        """What a process trains on, in order."""
+        request = self.request
+        return MicroBatches(
+            self.source,
+            request.steps,
+            request.micro_batch_size,
+            request.gradient_accumulation_steps,
+            request.sequence_length,
+            rank,
+            request.num_gpus,
+        )
+
+    def loader(self, rank: int) -> DataLoader[Any]:
+        """The same, through torch's loader: tensors of token numbers, (micro batch, sequence)."""
+        from torch.utils.data import DataLoader
+
+        workers = self.loader_workers
+        return DataLoader(
+            self.micro_batches(rank),
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=PREFETCHED if workers else None,
+            pin_memory=self.on_gpu,
+        )
+
+    @property
+    def loader_workers(self) -> int:
+        """Processes that make micro-batches ahead."""
+        return LOADER_WORKERS_ON_GPU if self.on_gpu else 0
+
+    def weights(self, device: torch.device) -> PreTrainedModel:
+        """The model with its first weights."""
+        request = self.request
+        return building.build(self.model, self.shape, request.sequence_length, seed=request.seed, device=device)
+
+    def optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
+        """AdamW over the module's parameters."""
+        # torch's fused kernel would have to unscale fp16 gradients itself, after they were clipped.
+        return building.optimizer(module, self.settings, fused=self.request.precision != "fp16")
+
+    def setup(self) -> Run:
+        """What the training itself doesn't show: a Run without records.
+
+        Precision, parallelism and optimizer are left to the recorder, which reads what really is.
+        """
+        request = self.request
+        return Run(
+            platform=request.platform,
+            framework=request.framework,
+            model=request.model,
+            scale=request.scale,
+            label=request.label,
+            model_config=self.shape,
+            training_config=TrainingConfig(
+                max_steps=request.steps,
+                global_batch_size=request.global_batch_size,
+                micro_batch_size=request.micro_batch_size,
+                sequence_length=request.sequence_length,
+                seed=request.seed,
+            ),
+            data=self.source.described(request.global_batch_size, request.sequence_length),
+            source=Source(kind="live", command=tuple(sys.orig_argv)),
+        )
+
+    def setup_of_loop(self, strategy: str) -> Run:
+        """The same for a loop of our own, whose clipping, schedule and parallelism no framework's object shows.
+
+        Args:
+            strategy: how the framework spreads the training, in its own words. It divides no layer.
+        """
+        request = self.request
+        return msgspec.structs.replace(
+            self.setup(),
+            optimizer=Optimizer(schedule=self.settings.schedule, gradient_clipping=self.settings.gradient_clipping),
+            parallelism_config=ParallelismConfig(
+                strategy_name=strategy,
+                tensor_model_parallel_size=1,
+                pipeline_model_parallel_size=1,
+                context_parallel_size=1,
+                expert_model_parallel_size=1,
+                data_parallel_size=request.num_gpus,
+                gradient_accumulation_steps=request.gradient_accumulation_steps,
+            ),
+        )
+
+
+def of(request: Request) -> Recipe:
+    """The training that a request asks for. Raises UsageError for a model that there is not."""
+    model = models.by_name(request.model)
+    shape = shape_of(request)
+    return Recipe(
+        request, model, shape, building.hyperparameters(shape), TokenSource(shape.vocab_size or 0, request.seed)
+    )
+
+
+def shape_of(request: Request) -> ModelConfig:
+    """The model's shape: of the scale, or the one that was given."""
+    if request.shape is not None:
+        return request.shape
+    return scales.shape(models.by_name(request.model), scales.by_name(request.scale))

@@ -1,0 +1,62 @@
+"""BenchmarkCallback for the trainings that TensorPrimat itself starts: it knows the request.
+
+Its own part: the time limit, the window of a profiler, and the marks by which the parent process
+follows a training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tprimat.frameworks.lightning.callback import BenchmarkCallback
+from tprimat.frameworks.loops import profiled
+from tprimat.frameworks.loops.progress_reporter import Telling
+from tprimat.frameworks.loops.time_limit import TimeLimit
+from tprimat.frameworks.request import Request
+from tprimat.record import progress
+from tprimat.results.run import Run
+
+
+class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
+    """Times the steps of a training that a request describes.
+
+    Args:
+        request: what was asked for.
+        setup: a Run without records that holds what the training itself doesn't show.
+    """
+
+    def __init__(self, request: Request, setup: Run) -> None:
+        super().__init__(request.output_dir, setup=setup, on_step=Telling() if progress.asked() else None)
+        self.request = request
+        self._window: profiled.Window | None = None
+        self._ending: profiled.Ending | None = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """The first step starts."""
+        request = self.request
+        self._window = profiled.window(request, first_process=bool(trainer.is_global_zero))
+        limit = TimeLimit(request.steps, request.time_limit_s, trainer.world_size, self.agreement(trainer))
+        self._ending = profiled.Ending(request.steps, limit, self._window)
+        super().on_train_start(trainer, pl_module)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """A step has ended, and its time is taken before a profiler is started or stopped."""
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        reason = self._ending.reached(trainer.global_step) if self._ending else None
+        if reason is not None:
+            self.stop_reason = reason
+            trainer.should_stop = True
+
+    def agreement(self, trainer: Any) -> Callable[[bool], bool]:
+        """How all processes say whether the time is up, and learn whether any says so."""
+
+        def agree(over: bool) -> bool:
+            agreed: bool = trainer.strategy.reduce_boolean_decision(over, all=False)
+            return agreed
+
+        return agree
+
+    def completed(self, run: Run) -> Run:
+        """Marks the steps that a profiler watched."""
+        return super().completed(run) if self._window is None else self._window.noted(super().completed(run))

@@ -1,0 +1,1 @@
+"""Megatron-LM, measured by its log."""

@@ -1,0 +1,1 @@
+"""NVIDIA NeMo: recipes, launch, submission, conversion."""

@@ -1,0 +1,127 @@
+"""Models from Hugging Face's form into NeMo's and back, by NeMo itself; what is checked before that."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+
+CLASSES = {
+    "llama": ("LlamaModel", "Llama31Config8B"),
+    "qwen": ("Qwen2Model", "Qwen25Config7B"),
+    "mistral": ("MistralModel", "MistralConfig7B"),
+}
+"""NeMo's model and configuration. Sizes are those of what is imported."""
+
+TYPES = {"llama": "llama", "qwen": "qwen2", "mistral": "mistral"}
+"""`model_type` in config.json."""
+
+HEADING = "convert"
+
+WITHOUT_TE = "Please install TE"
+"""How Megatron's refusals end where Transformer Engine is missing."""
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def check_target(target: Path, *, overwrite: bool) -> None:
+    """Raises UsageError where the target is there and isn't to be replaced."""
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} is there: name another folder, or say --overwrite", heading=HEADING)
+
+
+def hugging_face_source(model: str, text: str) -> str:
+    """What NeMo's importer is given for a folder or a name on the hub.
+
+    Args:
+        model: a name in models.py.
+        text: as the user wrote it.
+
+    Raises:
+        UsageError: it is neither, or the folder holds another model.
+    """
+    folder = Path(text).expanduser()
+    if not folder.is_dir():
+        if _HUB_NAME.fullmatch(text) and not text.startswith("."):
+            return f"hf://{text}"
+        raise UsageError(
+            f"{text}: there is no such folder, and a model on the hub is written ORG/NAME", heading=HEADING
+        )
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{folder}: holds no config.json that names a model_type: name a folder as save_pretrained() of "
+            "transformers writes it",
+            heading=HEADING,
+        ) from None
+    if found != TYPES[model]:
+        fits = next((name for name, kind in TYPES.items() if kind == found), None)
+        other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(TYPES)}"
+        raise UsageError(
+            f"{folder}: holds a model of type {found}, which isn't {models.title(model)}: {other}", heading=HEADING
+        )
+    return f"hf://{folder.absolute()}"
+
+
+def nemo_folder(text: str) -> Path:
+    """A folder with a model as NeMo 2 writes it. Raises UsageError for any other."""
+    folder = Path(text).expanduser().absolute()
+    if not ((folder / "weights").is_dir() and (folder / "context").is_dir()):
+        raise UsageError(
+            f"{folder}: holds no model of NeMo 2, which has the folders weights and context: name what import, or a "
+            "training's checkpoint, has written",
+            heading=HEADING,
+        )
+    return folder
+
+
+def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
+    """Imports a model.
+
+    Args:
+        model: a name in models.py.
+        source: hf://ORG/NAME or hf:///folder.
+        target: folder to write.
+        overwrite: whether it may be there.
+
+    Raises:
+        UsageError: the source can't be had, or the target can't be written.
+    """
+    from nemo.collections import llm
+
+    kind, config = (getattr(llm, name) for name in CLASSES[model])
+    try:
+        llm.import_ckpt(model=kind(config()), source=source, output_path=target, overwrite=overwrite)
+    except ValueError as error:
+        if WITHOUT_TE not in str(error):
+            raise
+        raise UsageError(
+            f"{str(error).splitlines()[0]}: NeMo needs Transformer Engine, which its container has",
+            heading="no-framework",
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"{source.removeprefix('hf://')}: {_first_line(error)}: a gated model takes HF_TOKEN and its makers' "
+            "consent; without network, name a folder with the model",
+            heading=HEADING,
+        ) from error
+
+
+def to_hugging_face(source: Path, target: Path, *, overwrite: bool) -> None:
+    """Exports a model of NeMo. Raises UsageError where it can't be read or written."""
+    from nemo.collections import llm
+
+    try:
+        llm.export_ckpt(path=source, target="hf", output_path=target, overwrite=overwrite)
+    except OSError as error:
+        raise UsageError(f"{source}: {_first_line(error)}", heading=HEADING) from error
+
+
+def _first_line(error: OSError) -> str:
+    # What transformers raises has no strerror, and explains itself in a page.
+    lines = (error.strerror or str(error) or type(error).__name__).strip().splitlines()
+    return lines[0].rstrip(".")

@@ -1,0 +1,94 @@
+"""The framework `nemo`: NVIDIA's NeMo 2, its own pretraining recipes, timed.
+
+tprimat/frameworks/nemo/training.py builds the recipe inside NeMo's environment and runs it: alone, or
+under torchrun. Nothing here imports NeMo, which takes some twenty seconds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from tprimat.frameworks import profiling
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.lightning.launch import ENVIRONMENT, threads
+from tprimat.frameworks.nemo.resolve import NAME, PRECISIONS, settle
+from tprimat.frameworks.request import MOCK, REPOSITORY, Launch, Request
+
+MODULE = "tprimat.frameworks.nemo.training"
+
+ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+SEGMENTS = "expandable_segments:True"
+"""Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
+variable's second name is that of torch from 2.9 on, which takes both."""
+
+SEED_VARIABLE = "PL_GLOBAL_SEED"
+"""Where Lightning, and through it NeMo, takes the seed of the weights from."""
+
+_INSTALL = "run in NeMo's container, or make an environment with python3 tools/make_nemo_env.py (docs/nemo.md)"
+
+
+def unavailable() -> str | None:
+    """Why NeMo can't train here, and what to do; None where it can."""
+    spec = importlib.util.find_spec("nemo")
+    if spec is None:
+        return f"NeMo isn't installed: {_INSTALL}"
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in folders):
+        return f"{_named()} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
+    missing = [package for package in ("nemo_run", "modelopt", "megatron", "lightning") if not _is_there(package)]
+    if missing:
+        # Without modelopt NeMo drops its recipes with a line in the log.
+        brings = "pip install -r requirements-nemo.txt"
+        return f"{_named()} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
+    return None
+
+
+def launch(request: Request) -> Launch:
+    """One process, or one for each GPU under torchrun."""
+    argv = [sys.executable]
+    if request.num_gpus > 1:
+        # --standalone finds a free port, so that two trainings on one machine don't meet.
+        argv += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.num_gpus}"]
+    argv += ["-m", MODULE, *request.to_arguments()]
+    return profiling.around(request, Launch(tuple(argv), environment(request), REPOSITORY))
+
+
+def environment(request: Request) -> dict[str, str]:
+    """Variables that the training is to have. What the user has set of the allocator stays."""
+    settings = {**ENVIRONMENT, SEED_VARIABLE: str(request.seed)}
+    if request.platform == "cpu":
+        return settings | threads(request.num_gpus)
+    # Megatron's communication would otherwise overtake the computation that it waits for.
+    settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
+    if ALSO_ALLOCATOR not in os.environ:
+        settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
+    return settings
+
+
+def _is_there(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _named() -> str:
+    try:
+        return f"NeMo {metadata.version('nemo_toolkit')}"
+    except metadata.PackageNotFoundError:
+        return "NeMo"
+
+
+NEMO = Framework(
+    NAME,
+    unavailable,
+    settle,
+    launch,
+    automatic_on=("nvd",),
+    precisions=PRECISIONS,
+    divides=True,
+    plans_anywhere=True,
+    data=MOCK,
+    profiles=True,
+)

@@ -1,0 +1,197 @@
+"""BenchmarkCallback as a NeMo recipe has it: made of plain words, so that NeMo-Run can write it down.
+
+Its own part: NeMo's timing of each step as a cross-check, and the settings that NeMo really ran with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from tprimat.catalog import models
+from tprimat.frameworks import scales
+from tprimat.frameworks.loops.agreement import Agreement
+from tprimat.frameworks.loops.requested import RequestedBenchmark
+from tprimat.frameworks.nemo import recipe
+from tprimat.frameworks.request import TOKENS, Request
+from tprimat.machine.emulation import is_emulated
+from tprimat.record import ranks
+from tprimat.results.run import Data, Environment, ModelConfig, Optimizer, Run, TrainingConfig
+
+NATIVE = "train_step_timing_seconds"
+"""NeMo's `train_step_timing in s`: host time from one hook to another, without waiting for the GPU."""
+
+TIMER = "train_step_timing"
+
+SIZES = (
+    "num_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_query_groups",
+    "ffn_hidden_size",
+    "vocab_size",
+    "head_dim",
+    "tie_word_embeddings",
+    "sliding_window",
+)
+"""Fields of a ModelConfig that make the shape of a model here."""
+
+MODEL_SETTINGS = (
+    "apply_rope_fusion",
+    "attention_backend",
+    "bias_activation_fusion",
+    "bias_dropout_fusion",
+    "cp_comm_type",
+    "cross_entropy_loss_fusion",
+    "cross_entropy_fusion_impl",
+    "enable_cuda_graph",
+    "fp8",
+    "fp8_recipe",
+    "gradient_accumulation_fusion",
+    "masked_softmax_fusion",
+    "overlap_p2p_comm",
+    "persist_layer_norm",
+    "recompute_method",
+    "recompute_num_layers",
+    "sequence_parallel",
+    "tp_comm_overlap",
+    "use_te_rng_tracker",
+    "use_transformer_engine_op_fuser",
+    "window_size",
+)
+"""Fields of Megatron's model configuration that change speed or memory."""
+
+DDP_SETTINGS = (
+    "average_in_collective",
+    "bucket_size",
+    "check_for_nan_in_grad",
+    "fp8_param_gather",
+    "grad_reduce_in_fp32",
+    "overlap_grad_reduce",
+    "overlap_param_gather",
+    "use_distributed_optimizer",
+)
+"""Fields of Megatron's data parallelism that do."""
+
+
+class NemoBenchmark(RequestedBenchmark):
+    """Times the steps of a NeMo training.
+
+    Args:
+        arguments: the request, as Request.to_arguments() writes it.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        request = Request.from_arguments(list(arguments))
+        super().__init__(request, setup_of(request))
+        self._timer: Any = None
+        self._native: dict[int, float] = {}
+        self._settings: dict[str, Any] = {}
+        self._optimizer: Any = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """The first step starts; NeMo has changed what it wanted to change."""
+        self._native = {}
+        self._timer = next((each.timer for each in trainer.callbacks if type(each).__name__ == "TimingCallback"), None)
+        self._settings = dict(settings_of(trainer, pl_module))
+        self._optimizer = getattr(getattr(pl_module, "optim", None), "config", None)
+        super().on_train_start(trainer, pl_module)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """A step has ended."""
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        if self._timer is not None and TIMER in self._timer.timers:
+            self._native[trainer.global_step] = float(self._timer[TIMER])
+
+    def agreement(self, trainer: Any) -> Callable[[bool], bool]:
+        """Through torch's store: NeMo's strategy reduces on the GPU."""
+        return Agreement(ranks.open_store(), trainer.global_rank, "time-limit")
+
+    def completed(self, run: Run) -> Run:
+        """Adds NeMo's own timing and the settings that ran."""
+        run = super().completed(run)
+        native = dict(run.native_metrics)
+        if self._native and run.steps:
+            native[NATIVE] = tuple(self._native.get(step) for step in run.steps)
+        shape, scale = described(run.model_config, self.request)
+        return msgspec.structs.replace(
+            run,
+            native_metrics=native,
+            framework_config=self._settings,
+            model_config=shape,
+            scale=scale,
+            optimizer=optimizer_of(run.optimizer, self._optimizer),
+        )
+
+
+def setup_of(request: Request) -> Run:
+    """What the training itself doesn't show: a Run without records.
+
+    The model's shape, batches, precision, parallelism and optimizer are left to the recorder, which
+    reads what really is: --set may have changed what was asked for.
+    """
+    return Run(
+        platform=request.platform,
+        framework=request.framework,
+        model=request.model,
+        scale=request.scale,
+        label=request.label,
+        training_config=TrainingConfig(max_steps=request.steps, seed=request.seed),
+        environment=Environment(emulated=is_emulated()),
+        data=data_of(request),
+    )
+
+
+def described(found: ModelConfig, request: Request) -> tuple[ModelConfig, str]:
+    """The shape that NeMo's configuration states, with its number of parameters; and its scale.
+
+    Args:
+        found: what the recorder read; without sizes where the model never came to be.
+        request: what was asked for.
+    """
+    asked = recipe.shape_of(request)
+    if found.num_layers is None:
+        return asked, request.scale
+    if all(getattr(found, size) == getattr(asked, size) for size in SIZES):
+        return asked, request.scale
+    known = all(getattr(found, size) is not None for size in SIZES[:6])
+    counted = scales.parameters(models.by_name(request.model), found) if known else None
+    return msgspec.structs.replace(found, num_parameters=counted), scales.OTHER
+
+
+def optimizer_of(found: Optimizer, config: Any) -> Optimizer:
+    """What the recorder saw, with what only Megatron's own configuration says: name and clipping."""
+    name = getattr(config, "optimizer", None)
+    if name is None:
+        return found
+    if name == "adam" and getattr(config, "decoupled_weight_decay", True):
+        name = "AdamW"
+    clipping = getattr(config, "clip_grad", None)
+    return msgspec.structs.replace(found, name=name, gradient_clipping=float(clipping) if clipping else None)
+
+
+def data_of(request: Request) -> Data:
+    """What is trained on. Megatron shuffles the token file by its own seed, which is ours."""
+    if request.data != TOKENS:
+        return Data(kind="mock")
+    source = recipe.source_of(request)
+    described = source.described(recipe.sequences(request), request.sequence_length)
+    return msgspec.structs.replace(described, kind=TOKENS)
+
+
+def settings_of(trainer: Any, module: Any) -> Iterator[tuple[str, bool | int | float | str | None]]:
+    """The framework's settings as they are once the model stands, by their paths in a recipe."""
+    config = getattr(module, "config", None)
+    for name in MODEL_SETTINGS:
+        if hasattr(config, name):
+            yield f"model.config.{name}", _plain(getattr(config, name))
+    ddp = getattr(trainer.strategy, "ddp_config", None)
+    for name in DDP_SETTINGS:
+        if hasattr(ddp, name):
+            yield f"trainer.strategy.ddp.{name}", _plain(getattr(ddp, name))
+
+
+def _plain(value: Any) -> bool | int | float | str | None:
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

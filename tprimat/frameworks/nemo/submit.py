@@ -1,0 +1,87 @@
+"""A NeMo training as a Slurm job, by NeMo-Run's SlurmExecutor. Runs inside NeMo's environment.
+
+The recipe is written down here and made again on the job's machines, each of which runs NeMo-Run's
+runner under torchrun. The result appears in the output folder, which the machines must share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from tprimat.errors import UsageError
+from tprimat.frameworks.nemo import launch as nemo
+from tprimat.frameworks.nemo import recipe as nemo_recipe
+from tprimat.frameworks.request import REPOSITORY, TOKENS, Request
+from tprimat.frameworks.slurm import SlurmJob
+
+WIDE = "500"
+
+JOBS = "slurm"
+"""Below the output folder: scripts and logs of jobs."""
+
+
+def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
+    """Submits a training, or prints the job that would be submitted.
+
+    Raises:
+        UsageError: NeMo or NeMo-Run isn't here, or Slurm refuses.
+    """
+    reason = nemo.unavailable()
+    if reason is not None:
+        raise UsageError(f"the job is written by NeMo-Run: {reason}", heading="no-framework")
+    if not sys.stdout.isatty():
+        # NeMo-Run shows the job in lines of a terminal's width, and breaks them in a pipe.
+        os.environ.setdefault("COLUMNS", WIDE)
+    import nemo_run as run
+
+    recipe = nemo_recipe.build(request)
+    if request.data == TOKENS and not dry_run:
+        nemo_recipe.write_tokens(request)
+    folder = request.output_dir / JOBS
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"tprimat_{request.model}"
+    try:
+        with run.Experiment(name, executor=executor(request, job, folder), base_dir=str(folder)) as experiment:
+            experiment.add(recipe, executor=executor(request, job, folder), name=request.model)
+            if dry_run:
+                experiment.dryrun()
+            else:
+                experiment.run(detach=True)
+    finally:
+        if dry_run and made:
+            # NeMo-Run makes folders to show what would lie in them.
+            shutil.rmtree(folder, ignore_errors=True)
+            for parent in made[1:]:
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
+
+
+def executor(request: Request, job: SlurmJob, folder: Path) -> Any:
+    """NeMo-Run's executor for a request on a cluster."""
+    import nemo_run as run
+
+    per_node = request.num_gpus // request.num_nodes
+    own = (str(REPOSITORY), str(request.output_dir))
+    return run.SlurmExecutor(
+        account=job.account,
+        partition=job.partition,
+        time=job.time,
+        nodes=request.num_nodes,
+        ntasks_per_node=per_node,
+        gpus_per_node=per_node,
+        exclusive=True,
+        mem="0",
+        container_image=job.container,
+        container_mounts=[*(f"{path}:{path}" for path in own), *job.mounts] if job.container else [],
+        launcher="torchrun",
+        tunnel=run.LocalTunnel(job_dir=str(folder)),
+        # Nothing is packed: the clone is where it is, on a file system that the machines share.
+        packager=run.Packager(),
+        env_vars={**nemo.environment(request), "PYTHONPATH": str(REPOSITORY)},
+    )

@@ -1,0 +1,68 @@
+"""A NeMo training as a program of its own, inside NeMo's environment:
+
+    python -m tprimat.frameworks.nemo.training --model=llama --scale=full …
+
+Its options are a Request's. Under torchrun each process runs this module, and the first one writes
+the result.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tprimat.errors import TensorPrimatError, TrainingFailedError, UsageError
+from tprimat.frameworks import memory
+from tprimat.frameworks.nemo import launch as nemo
+from tprimat.frameworks.nemo import recipe as nemo_recipe
+from tprimat.frameworks.nemo.convert import WITHOUT_TE
+from tprimat.frameworks.request import TOKENS, Request
+from tprimat.record.outcome import OUT_OF_MEMORY
+
+
+def main(arguments: list[str]) -> int:
+    """Trains as asked; the exit status of the process."""
+    try:
+        train(Request.from_arguments(arguments))
+    except TensorPrimatError as error:
+        print(error.line(), file=sys.stderr)
+        return error.status
+    return 0
+
+
+def train(request: Request) -> None:
+    """Runs the recipe in this process, one of request.num_gpus.
+
+    Raises:
+        UsageError: the recipe can't be built or run as it was asked for.
+    """
+    for name, value in nemo.environment(request).items():
+        os.environ.setdefault(name, value)
+    import nemo_run as run
+
+    if request.data == TOKENS:
+        nemo_recipe.write_tokens(request)
+    recipe = nemo_recipe.build(request)
+    try:
+        run.run(recipe, direct=True)
+    except (RuntimeError, ValueError) as error:
+        said = _said(error, request)
+        if said is None:
+            raise
+        raise said from error
+
+
+def _said(error: Exception, request: Request) -> TensorPrimatError | None:
+    """What an exception of NeMo means for the user, where that can be said in a line."""
+    first = next(iter(str(error).splitlines()), "")
+    if WITHOUT_TE in str(error):
+        return UsageError(
+            f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has", heading="no-framework"
+        )
+    if type(error).__name__ == "OutOfMemoryError":
+        return TrainingFailedError(memory.advised(f"{OUT_OF_MEMORY}: {first}", request), heading="training-failed")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""AMD Primus, measured by its log."""

@@ -1,0 +1,172 @@
+"""What is looked at before Primus is started, since it would fail on it only after minutes.
+
+A fault stops the start; a doubt is said. Nothing is written, and no secret is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tprimat.catalog import models
+from tprimat.frameworks.primus.installation import DEFAULT_PATH
+from tprimat.frameworks.primus.plan import Plan
+from tprimat.machine.platforms import Machine
+from tprimat.units import GB
+
+GATED = ("meta-llama/", "mistralai/", "google/gemma")
+"""Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
+
+LEAST_FREE_GB = 1.0
+"""For logs, results and the caches of compiled kernels, GB."""
+
+CHECKPOINT_BYTES_PER_PARAMETER = 14
+"""bf16 weights (2), and Megatron's fp32 weights and two states of Adam (12)."""
+
+_TRAINERS = {"megatron": ("third_party/Megatron-LM", "third_party/megatron")}
+_BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """What was found.
+
+    Attributes:
+        faults: why the training would fail, each with what to do.
+        doubts: what may go wrong.
+    """
+
+    faults: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+def check(
+    made: Plan,
+    machine: Machine,
+    environ: Mapping[str, str],
+    output_dir: Path,
+    disk_usage: Callable[[Path], Any] = shutil.disk_usage,
+) -> Checked:
+    """Looks at all that a training by Primus needs.
+
+    Args:
+        made: the training.
+        machine: this machine.
+        environ: environment variables.
+        output_dir: folder for logs and results.
+        disk_usage: tells `free` bytes at a path.
+    """
+    faults = [*_backend(made, environ), *_tokenizer(made, environ), *_gpus(made, machine)]
+    faults += _space(made, output_dir, disk_usage)
+    return Checked(tuple(faults), (*_dataset(made, environ), *_machine(machine), *_visible(made, environ)))
+
+
+def _backend(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    """A clone without its submodules has an empty folder where Megatron should be."""
+    if any(environ.get(name) for name in _BACKEND_VARIABLES):
+        return
+    root = made.installation.path
+    folders = [root / name for name in _TRAINERS.get(made.configuration.framework or "", ())]
+    there = [folder for folder in folders if folder.is_dir()]
+    if there and not any(any(folder.iterdir()) for folder in there):
+        yield f"{there[0]} is empty: git -C {root} submodule update --init --recursive"
+
+
+def _tokenizer(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    kind, name = made.configuration.value("tokenizer_type"), made.configuration.value("tokenizer_model")
+    if not isinstance(name, str) or not name or "Null" in str(kind):
+        return
+    path = Path(name).expanduser()
+    if path.is_absolute() or name.startswith(("./", "../", "~")):
+        if not (made.installation.path / path).exists():
+            yield f"the tokenizer {name} is not there: give its folder with -- --tokenizer_model DIR"
+        return
+    caches = _caches(made, environ)
+    if any(_cached(cache, name) for cache in caches):
+        return
+    if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+        yield f"the tokenizer {name} is in no cache, and HF_HUB_OFFLINE forbids to fetch it: unset that once"
+        return
+    token = environ.get("HF_TOKEN") or environ.get("HUGGING_FACE_HUB_TOKEN")
+    files = [Path(environ["HF_TOKEN_PATH"])] if environ.get("HF_TOKEN_PATH") else [cache / "token" for cache in caches]
+    if name.startswith(GATED) and not token and not any(file.is_file() for file in files):
+        yield (
+            f"the tokenizer of {name} is gated: accept its licence on https://huggingface.co/{name} and set HF_TOKEN, "
+            "or give one that you have with -- --tokenizer_model DIR"
+        )
+
+
+def _caches(made: Plan, environ: Mapping[str, str]) -> list[Path]:
+    """Folders that Primus' versions and Hugging Face's library take for HF_HOME."""
+    if environ.get("HF_HOME"):
+        return [Path(environ["HF_HOME"])]
+    data = Path(environ.get("DATA_PATH") or made.installation.path / "data")
+    home = environ.get("HOME")
+    return [
+        DEFAULT_PATH.parent / "hf_cache",
+        data / "huggingface",
+        *([Path(home) / ".cache" / "huggingface"] if home else []),
+    ]
+
+
+def _cached(cache: Path, name: str) -> bool:
+    snapshots = cache / "hub" / f"models--{name.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/tokenizer*"))
+
+
+def _dataset(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    value = made.configuration.value
+    given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
+    if made.configuration.framework == "megatron" and value("mock_data") is not True and not given:
+        yield (
+            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
+            "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
+        )
+
+
+def _gpus(made: Plan, machine: Machine) -> Iterator[str]:
+    there = machine.gpu_info.device_count or 0
+    if machine.platform == "amd" and made.gpus > there > 0:
+        yield f"{made.gpus} GPUs are asked for, and this machine has {there}: GPUS_PER_NODE={there}"
+
+
+def _space(made: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
+    needed = {output_dir: LEAST_FREE_GB}
+    parameters = made.setup().model_config.num_parameters or _known_parameters(made)
+    # Primus' own default is to save when the training ends.
+    if made.configuration.framework == "megatron" and made.configuration.value("disable_last_saving") is False:
+        size = (parameters or 0) * CHECKPOINT_BYTES_PER_PARAMETER / GB
+        root = made.installation.path
+        needed[root] = needed.get(root, 0.0) + size
+    for folder, gigabytes in needed.items():
+        there = next((each for each in (folder, *folder.parents) if each.exists()), None)
+        if there is None:
+            continue
+        try:
+            free = disk_usage(there).free / GB
+        except OSError:
+            continue
+        if free < gigabytes:
+            why = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
+            instead = why if gigabytes > 2 * LEAST_FREE_GB else "free some, or choose another --output-dir"
+            yield f"{folder}: {free:.1f} GB are free, and {gigabytes:.0f} GB are needed: {instead}"
+
+
+def _known_parameters(made: Plan) -> int | None:
+    run = made.setup()
+    return models.by_name(made.model).shape.num_parameters if run.scale == "full" else None
+
+
+def _machine(machine: Machine) -> Iterator[str]:
+    if machine.platform != "amd":
+        yield "torch sees no AMD GPU here: Primus will hardly train"
+
+
+def _visible(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    chosen = environ.get("HIP_VISIBLE_DEVICES")
+    taken = ",".join(str(index) for index in range(made.gpus))
+    if chosen and chosen != taken and made.launcher == "run_pretrain.sh":
+        yield f"HIP_VISIBLE_DEVICES is {chosen}, but Primus' run_pretrain.sh sets it to {taken}"

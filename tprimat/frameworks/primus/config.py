@@ -1,0 +1,355 @@
+"""What a configuration of Primus comes to: the YAML of an experiment, read as Primus reads it.
+
+    examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml
+        modules.pre_trainer.config     primus/configs/modules/megatron/pre_trainer.yaml, and what that extends
+        modules.pre_trainer.model      primus/configs/models/megatron/llama3.1_8B.yaml, and what that extends
+        modules.pre_trainer.overrides  over both
+    the command line                   over all
+
+A name at the top of the file, where people look for it first, means nothing to Primus. Knows no
+machine and no launcher.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tprimat import files
+from tprimat.catalog import models
+from tprimat.errors import UnreadableError, missing_package
+from tprimat.read.megatron import setup as megatron_setup
+from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.results.run import LARGEST_COUNT, ModelConfig, Run, TrainingConfig
+
+TRAINERS = ("pre_trainer", "post_trainer")
+PRESETS = "primus/configs"
+COMMAND_LINE = "command line"
+
+_VARIABLE = re.compile(r"\${([^:{}]+)(?::([^}]*))?}")
+_INHERITANCE = ("extends", "bases", "includes")
+"""Words with which a preset names those that it stands on: today's, and two of Primus before v26."""
+
+_LIGHT = {"light-megatron": "megatron"}
+_DEEPEST = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A value in force, and what put it there (with the line, in the experiment's own file)."""
+
+    value: Any
+    origin: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """What Primus would train.
+
+    Attributes:
+        path: the experiment's file.
+        framework: megatron, torchtitan, …
+        model: name of the model's preset, such as llama3.1_8B.
+        exp_name: name of the experiment; Primus' folder for its logs is called so.
+        settings: every parameter in force, by Primus' own names.
+        notes: what is doubtful.
+    """
+
+    path: Path
+    framework: str | None
+    model: str | None
+    exp_name: str | None
+    settings: Mapping[str, Setting]
+    notes: tuple[str, ...]
+
+    def value(self, name: str) -> Any:
+        """A value in force; None where there is none."""
+        setting = self.settings.get(name)
+        return setting.value if setting else None
+
+    def count(self, name: str) -> int | None:
+        """A value that is a number from 1 on; None for anything else."""
+        value = self.value(name)
+        right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
+        return value if right else None
+
+    def with_arguments(self, arguments: Sequence[str]) -> Configuration:
+        """The configuration under a command line such as --train_iters 10."""
+        changed = {name: Setting(value, COMMAND_LINE) for name, value in overrides(arguments).items()}
+        return dataclasses.replace(self, settings={**self.settings, **changed})
+
+
+def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
+    """Reads an experiment's file and the presets that it names.
+
+    Args:
+        path: the file.
+        primus: the folder of Primus, where the presets are.
+        environ: environment variables, which the file may ask for.
+
+    Raises:
+        UnreadableError: the file is no experiment of Primus; with its line where there is one.
+        UsageError: there is no PyYAML.
+    """
+    content, lines = _experiment(path, environ)
+    modules = content.get("modules")
+    trainer = next((name for name in TRAINERS if isinstance(modules, dict) and name in modules), None)
+    if trainer is None or not isinstance(modules, dict) or not isinstance(modules[trainer], dict):
+        raise UnreadableError(
+            path,
+            "is no experiment of Primus: it has no modules.pre_trainer: see examples/megatron/configs in Primus",
+            heading="primus-config",
+        )
+    module: dict[str, Any] = modules[trainer]
+    framework = module.get("framework")
+    notes: list[str] = []
+    settings: dict[str, Setting] = {}
+    folder = _LIGHT.get(str(framework), str(framework))
+    for kind, key in (("modules", "config"), ("models", "model")):
+        named = module.get(key)
+        if named is None:
+            continue
+        file = (
+            primus
+            / PRESETS
+            / kind
+            / folder
+            / (str(named) if str(named).endswith((".yaml", ".yml")) else f"{named}.yaml")
+        )
+        if not file.is_file():
+            notes.append(f"the preset {named} isn't in {file.parent}: what it sets is unknown here")
+            continue
+        for name, value in _preset(file, environ, 0).items():
+            settings[name] = Setting(value, f"{kind}/{file.name}")
+    inner = module.get("overrides")
+    for name, value in inner.items() if isinstance(inner, dict) else ():
+        settings[str(name)] = Setting(None if value == "null" else value, f"{path.name}:{lines.get(str(name), 1)}")
+    notes += _ignored(path, content, module, settings)
+    model = module.get("model")
+    return Configuration(
+        path=path,
+        framework=str(framework) if framework else None,
+        model=re.sub(r"\.ya?ml$", "", str(model)) if model else None,
+        exp_name=str(content["exp_name"]) if content.get("exp_name") is not None else None,
+        settings=settings,
+        notes=tuple(notes),
+    )
+
+
+def overrides(arguments: Sequence[str]) -> dict[str, Any]:
+    """The parameters that a command line sets: --name value, --name=value, name=value, --flag."""
+    found: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if "=" in word:
+            name, _, value = word.partition("=")
+            found[name.lstrip("-")] = _literal(value)
+        elif word.startswith("--"):
+            follows = bool(rest) and not rest[0].startswith("--")
+            found[word.lstrip("-")] = _literal(rest.pop(0)) if follows else True
+    return found
+
+
+def setup(configuration: Configuration, num_gpus: int | None) -> Run:
+    """The setup that a configuration describes, as the log of its training would state it.
+
+    Args:
+        configuration: what is in force.
+        num_gpus: processes that would train; None where unknown.
+    """
+    stated = Statements(
+        {
+            name: Statement(setting.value, 0, f"{name}: {setting.value}", megatron_setup.DUMPED)
+            for name, setting in configuration.settings.items()
+            if name in megatron_setup.ARGUMENTS
+        }
+    )
+    # Primus computes it; of the presets only those for other trainers have it.
+    stated.pop("world_size", None)
+    precision, detail = megatron_setup.precision(stated)
+    shape = _with_vocabulary(megatron_setup.model_config(stated)[0], configuration.model)
+    model, scale, _ = megatron_setup.known_model(shape, configuration.model)
+    batch = configuration.count("global_batch_size")
+    return Run(
+        platform="amd",
+        framework="primus",
+        model=model,
+        scale=scale,
+        model_config=shape,
+        training_config=TrainingConfig(
+            max_steps=configuration.count("train_iters"),
+            global_batch_size=batch,
+            micro_batch_size=configuration.count("micro_batch_size"),
+            sequence_length=configuration.count("seq_length"),
+            num_gpus=num_gpus,
+            precision=precision,
+            precision_detail=detail,
+            recomputation=megatron_setup.recomputation(stated),
+        ),
+        parallelism_config=megatron_setup.parallelism(stated, num_gpus, batch),
+        optimizer=megatron_setup.optimizer(stated),
+        data=megatron_setup.data(stated),
+    )
+
+
+def _with_vocabulary(shape: ModelConfig, named: str | None) -> ModelConfig:
+    """A shape whose vocabulary the tokenizer will state: that of the model of this name and these widths."""
+    meant = models.recognize(named or "")
+    if meant is None or shape.vocab_size is not None:
+        return shape
+    completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
+    return completed if models.with_shape(completed) is meant else shape
+
+
+def _experiment(path: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, int]]:
+    """An experiment's file, and the lines of its overrides."""
+    text = _text(path)
+    yaml = _yaml(path)
+    try:
+        content = yaml.safe_load(text)
+        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        what = getattr(error, "problem", None) or "it can't be parsed"
+        raise UnreadableError(
+            path, f"is not YAML: {what}", line=mark.line + 1 if mark else None, heading="primus-config"
+        ) from error
+    if not isinstance(content, dict):
+        raise UnreadableError(path, "is no experiment of Primus: it holds no settings", heading="primus-config")
+    resolved: dict[str, Any] = _resolved(content, environ, path)
+    # Primus from v26.2 on lets an experiment stand on another one.
+    return _inherited(path, resolved, environ, 0), lines
+
+
+def _preset(path: Path, environ: Mapping[str, str], depth: int) -> dict[str, Any]:
+    yaml = _yaml(path)
+    try:
+        content = yaml.safe_load(_text(path))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UnreadableError(path, f"is not YAML: {' '.join(str(error).split())}", heading="primus-config") from error
+    if not isinstance(content, dict):
+        return {}
+    resolved: dict[str, Any] = _resolved(content, environ, path)
+    return _inherited(path, resolved, environ, depth)
+
+
+def _inherited(path: Path, content: dict[str, Any], environ: Mapping[str, str], depth: int) -> dict[str, Any]:
+    """A file's settings over those of the files that it stands on; of two such the later one counts."""
+    if depth > _DEEPEST:
+        raise UnreadableError(path, "stands on presets that stand on each other", heading="primus-config")
+    merged: dict[str, Any] = {}
+    for word in _INHERITANCE:
+        named = content.get(word) or ()
+        for each in [named] if isinstance(named, str) else named if isinstance(named, list) else ():
+            base = path.parent / str(each)
+            if base.is_file():
+                merged = _merged(merged, _preset(base, environ, depth + 1))
+    return _merged(merged, {name: value for name, value in content.items() if name not in _INHERITANCE})
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(under)
+    for name, value in over.items():
+        known = result.get(name)
+        result[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
+    """A value with ${NAME:default} replaced; what was replaced may have become a number."""
+    if isinstance(value, dict):
+        return {
+            _resolved(key, environ, path) if isinstance(key, str) else key: _resolved(each, environ, path)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_resolved(each, environ, path) for each in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+
+    def replacement(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if default is None and name not in environ:
+            raise UnreadableError(
+                path, f"asks for the environment variable {name}, which is not set: set it", heading="primus-config"
+            )
+        return environ.get(name, default or "")
+
+    replaced = _VARIABLE.sub(replacement, value)
+    return _number(replaced) if replaced != value else value
+
+
+def _number(text: str) -> Any:
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if lowered == "null":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _literal(text: str) -> Any:
+    """A value of the command line; what is no literal of Python is a word."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _ignored(
+    path: Path, content: Mapping[str, Any], module: Mapping[str, Any], settings: Mapping[str, Setting]
+) -> Iterable[str]:
+    """Parameters that stand where Primus doesn't look for them."""
+    places = (("at the top of the file", content), ("beside overrides", module))
+    for place, names in places:
+        lost = sorted(name for name in names if name in megatron_setup.ARGUMENTS and name not in ("model", "exp_name"))
+        for name in lost:
+            held = settings.get(name)
+            instead = f"{held.value} holds ({held.origin})" if held else "its default holds"
+            yield (
+                f"{path.name}: {name}: {names[name]} {place} means nothing to Primus, {instead}: it must stand under "
+                "modules.pre_trainer.overrides"
+            )
+
+
+def _lines(root: Any) -> dict[str, int]:
+    """The line of each override, from 1."""
+    node = root
+    for names in (("modules",), TRAINERS, ("overrides",)):
+        node = next((value for key, value in _pairs(node) if key.value in names), None)
+    return {str(key.value): key.start_mark.line + 1 for key, _ in _pairs(node)}
+
+
+def _pairs(node: Any) -> list[tuple[Any, Any]]:
+    """Keys and values of a mapping of YAML; none of anything else."""
+    return list(node.value) if getattr(node, "id", None) == "mapping" else []
+
+
+def _text(path: Path) -> str:
+    try:
+        return files.read_plain(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
+
+
+def _yaml(path: Path) -> Any:
+    try:
+        return importlib.import_module("yaml")
+    except ModuleNotFoundError:
+        raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None

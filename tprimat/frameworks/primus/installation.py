@@ -1,0 +1,187 @@
+"""An installation of Primus: which configurations and launchers it has, under the names of its versions.
+
+examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml     since December 2025
+examples/megatron/configs/MI300X/llama3.1_8B-pretrain.yaml          from October 2025
+examples/megatron/configs/llama3.1_8B-pretrain.yaml                 before
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from tprimat.catalog import gpus
+from tprimat.errors import UsageError
+from tprimat.results.run import GpuInfo
+from tprimat.units import GB, GIB
+
+DEFAULT_PATH = Path("/workspace/Primus")
+"""Where AMD's containers have it."""
+
+CONFIGS = Path("examples/megatron/configs")
+SCRIPT = Path("examples/run_pretrain.sh")
+CLI = Path("runner/primus-cli")
+CLI_DIRECT = Path("runner/primus-cli-direct.sh")
+LAUNCHERS = ("primus-cli", "run_pretrain.sh")
+
+FILES = {"llama": "llama3.1_8B", "qwen": "qwen2.5_7B"}
+"""What Primus calls our models; there is none for Mistral 7B."""
+
+FOLDERS = {
+    "mi300x": ("MI300X",),
+    "mi308x": ("MI300X",),
+    "mi300a": ("MI300X",),
+    # Before May 2026 there was no folder for it; it is an MI300X with more memory.
+    "mi325x": ("MI325X", "MI300X"),
+    "mi350x": ("MI355X",),
+    "mi355x": ("MI355X",),
+}
+"""Folders of configurations for a GPU, the fitting one first."""
+
+PRECISIONS = ("bf16", "fp8", "mxfp8", "mxfp4")
+"""What Primus has configurations for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A configuration's file.
+
+    Attributes:
+        path: the file.
+        arguments: what the command line must add, since the file is for another precision.
+        notes: what should be known of the choice.
+    """
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """Primus in a folder."""
+
+    path: Path
+
+    def problem(self) -> str | None:
+        """Why nothing can be launched from this folder, and what to do; None where it can."""
+        if not self.path.is_dir():
+            return (
+                f"there is no Primus in {self.path}: set PRIMUS_PATH to its folder (AMD's containers have it in "
+                f"{DEFAULT_PATH}), or clone https://github.com/AMD-AGI/Primus with its submodules"
+            )
+        if self.launcher is None:
+            return (
+                f"{self.path} is no Primus: neither {SCRIPT} nor {CLI} is in it: set PRIMUS_PATH to the folder that "
+                "holds them"
+            )
+        return None
+
+    @property
+    def launcher(self) -> str | None:
+        """The newer of LAUNCHERS that is there; None where there is neither."""
+        return next((name for name in LAUNCHERS if self.has(name)), None)
+
+    def has(self, launcher: str) -> bool:
+        """Whether a launcher is there."""
+        files = (CLI, CLI_DIRECT) if launcher == "primus-cli" else (SCRIPT,)
+        return all((self.path / file).is_file() for file in files)
+
+    def evaluates(self, launcher: str) -> bool:
+        """Whether a launcher's shell reads our arguments a second time, so that they must be quoted."""
+        file = self.path / (CLI_DIRECT if launcher == "primus-cli" else SCRIPT)
+        try:
+            return 'eval "$CMD"' in file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return True
+
+    def config(self, model: str, gpu: str | None, precision: str) -> Found:
+        """The configuration of a model.
+
+        Args:
+            model: a name in models.py.
+            gpu: key of a row of gpus.csv; None where unknown.
+            precision: one of PRECISIONS.
+
+        Raises:
+            UsageError: there is none, with where it was looked for.
+        """
+        name = FILES.get(model)
+        if name is None:
+            raise UsageError(
+                f"Primus has no configuration for {model}: name one of your own with PRIMUS_CONFIG=FILE "
+                f"(its own are for {', '.join(FILES)})",
+                heading="primus-config",
+            )
+        folders, notes = self._folders(gpu)
+        wanted = f"{name}-{precision.upper()}-pretrain.yaml"
+        plain = f"{name}-pretrain.yaml"
+        candidates: list[tuple[Path, tuple[str, ...]]] = [(folder / wanted, ()) for folder in folders]
+        if precision in ("bf16", "fp8"):
+            # Older versions have one file a model, in bf16.
+            arguments: tuple[str, ...] = ("--fp8", "hybrid") if precision == "fp8" else ()
+            candidates += [(folder / plain, arguments) for folder in [*folders, CONFIGS]]
+        for file, added in candidates:
+            if (self.path / file).is_file():
+                said = [f"{file} is for bf16: {' '.join(added)} is added"] if added else []
+                if folders and gpu and file.parent in folders and file.parent.name != FOLDERS.get(gpu, ("",))[0]:
+                    said.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
+                return Found(self.path / file, added, (*notes, *said))
+        looked = ", ".join(str(file) for file, _ in candidates)
+        raise UsageError(
+            f"{self.path} has no configuration for {model} in {precision} (looked for {looked}): "
+            "name one with PRIMUS_CONFIG=FILE",
+            heading="primus-config",
+        )
+
+    def _folders(self, gpu: str | None) -> tuple[list[Path], list[str]]:
+        there = sorted(CONFIGS / folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
+        if gpu is not None and gpu in FOLDERS:
+            wanted = [CONFIGS / folder for folder in FOLDERS[gpu]]
+            said = (
+                [] if wanted[0].name.lower() == gpu else [f"Primus has no configurations of its own for {gpu.upper()}"]
+            )
+            return wanted, said
+        if len(there) <= 1:
+            return there, []
+        which = f"Primus has no configurations for {gpu.upper()}" if gpu else "this machine's GPU isn't known"
+        raise UsageError(
+            f"{which}, and {self.path} has some for {', '.join(folder.name for folder in there)}, which differ in "
+            "their batch: name one with PRIMUS_CONFIG=FILE",
+            heading="primus-config",
+        )
+
+
+def from_environment(environ: Mapping[str, str], path: Path | None = None) -> Installation:
+    """The installation that a user means: of the option, of PRIMUS_PATH, or where containers have it."""
+    return Installation((path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute())
+
+
+def gpu_of(info: GpuInfo) -> str | None:
+    """Key of the GPU's row; None where it isn't known, or isn't AMD's."""
+    found = gpus.match(info).gpu
+    if found is not None:
+        return found.key if found.vendor == "AMD" else None
+    if info.total_memory_gb is None:
+        return None
+    return gpu_by_facts(info.architecture, info.total_memory_gb * GB)
+
+
+def gpu_by_facts(architecture: str | None, memory_bytes: float | None) -> str | None:
+    """Key of the only GPU with configurations that has this architecture and memory; None otherwise.
+
+    MI350X and MI355X share both, and their configurations too.
+    """
+    if architecture is None or memory_bytes is None:
+        return None
+    titles = gpus.classes_by_memory(memory_bytes / GIB, "AMD")
+    keys = [
+        gpu.key
+        for gpu in gpus.gpus()
+        if gpu.title in titles and gpu.architecture == architecture and gpu.key in FOLDERS
+    ]
+    if len({FOLDERS[key] for key in keys}) != 1:
+        return None
+    # Where two share a folder, the one that it is named after.
+    return next((key for key in keys if FOLDERS[key][0].lower() == key), keys[0])

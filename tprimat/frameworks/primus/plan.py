@@ -1,0 +1,302 @@
+"""A training by Primus, every choice made: its configuration, its overrides, and the command that runs it.
+
+Choices that Megatron would refuse after minutes of starting are refused here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.frameworks.primus import config as primus_config
+from tprimat.frameworks.primus import installation as primus_installation
+from tprimat.frameworks.primus import match
+from tprimat.frameworks.primus.config import Configuration
+from tprimat.frameworks.primus.installation import CLI, PRECISIONS, SCRIPT, Installation
+from tprimat.frameworks.request import Launch
+from tprimat.results.run import Run
+
+TRAINERS = ("megatron", "light-megatron")
+"""Frameworks of Primus whose parameters are known here."""
+
+DEFAULT_GPUS = 8
+"""What Primus takes where nobody says."""
+
+_SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+_DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
+"""Levels at which the iteration lines, which are of level DEBUG, don't appear."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What is asked of a training by Primus; None for what is left open.
+
+    Attributes:
+        model: a name in models.py.
+        precision: one of PRECISIONS.
+        iterations: optimizer steps; None for the configuration's.
+        global_batch_size, micro_batch_size: sequences.
+        sequence_length: tokens.
+        seed: of weights and data.
+        gpus: of this machine.
+        time_limit_s: seconds after which Megatron ends the training by itself.
+        config: a configuration's file.
+        matched: a result whose setup is to be taken over, with its name for messages.
+        passed: words for Primus' own command line; they go before all else.
+        launcher: one of LAUNCHERS.
+    """
+
+    model: str
+    precision: str | None = None
+    iterations: int | None = None
+    global_batch_size: int | None = None
+    micro_batch_size: int | None = None
+    sequence_length: int | None = None
+    seed: int | None = None
+    gpus: int | None = None
+    time_limit_s: float | None = None
+    config: Path | None = None
+    matched: tuple[Run, str] | None = None
+    passed: tuple[str, ...] = ()
+    launcher: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A training by Primus, every choice made.
+
+    Attributes:
+        installation: Primus.
+        launcher: one of LAUNCHERS.
+        model: a name in models.py.
+        configuration: what is in force, the command line included.
+        arguments: the command line.
+        gpus, nodes, node: GPUs of a machine, machines, and which of them this is.
+        notes: what should be known of the choices.
+    """
+
+    installation: Installation
+    launcher: str
+    model: str
+    configuration: Configuration
+    arguments: tuple[str, ...]
+    gpus: int
+    nodes: int
+    node: int
+    notes: tuple[str, ...]
+
+    @property
+    def num_gpus(self) -> int:
+        """Processes that train, on all machines."""
+        return self.gpus * self.nodes
+
+    def setup(self) -> Run:
+        """The setup, as the training's log would state it."""
+        return primus_config.setup(self.configuration, self.num_gpus)
+
+    @property
+    def precision(self) -> str:
+        """Of the matrix products; "unknown" where the configuration doesn't say."""
+        return self.setup().training_config.precision or "unknown"
+
+    def launch(self, experiment: str, train_log: Path) -> Launch:
+        """The command.
+
+        Args:
+            experiment: a name for Primus' own folder of logs, not used before: Primus appends to what
+                is there, and its default is the same for all precisions.
+            train_log: file for Primus' own copy of the log. The folder must be there: some versions
+                don't make it, and the default of some can't be written at all.
+        """
+        config = self._config_argument()
+        environment = {
+            "EXP": config,
+            "PRIMUS_EXP_NAME": experiment,
+            # Its name before v0.5.
+            "EXP_NAME": experiment,
+            "TRAIN_LOG": str(train_log),
+            "GPUS_PER_NODE": str(self.gpus),
+            "PYTHONUNBUFFERED": "1",
+        }
+        evaluated = self.installation.evaluates(self.launcher)
+        words = [shlex.quote(word) if evaluated else word for word in self.arguments]
+        if self.launcher == "run_pretrain.sh":
+            return Launch(("bash", str(SCRIPT), *words), environment, self.installation.path)
+        # Several versions pass the file's name through a shell unquoted; all that is printed is kept here anyway.
+        copy = str(train_log) if not evaluated or _SAFE.fullmatch(str(train_log)) else os.devnull
+        argv = ("bash", str(CLI), "direct", "--log_file", copy, "--", "train", "pretrain", "--config", config, *words)
+        return Launch(argv, environment, self.installation.path)
+
+    def _config_argument(self) -> str:
+        """The configuration's file as Primus' scripts can pass it on."""
+        path = self.configuration.path.absolute()
+        root = self.installation.path
+        text = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        if not _SAFE.fullmatch(text):
+            raise UsageError(
+                f"{path}: Primus' own scripts can't pass on a name with a space or a special sign in it: copy the "
+                "configuration to a plainer path",
+                heading="primus-config",
+            )
+        return text
+
+
+def plan(
+    wanted: Wanted, installation: Installation, environ: Mapping[str, str], *, gpu: str | None, devices: int
+) -> Plan:
+    """Makes every choice that is left open.
+
+    Args:
+        wanted: what is asked for.
+        installation: Primus.
+        environ: environment variables: NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
+        gpu: key of the GPU's row in gpus.csv; None where unknown.
+        devices: GPUs of this machine; 0 where unknown.
+
+    Raises:
+        UsageError, UnreadableError: it can't be met, with what would do.
+    """
+    if problem := installation.problem():
+        raise UsageError(problem, heading="no-primus")
+    launcher = wanted.launcher or installation.launcher
+    if launcher is None or not installation.has(launcher):
+        raise UsageError(f"{installation.path} has no {launcher}: it has {installation.launcher}", heading="no-primus")
+    model = models.by_name(wanted.model)
+    if wanted.precision is not None and wanted.precision not in PRECISIONS:
+        raise UsageError(
+            f"Primus trains in {', '.join(PRECISIONS)}, not in {wanted.precision}: choose one of them",
+            heading="precision",
+        )
+    nodes, node = _whole(environ, "NNODES", 1, least=1), _whole(environ, "NODE_RANK", 0, least=0)
+    if node >= nodes:
+        raise UsageError(f"NODE_RANK is {node}, of {nodes} machines: they count from 0", heading="wrong-usage")
+    gpus = wanted.gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
+    found = (
+        primus_installation.Found(wanted.config.expanduser().absolute())
+        if wanted.config is not None
+        else installation.config(wanted.model, gpu, wanted.precision or "bf16")
+    )
+    base = primus_config.read(found.path, installation.path, environ)
+    notes = [*found.notes, *base.notes]
+    if base.framework not in TRAINERS:
+        raise UsageError(
+            f"{found.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
+            "Megatron: start it with Primus itself, and read its log with extract_primus_metrics.py",
+            heading="primus-config",
+        )
+    _check_model(base, model, wanted.config is not None)
+    words = _sizes(wanted, found, base)
+    if wanted.matched is not None:
+        run, named = wanted.matched
+        taken, said = match.arguments(run, base.with_arguments(words), gpus * nodes, named)
+        words = [*taken, *words]
+        notes += said
+    if wanted.precision is not None and wanted.config is not None:
+        words += _precision(base.with_arguments(words), wanted.precision, gpus * nodes)
+    words += _logging(base)
+    words += wanted.passed
+    configuration = base.with_arguments(words)
+    made = Plan(installation, launcher, model.name, configuration, tuple(words), gpus, nodes, node, tuple(notes))
+    _check_sizes(made)
+    return made
+
+
+def _check_model(configuration: Configuration, model: models.Model, named_by_user: bool) -> None:
+    ours = primus_config.setup(configuration, None)
+    if ours.model != model.name and named_by_user:
+        raise UsageError(
+            f"{configuration.path}: is a configuration of {ours.model or 'an unknown model'}, not of {model.title}: "
+            "PRIMUS_CONFIG must be one of the model that is asked for",
+            heading="primus-config",
+        )
+
+
+def _sizes(wanted: Wanted, found: primus_installation.Found, base: Configuration) -> list[str]:
+    words: list[str] = []
+    pairs = (
+        ("train_iters", wanted.iterations),
+        ("global_batch_size", wanted.global_batch_size),
+        ("micro_batch_size", wanted.micro_batch_size),
+        ("seq_length", wanted.sequence_length),
+        ("seed", wanted.seed),
+    )
+    for name, value in pairs:
+        if value is not None and (value != base.value(name) or name == "train_iters"):
+            words += [f"--{name}", str(value)]
+    positions = base.count("max_position_embeddings")
+    if wanted.sequence_length is not None and positions is not None and positions < wanted.sequence_length:
+        words += ["--max_position_embeddings", str(wanted.sequence_length)]
+    if wanted.time_limit_s is not None:
+        words += ["--exit_duration_in_mins", str(max(1, math.ceil(wanted.time_limit_s / 60)))]
+    return [*words, *found.arguments]
+
+
+def _precision(configuration: Configuration, precision: str, num_gpus: int) -> tuple[str, ...]:
+    """What makes a user's own configuration train in a precision."""
+    held = primus_config.setup(configuration, num_gpus).training_config.precision
+    if held == precision:
+        return ()
+    if precision not in match.PRECISION_ARGUMENTS:
+        raise UsageError(
+            f"{configuration.path}: is for {held}, and {precision} takes a configuration of its own: name that with "
+            "PRIMUS_CONFIG",
+            heading="precision",
+        )
+    return match.PRECISION_ARGUMENTS[precision]
+
+
+def _logging(configuration: Configuration) -> list[str]:
+    """What makes every iteration appear in the log."""
+    words: list[str] = []
+    for name in ("stderr_sink_level", "sink_level"):
+        level = configuration.value(name)
+        if level in _DOES_NOT_LOG or (name == "stderr_sink_level" and level is None):
+            words += [f"--{name}", "DEBUG"]
+    if configuration.value("log_interval") not in (1, None):
+        words += ["--log_interval", "1"]
+    return words
+
+
+def _check_sizes(made: Plan) -> None:
+    """Refuses what Megatron would refuse after minutes of starting."""
+    sizes = {
+        short: made.configuration.count(f"{kind}_parallel_size") or 1
+        for short, kind in (("TP", "tensor_model"), ("PP", "pipeline_model"), ("CP", "context"))
+    }
+    share = math.prod(sizes.values())
+    if made.num_gpus % share:
+        product = " × ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
+        raise UsageError(
+            f"{made.num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or other "
+            "parallel sizes",
+            heading="batch-sizes",
+        )
+    batch, micro = made.configuration.count("global_batch_size"), made.configuration.count("micro_batch_size")
+    if batch is None or micro is None:
+        return
+    replicas = made.num_gpus // share
+    unit = micro * replicas
+    if batch % unit:
+        below, above = batch // unit * unit, -(-batch // unit) * unit
+        nearest = f"the nearest are {below} and {above}" if below else f"the least is {above}"
+        raise UsageError(
+            f"global batch size {batch} is not a multiple of {unit} (micro batch {micro} × {replicas} replicas): "
+            f"{nearest}",
+            heading="batch-sizes",
+        )
+
+
+def _whole(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    if not re.fullmatch(r"\d{1,6}", text) or int(text) < least:
+        raise UsageError(f"{name} is {text!r}: it must be a whole number from {least} on", heading="wrong-usage")
+    return int(text)

@@ -1,0 +1,154 @@
+"""What was known when a training was started: the machine, the software, the configuration.
+
+The logs of Primus name neither the GPU nor ROCm nor torch. Whoever starts a training through us
+gets a small file beside its log, and whoever reads that log, on any machine, takes these facts from
+it: those of the machine that trained, not of the one that reads.
+
+    output/training_llama.log
+    output/training_llama.env.json
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tprimat import files
+from tprimat.errors import UnreadableError
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
+
+SUFFIX = ".env.json"
+_LOG_ENDINGS = re.compile(r"(?:\.(?:log|txt|out))?(?:\.(?:gz|bz2|xz|zst))?$")
+_LINES_WITH_NAME = 5000
+"""The name of the experiment stands in the command line, at the head of the log."""
+
+_MACHINE = ("device_name", "architecture", "software_stack")
+"""What can't differ between a log and the record of its own start."""
+
+_NOT_FILLED = ("max_steps", "global_batch_size", "seed")
+"""Iteration lines state these themselves; a batch that they leave open is one that changes."""
+
+_ANSWERED = ("timestamp unknown: ", "the log doesn't state ")
+_ANSWERED_TOO = " of memory, which the log states, is that of: "
+"""Warnings of readers that a record answers."""
+
+
+class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of a start.
+
+    Attributes:
+        experiment: a name that stands in the log it belongs to, and in no other.
+        started: the moment, ISO 8601 with offset.
+        platform, gpu_info, environment: the machine, as platforms.detect() saw it.
+        model, scale, model_config, training_config, parallelism_config: as configured.
+        command: what was started.
+    """
+
+    experiment: str
+    started: str
+    platform: Platform | None = None
+    gpu_info: GpuInfo = GpuInfo()
+    environment: Environment = Environment()
+    model: str | None = None
+    scale: str | None = None
+    model_config: ModelConfig = ModelConfig()
+    training_config: TrainingConfig = TrainingConfig()
+    parallelism_config: ParallelismConfig = ParallelismConfig()
+    command: tuple[str, ...] = ()
+
+
+def path_for(log: Path) -> Path:
+    """Where the record of a log's training stands."""
+    return log.with_name(_LOG_ENDINGS.sub("", log.name) + SUFFIX)
+
+
+def encode(record: StartRecord) -> bytes:
+    """A record as indented JSON."""
+    packed = _known(msgspec.to_builtins(record))
+    return msgspec.json.format(msgspec.json.encode(packed), indent=2) + b"\n"
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields without those that hold nothing."""
+    inner = {name: _known(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    return {name: value for name, value in inner.items() if value not in (None, {}, [])}
+
+
+def read(path: Path) -> StartRecord | None:
+    """The record in a file; None where there is no such file.
+
+    Raises:
+        UnreadableError: the file is no record.
+    """
+    try:
+        return msgspec.json.decode(files.read_plain(path), type=StartRecord)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnreadableError(path, f"can't be read: {error.strerror}", heading="unreadable-file") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableError(
+            path, f"is no record of a start: {error}: move it away from the log", heading="start-record"
+        ) from error
+
+
+def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
+    """Whether a log, of which these are the first lines, is of the training that a record is of."""
+    return any(record.experiment in line.text for line in islice(lines, _LINES_WITH_NAME))
+
+
+def applied(run: Run, record: StartRecord) -> Run:
+    """A run that was read from a log, with what the record of its start knows.
+
+    The log's own word goes before the record's.
+    """
+    for name in _MACHINE:
+        logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
+        if logged is not None and recorded is not None and logged != recorded:
+            doubt = f"the record beside the log says {name} {recorded}, the log {logged}: the record is left out"
+            return msgspec.structs.replace(run, warnings=(*run.warnings, doubt))
+    configured: list[str] = []
+    changes: dict[str, Any] = {
+        "platform": run.platform or record.platform,
+        "gpu_info": _filled(run.gpu_info, record.gpu_info, [], ("device_count",)),
+        "environment": msgspec.structs.replace(
+            _filled(run.environment, record.environment, [], ("versions", "emulated", "settings")),
+            versions={**run.environment.versions, **record.environment.versions},
+            settings=run.environment.settings or record.environment.settings,
+        ),
+        "training_config": _filled(run.training_config, record.training_config, configured, _NOT_FILLED),
+        "parallelism_config": _filled(run.parallelism_config, record.parallelism_config, configured),
+        "timestamp": run.timestamp or record.started,
+    }
+    if run.model_config.num_layers is None and run.model in (None, record.model):
+        # The dump of the arguments is printed by the first rank, the iteration lines by the last one.
+        changes |= {"model": record.model, "scale": run.scale or record.scale}
+        if record.model_config.num_layers is not None:
+            changes["model_config"] = record.model_config
+            configured.append("the model's shape")
+    answered = _ANSWERED if record.gpu_info.device_name else _ANSWERED[:1]
+    warnings = [
+        warning
+        for warning in run.warnings
+        if not warning.startswith(answered) and not (record.gpu_info.device_name and _ANSWERED_TOO in warning)
+    ]
+    if configured:
+        warnings.append(f"not in the log, but as configured when the training was started: {', '.join(configured)}")
+    if run.source is not None and not run.source.command:
+        changes["source"] = msgspec.structs.replace(run.source, command=record.command)
+    return msgspec.structs.replace(run, warnings=tuple(warnings), **changes)
+
+
+def _filled(part: Any, record: Any, filled: list[str], left_out: tuple[str, ...] = ()) -> Any:
+    """A group of fields with those that are unknown taken from the record; says which in `filled`."""
+    news = {
+        name: value for name, value in record.known().items() if getattr(part, name) is None and name not in left_out
+    }
+    filled += [f"{name.replace('_', ' ')} {value}" for name, value in news.items()]
+    return msgspec.structs.replace(part, **news)

@@ -1,0 +1,212 @@
+"""What a training is asked for, and the command that would run it. Knows no framework."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tprimat.results.run import ModelConfig, Platform
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+"""The clone or installation that this package is part of."""
+
+PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
+"""What a training can be asked for in; each framework trains in some of them."""
+
+MOCK, TOKENS = "mock", "tokens"
+DATA = (MOCK, TOKENS)
+"""What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
+
+TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
+PROFILERS = {
+    TORCH: "PyTorch's own: a Chrome trace with memory",
+    NSYS: "Nsight Systems, for NVIDIA",
+    ROCPROF: "rocprofv3, for AMD",
+}
+"""What can watch the last steps of a training."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One training, every choice made.
+
+    Attributes:
+        framework: which framework trains; a name in FRAMEWORKS.
+        platform: nvd, amd or cpu.
+        model: a name in models.py.
+        scale: a name in scales.py, or its OTHER where `shape` says it all.
+        precision: one of PRECISIONS.
+        steps: optimizer steps.
+        global_batch_size, micro_batch_size: sequences.
+        sequence_length: tokens.
+        seed: of the weights and the data.
+        num_gpus: processes that train; one for each GPU, or on the CPU.
+        output_dir: folder for the result, absolute.
+        time_limit_s: seconds for the steps, after which the training ends early; None for no limit.
+        label: the user's name for this setup, or None.
+        shape: of the model where no scale gives it; None otherwise.
+        num_nodes: machines that train together.
+        tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size: how a
+            model is divided, where the framework can.
+        data: one of DATA; None where the framework has one kind only.
+        cuda_graphs: whether the framework records a step's kernels and plays them back.
+        settings: fields of the framework's own recipe, each as path=value.
+        profile: a name in PROFILERS, or None.
+    """
+
+    framework: str
+    platform: Platform
+    model: str
+    scale: str
+    precision: str
+    steps: int
+    global_batch_size: int
+    micro_batch_size: int
+    sequence_length: int
+    seed: int
+    num_gpus: int
+    output_dir: Path
+    time_limit_s: float | None = None
+    label: str | None = None
+    shape: ModelConfig | None = None
+    num_nodes: int = 1
+    tensor_model_parallel_size: int = 1
+    pipeline_model_parallel_size: int = 1
+    context_parallel_size: int = 1
+    data: str | None = None
+    cuda_graphs: bool = False
+    settings: tuple[str, ...] = ()
+    profile: str | None = None
+
+    @property
+    def data_parallel_size(self) -> int:
+        """Replicas of the model."""
+        divided = self.tensor_model_parallel_size * self.pipeline_model_parallel_size * self.context_parallel_size
+        return self.num_gpus // divided
+
+    @property
+    def gradient_accumulation_steps(self) -> int:
+        """Micro-batches of each replica in one optimizer step."""
+        return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
+
+    def to_arguments(self) -> list[str]:
+        """The request as options of a command line; from_arguments() reads them back."""
+        options = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            name = f"--{field.name.replace('_', '-')}"
+            if value is None or value == field.default:
+                continue
+            if isinstance(value, tuple):
+                options += [f"{name}={each}" for each in value]
+                continue
+            text = msgspec.json.encode(value.known()).decode() if isinstance(value, ModelConfig) else str(value)
+            # One word each: a label may begin with a dash.
+            options.append(f"{name}={text}")
+        return options
+
+    @classmethod
+    def from_arguments(cls, arguments: Sequence[str]) -> Request:
+        """Reads what to_arguments() wrote; ends the program with status 2 on anything else."""
+        readers: dict[str, Any] = {
+            **{field.name: int for field in dataclasses.fields(cls) if field.type == "int"},
+            "cuda_graphs": "True".__eq__,
+            "time_limit_s": float,
+            "output_dir": Path,
+            "shape": lambda text: msgspec.json.decode(text, type=ModelConfig),
+        }
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        for field in dataclasses.fields(cls):
+            parser.add_argument(
+                f"--{field.name.replace('_', '-')}",
+                type=readers.get(field.name, str),
+                required=field.default is dataclasses.MISSING,
+                # argparse can't append to a tuple.
+                default=None if field.default in (dataclasses.MISSING, ()) else field.default,
+                action="append" if field.name == "settings" else "store",
+            )
+        read = vars(parser.parse_args(arguments))
+        return cls(**{**read, "settings": tuple(read["settings"] or ())})
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What the user said of a training; None for what was left open.
+
+    Attributes: see Request. `shape` is that of a result which is to be matched, `preset` a name
+    under which a framework keeps defaults.
+    """
+
+    scale: str | None = None
+    precision: str | None = None
+    steps: int | None = None
+    global_batch_size: int | None = None
+    micro_batch_size: int | None = None
+    sequence_length: int | None = None
+    seed: int | None = None
+    num_gpus: int | None = None
+    time_limit_s: float | None = None
+    label: str | None = None
+    shape: ModelConfig | None = None
+    num_nodes: int | None = None
+    tensor_model_parallel_size: int | None = None
+    pipeline_model_parallel_size: int | None = None
+    context_parallel_size: int | None = None
+    data: str | None = None
+    preset: str | None = None
+    settings: tuple[str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The machine that is to train, as far as a choice depends on it.
+
+    Attributes:
+        platform: nvd, amd or cpu.
+        devices: GPUs, or processor cores on a CPU.
+        memory_bytes: of one GPU, or of the machine on a CPU; None where unknown.
+        architecture: of the GPU, such as sm_90 or gfx942; None where unknown or on a CPU.
+        device_name: of the GPU, as its driver names it; None where unknown or on a CPU.
+    """
+
+    platform: Platform
+    devices: int
+    memory_bytes: float | None
+    architecture: str | None = None
+    device_name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """A command that runs a training.
+
+    Attributes:
+        argv: the program and its arguments.
+        env: environment variables to set beyond those of this process.
+        cwd: folder to run it in.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: Path
+
+    def environment(self) -> dict[str, str]:
+        """Return what to set beyond this process's environment: `env`, and PYTHONPATH.
+
+        torchrun and NeMo-Run start modules from other directories, where a clone that is not
+        installed would not be found.
+        """
+        inherited = os.environ.get("PYTHONPATH")
+        return {**self.env, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *([inherited] if inherited else [])])}
+
+    def shell_line(self) -> str:
+        """Return the exact command, as one would type it in a POSIX shell."""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment().items())]
+        return " ".join(["cd", shlex.quote(str(self.cwd)), "&&", "env", *settings, shlex.join(self.argv)])

@@ -1,0 +1,152 @@
+"""The sizes at which a model is trained: a row each. Knows shapes and memory, not frameworks.
+
+Every scale keeps the ratios that give an architecture its character: query heads per key/value
+head, feed-forward size, vocabulary and attention width per hidden size; and SwiGLU, biases and tied
+weights, which are no sizes. What each doesn't keep stands in its row.
+
+Each division is exact for every model in models.py: 16 divides all widths and vocabularies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from tprimat.catalog.models import Model
+from tprimat.results.run import ModelConfig
+
+FULL = "full"
+OTHER = "other"
+"""The scale of a shape, taken over from somebody's result, that no row gives."""
+
+BYTES_PER_PARAMETER = 16
+"""fp32 weights and gradients and AdamW's two fp32 states; bf16-mixed keeps all four in fp32 too."""
+
+SPARE = 0.2
+"""Share of a device's memory that is left to activations, logits and the allocator."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A size.
+
+    Attributes:
+        name: what a user types, and what a result states.
+        width: what the hidden size, the feed-forward size and the vocabulary are divided by.
+        depth: number of layers; None for a share of the full-size model's.
+        depth_share: the layers are divided by this where depth is None.
+        head_dim: size of one attention head; None for the full-size model's.
+        sequence_length, micro_batch_size, gradient_accumulation_steps: of a training, unless the
+            user says otherwise. The global batch of N processes is N times that of one.
+        loses: what is not as in the full-size model.
+    """
+
+    name: str
+    width: int
+    depth: int | None
+    depth_share: int
+    head_dim: int | None
+    sequence_length: int
+    micro_batch_size: int
+    gradient_accumulation_steps: int
+    loses: str
+
+
+SCALES = (
+    Scale("tiny", 16, 4, 1, 32, 128, 2, 1, "width and vocabulary 1/16, 4 layers, heads of 32 instead of 128"),
+    Scale("small", 8, 8, 1, 64, 256, 4, 1, "width and vocabulary 1/8, 8 layers, heads of 64 instead of 128"),
+    Scale("medium", 4, 16, 1, None, 1024, 4, 1, "width and vocabulary 1/4, 16 layers"),
+    Scale("large", 2, None, 1, None, 2048, 1, 4, "width and vocabulary 1/2"),
+    Scale("quarter", 1, None, 4, None, 2048, 1, 8, "a quarter of the layers; each is the real one"),
+    Scale("half", 1, None, 2, None, 2048, 1, 8, "half of the layers; each is the real one"),
+    Scale(FULL, 1, None, 1, None, 2048, 1, 8, "nothing"),
+)
+"""From the smallest to the largest. On a CPU of two cores a step of `tiny` takes some 0.1 s."""
+
+
+def names() -> tuple[str, ...]:
+    """What a user can type for a scale."""
+    return tuple(scale.name for scale in SCALES)
+
+
+def by_name(name: str) -> Scale:
+    """The row of a name. Raises KeyError for a name that no row has."""
+    return {scale.name: scale for scale in SCALES}[name]
+
+
+def shape(model: Model, scale: Scale) -> ModelConfig:
+    """The model's shape at a scale, num_parameters included."""
+    full = model.shape
+    hidden, heads = _known(full.hidden_size), _known(full.num_attention_heads)
+    groups = _known(full.num_query_groups)
+    head_dim = scale.head_dim or _known(full.head_dim)
+    # Heads as wide as the hidden size together, as at full size; as many for each group.
+    scaled_heads = heads * _known(full.head_dim) // scale.width // head_dim
+    scaled = msgspec.structs.replace(
+        full,
+        num_layers=scale.depth or _known(full.num_layers) // scale.depth_share,
+        hidden_size=hidden // scale.width,
+        num_attention_heads=scaled_heads,
+        num_query_groups=scaled_heads * groups // heads,
+        head_dim=head_dim,
+        ffn_hidden_size=_known(full.ffn_hidden_size) // scale.width,
+        vocab_size=_known(full.vocab_size) // scale.width,
+        source=full.source if scale.name == FULL else f"{full.source}, at the scale {scale.name}",
+    )
+    return msgspec.structs.replace(scaled, num_parameters=parameters(model, scaled))
+
+
+def parameters(model: Model, config: ModelConfig) -> int:
+    """How many weights a shape of this model has.
+
+    Per layer: queries and output h × n_q d each, keys and values h × n_kv d each (Qwen 2 with biases
+    on queries, keys and values), three SwiGLU matrices h × f, two norms; and the embedding, the last
+    norm, and the output matrix unless it is the embedding.
+    """
+    hidden, heads = _known(config.hidden_size), _known(config.num_attention_heads)
+    head_dim = config.head_dim or hidden // heads
+    queries, keys = heads * head_dim, (config.num_query_groups or heads) * head_dim
+    layer = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * _known(config.ffn_hidden_size) + 2 * hidden
+    if model.architecture == "Qwen2Config":
+        layer += queries + 2 * keys
+    embedding = _known(config.vocab_size) * hidden
+    return _known(config.num_layers) * layer + embedding * (1 if config.tie_word_embeddings else 2) + hidden
+
+
+def bytes_needed(config: ModelConfig) -> int:
+    """Memory of weights, gradients and AdamW's states, without activations."""
+    return BYTES_PER_PARAMETER * _known(config.num_parameters)
+
+
+def largest_that_fits(model: Model, memory_bytes: float) -> Scale:
+    """The largest scale that leaves SPARE of a device's memory free; the smallest one where none does."""
+    for scale in reversed(SCALES):
+        if bytes_needed(shape(model, scale)) <= memory_bytes * (1 - SPARE):
+            return scale
+    return SCALES[0]
+
+
+def of_shape(model: Model, config: ModelConfig) -> Scale | None:
+    """The scale at which the model has this very shape; None where no row gives it."""
+    sizes = (
+        "num_layers",
+        "hidden_size",
+        "num_attention_heads",
+        "num_query_groups",
+        "ffn_hidden_size",
+        "vocab_size",
+    )
+    for scale in SCALES:
+        candidate = shape(model, scale)
+        same = all(getattr(candidate, size) == getattr(config, size) for size in sizes)
+        if same and config.head_dim in (None, candidate.head_dim):
+            return scale
+    return None
+
+
+def _known(value: int | None) -> int:
+    """A size that every row of models.py states."""
+    if value is None:
+        raise ValueError("a size of the model's shape is unknown")
+    return value

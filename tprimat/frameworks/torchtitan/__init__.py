@@ -1,0 +1,1 @@
+"""torchtitan, measured by its log."""

@@ -1,0 +1,1 @@
+"""transformers.Trainer: its launch, its loop, the callback that records it."""

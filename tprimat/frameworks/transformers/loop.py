@@ -1,0 +1,172 @@
+"""The training of the framework `transformers`: transformers.Trainer, as a program of its own:
+
+    torchrun --standalone --nproc-per-node=2 -m tprimat.frameworks.transformers.loop --model=llama …
+
+Its options are a Request's. What it trains is in recipe.py; the loop, DDP, the loader, clipping and
+accumulation are the Trainer's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tprimat.errors import TensorPrimatError
+from tprimat.frameworks.loops import recipe
+from tprimat.frameworks.loops.processes import PATIENCE_S, Process, joined, this_one
+from tprimat.frameworks.loops.progress_reporter import Telling
+from tprimat.frameworks.loops.recipe import PREFETCHED, Recipe
+from tprimat.frameworks.loops.time_limit import TimeLimit
+from tprimat.frameworks.request import Request
+from tprimat.record import progress
+
+if TYPE_CHECKING:
+    pass
+
+
+def main(arguments: list[str]) -> int:
+    """Trains as asked; the exit status of the process."""
+    try:
+        train(Request.from_arguments(arguments))
+    except TensorPrimatError as error:
+        print(error.line(), file=sys.stderr)
+        return error.status
+    return 0
+
+
+def train(request: Request) -> None:
+    """Trains, with the recorder watching, and writes the result to the request's folder."""
+    from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
+
+    process = this_one(request.platform)
+    made = recipe.of(request)
+    recording = TrainerBenchmarkCallback(
+        request.output_dir,
+        setup=made.setup(),
+        on_step=Telling() if process.rank == 0 and progress.asked() else None,
+    )
+    group = joined(process) if process.world_size > 1 else contextlib.nullcontext()
+    # The Trainer wants a folder for its checkpoints, and none is written.
+    with group, tempfile.TemporaryDirectory() as scratch:
+        trainer = _trainer(made, process, recording, scratch)
+        try:
+            trainer.train()
+        except BaseException as error:
+            recording.failed(error)
+            raise
+
+
+class Sequences:
+    """The training's sequences in their order, for a loader that makes the micro-batches itself.
+
+    Taken micro-batch by micro-batch in turn by the processes, as accelerate does it, they are those
+    of tokens.MicroBatches.
+    """
+
+    def __init__(self, made: Recipe) -> None:
+        self._made = made
+
+    def __len__(self) -> int:
+        return self._made.request.steps * self._made.request.global_batch_size
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Several at once, as torch's loader asks where it can."""
+        import numpy as np
+        import torch
+
+        request = self._made.request
+        places = np.asarray(indices)
+        rows = self._made.source.rows(
+            places // request.global_batch_size + 1, places % request.global_batch_size, request.sequence_length
+        )
+        return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
+
+
+def _trainer(made: Recipe, process: Process, recording: Any, scratch: str) -> Any:
+    from torch.utils.data import SequentialSampler
+    from transformers import Trainer, TrainingArguments, default_data_collator
+
+    class Pretraining(Trainer):  # type: ignore[misc]  # untyped here
+        def _get_train_sampler(self, *_: Any) -> Any:
+            return SequentialSampler(self.train_dataset)
+
+    request = made.request
+    several = process.world_size > 1
+    arguments = TrainingArguments(
+        output_dir=scratch,
+        max_steps=request.steps,
+        per_device_train_batch_size=request.micro_batch_size,
+        gradient_accumulation_steps=request.gradient_accumulation_steps,
+        lr_scheduler_type="constant",
+        learning_rate=made.settings.learning_rate,
+        max_grad_norm=made.settings.gradient_clipping,
+        bf16=request.precision == "bf16",
+        fp16=request.precision == "fp16",
+        use_cpu=not made.on_gpu,
+        seed=request.seed % 2**32,
+        ddp_backend=None if not several else "nccl" if made.on_gpu else "gloo",
+        ddp_find_unused_parameters=False if several else None,
+        ddp_timeout=round(PATIENCE_S),
+        dataloader_num_workers=made.loader_workers,
+        dataloader_prefetch_factor=PREFETCHED if made.loader_workers else None,
+        dataloader_pin_memory=made.on_gpu,
+        remove_unused_columns=False,
+        # Its log would wait for the GPU, and for all processes, in each step.
+        logging_strategy="no",
+        logging_nan_inf_filter=False,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    model = made.weights(process.device)
+    trainer = Pretraining(
+        model=model,
+        args=arguments,
+        train_dataset=Sequences(made),
+        data_collator=default_data_collator,
+        optimizers=(made.optimizer(model), None),
+        callbacks=[_time_limit(request, process, recording), recording],
+    )
+    # Otherwise it would divide by the tokens of the whole batch, which versions count differently.
+    trainer.model_accepts_loss_kwargs = False
+    _hand_on_norm(trainer, recording)
+    return trainer
+
+
+def _hand_on_norm(trainer: Any, recording: Any) -> None:
+    """The norm is a by-product of clipping, which the Trainer only logs."""
+    clip = trainer.accelerator.clip_grad_norm_
+
+    def clip_and_tell(*arguments: Any, **named: Any) -> Any:
+        norm = clip(*arguments, **named)
+        recording.note_grad_norm(norm)
+        return norm
+
+    trainer.accelerator.clip_grad_norm_ = clip_and_tell
+
+
+def _time_limit(request: Request, process: Process, recording: Any) -> Any:
+    """Ends the training, in good order, when its time is up."""
+    from transformers import TrainerCallback
+
+    class Limited(TrainerCallback):  # type: ignore[misc]  # untyped here
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self.limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            reason = self.limit.reached(state.global_step)
+            if reason is not None:
+                recording.stop_reason = reason
+                control.should_training_stop = True
+
+    return Limited()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Log files on disk to results: find, open, share among processes, save."""

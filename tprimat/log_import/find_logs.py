@@ -1,0 +1,303 @@
+"""Where the logs of trainings lie: by environment variable, by name, and by what they hold.
+
+A name alone is no proof: what a log says of its own model decides. Opens nothing itself: the first
+lines of a file come from a function that is handed in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from tprimat import read
+from tprimat.errors import TensorPrimatError, UnreadableError
+from tprimat.read.parsing.text import Line
+
+ENDINGS = re.compile(r"\.(?:log|txt)(?:\.(?:gz|bz2|xz|zst))?$", re.IGNORECASE)
+HEAD_LINES = 20_000
+"""So far into a log its arguments are looked for: installing packages comes before, in some 1000 lines."""
+
+MOST_LOOKS = 100
+"""Files that are looked into when no name tells; the newest ones."""
+
+MOST_FILES = 5000
+_DEEPEST = 4
+_WORKSPACE = Path("/workspace")
+_NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profiler")
+"""Folders below Primus' own output that hold other things, or one log for each rank."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A folder to look in; `deep` with those below it."""
+
+    path: Path
+    deep: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A log for a model.
+
+    Attributes:
+        path: the file.
+        model: a name in models.py.
+        why: what it was found by.
+        stated: what the log calls its model; None where it doesn't say.
+        modified: when it was last written, s since the epoch.
+    """
+
+    path: Path
+    model: str
+    why: str
+    stated: str | None
+    modified: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """What came of a search.
+
+    Attributes:
+        found: one log for a model, in the order of the models.
+        passed_over: logs that were not taken, a sentence each.
+        looked_in: folders that are there.
+        missing: folders that are not.
+    """
+
+    found: tuple[Found, ...]
+    passed_over: tuple[str, ...]
+    looked_in: tuple[Path, ...]
+    missing: tuple[Path, ...]
+
+
+Head = Callable[[Path], Iterable[Line]]
+"""The lines of a log; only the first ones are taken."""
+
+
+def variable(model: str) -> str:
+    """The environment variable that names a model's log."""
+    return f"{model.upper()}_LOG"
+
+
+def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> tuple[Folder, ...]:
+    """Where logs are looked for, each folder once.
+
+    Args:
+        working: the working folder.
+        output: folder of the results.
+        clone: the root of this program.
+        environ: environment variables; PRIMUS_PATH counts.
+    """
+    primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
+    wanted = [Folder(working), Folder(working / "output"), Folder(working / "logs"), Folder(output)]
+    wanted += [Folder(clone), Folder(clone / "output"), Folder(clone / "logs")]
+    for root in (*primus, _WORKSPACE / "Primus", _WORKSPACE / "tprimat"):
+        wanted += [Folder(root), Folder(root / "output", deep=True), Folder(root / "logs", deep=True)]
+    unique: dict[Path, Folder] = {}
+    for folder in wanted:
+        key = folder.path.absolute()
+        if key not in unique or folder.deep:
+            unique[key] = Folder(key, folder.deep)
+    return tuple(unique.values())
+
+
+def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str, str], head: Head) -> Search:
+    """Looks for the newest log of each model.
+
+    Args:
+        models: names in models.py.
+        where: folders.
+        environ: environment variables; LLAMA_LOG and its like go before all else.
+        head: opens a log.
+
+    Raises:
+        UnreadableError: an environment variable names a file that isn't there.
+    """
+    looks = _Looks(head)
+    passed_over: list[str] = []
+    found: dict[str, Found] = {}
+    for model in models:
+        named = environ.get(variable(model), "").strip()
+        if named:
+            found[model] = _of_variable(model, named, looks)
+    files = _files(where)
+    for model in models:
+        if model not in found:
+            fitting = [file for file in files if model in file.path.name.lower()]
+            taken = _by_name(model, fitting, looks, passed_over)
+            if taken is not None:
+                found[model] = taken
+    missing = [model for model in models if model not in found]
+    if missing:
+        nameless = [file for file in files if not any(model in file.path.name.lower() for model in models)]
+        for each in _by_content(missing, nameless, looks, passed_over):
+            found.setdefault(each.model, each)
+    return Search(
+        tuple(found[model] for model in models if model in found),
+        tuple(passed_over),
+        tuple(folder.path for folder in where if folder.path.is_dir()),
+        tuple(folder.path for folder in where if not folder.path.is_dir()),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _File:
+    path: Path
+    modified: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Look:
+    """What the head of a file shows: the models of its trainings, surely or only by a name; or no training."""
+
+    training: bool
+    sure: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+class _Looks:
+    """Looks into files, each once."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._known: dict[Path, _Look] = {}
+
+    def at(self, path: Path) -> _Look:
+        if path not in self._known:
+            self._known[path] = self._look(path)
+        return self._known[path]
+
+    def _look(self, path: Path) -> _Look:
+        try:
+            readings = read.readings(islice(self._head(path), HEAD_LINES), str(path))
+        except UnreadableError as error:
+            return _Look(
+                False, problem="not a training log" if error.heading == "not-a-training-log" else error.message
+            )
+        except TensorPrimatError as error:
+            return _Look(False, problem=error.message)
+        statements = [reading.stated["model"] for reading in readings if "model" in reading.stated]
+        return _Look(
+            bool(readings),
+            tuple(str(each.value) for each in statements if each.weight > 0),
+            tuple(str(each.value) for each in statements if each.weight <= 0),
+        )
+
+
+def _of_variable(model: str, named: str, looks: _Looks) -> Found:
+    path = Path(named).expanduser()
+    modified = _modified(path)
+    if modified is None:
+        raise UnreadableError(
+            f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
+        )
+    stated = looks.at(path).sure
+    return Found(path, model, variable(model), stated[0] if stated else None, modified)
+
+
+def _by_name(model: str, files: Sequence[_File], looks: _Looks, passed_over: list[str]) -> Found | None:
+    """The newest file with the model in its name whose content doesn't speak against it.
+
+    A relative of the model, such as a smaller one, is taken where there is nothing nearer.
+    """
+    relative: Found | None = None
+    nearest: Found | None = None
+    left = 0
+    for number, file in enumerate(files):
+        if nearest is not None or number >= MOST_LOOKS:
+            left += 1
+            continue
+        look = looks.at(file.path)
+        if not look.training:
+            passed_over.append(f"{file.path}: {look.problem or 'not a training log'}")
+            continue
+        if look.sure and not any(belongs(name, model) for name in look.sure):
+            passed_over.append(f"{file.path}: its name says {model}, but it is a training of {', '.join(look.sure)}")
+            continue
+        stated = next(
+            (name for name in sorted(look.sure, key=lambda name: name != model) if belongs(name, model)), None
+        )
+        why = "its name, and what it says of its model" if stated else "its name; the log doesn't say its model"
+        found = Found(file.path, model, why, stated, file.modified)
+        if stated in (None, model):
+            nearest = found
+        else:
+            relative, other = relative or found, relative and found
+            passed_over += [f"{other.path}: a training of {other.stated}"] if other else []
+    if nearest is not None and relative is not None:
+        passed_over.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
+    if left:
+        passed_over.append(f"{left} older {'file' if left == 1 else 'files'} with {model} in the name")
+    return nearest or relative
+
+
+def _by_content(
+    models: Sequence[str], files: Sequence[_File], looks: _Looks, passed_over: list[str]
+) -> Iterator[Found]:
+    """The newest file for each model by what the logs say of theirs; a relative where there is nothing nearer."""
+    nearest: dict[str, Found] = {}
+    relatives: dict[str, Found] = {}
+    others: list[tuple[Path, str]] = []
+    for file in files[:MOST_LOOKS]:
+        if len(nearest) == len(models):
+            break
+        look = looks.at(file.path)
+        for model in models:
+            for stated in look.sure:
+                if belongs(stated, model):
+                    taken = nearest if stated == model else relatives
+                    taken.setdefault(model, Found(file.path, model, "what it says of its model", stated, file.modified))
+        if look.training:
+            called = ", ".join(look.sure or look.named)
+            others.append((file.path, f"a training of {called}" if called else "doesn't say its model"))
+    found = {**relatives, **nearest}
+    used = {each.path for each in found.values()}
+    passed_over += [f"{path}: {what}" for path, what in others if path not in used]
+    if len(nearest) < len(models) and len(files) > MOST_LOOKS:
+        passed_over.append(f"{len(files) - MOST_LOOKS} older files were not looked into")
+    yield from found.values()
+
+
+def belongs(stated: str, model: str) -> bool:
+    """Whether what a log calls its model is of a family: llama3.2_1B is a Llama."""
+    return model in re.sub(r"[^a-z0-9]", "", stated.lower())
+
+
+def _files(where: Sequence[Folder]) -> list[_File]:
+    """Logs by their names' endings, the newest first; of equally new ones those under their usual name."""
+    found: dict[str, _File] = {}
+    for folder in where:
+        for path in islice(_below(folder.path, _DEEPEST if folder.deep else 0), MOST_FILES):
+            if ENDINGS.search(path.name) and (modified := _modified(path)) is not None:
+                found.setdefault(os.path.realpath(path), _File(path, modified))
+    return sorted(
+        found.values(), key=lambda file: (-file.modified, not file.path.name.startswith("training_"), file.path)
+    )
+
+
+def _modified(path: Path) -> float | None:
+    """When a file was last written, s since the epoch; None where there is none, or none any more."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) else None
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if depth and entry.is_dir() and not entry.is_symlink() and entry.name not in _NO_LOGS:
+            yield from _below(entry, depth - 1)
+        else:
+            yield entry

@@ -1,0 +1,235 @@
+"""Opening what a user names: logs, compressed or not, from a file or from a pipe.
+
+Readers take lines and open nothing; this is where files are opened, decompressed and hashed, as
+a stream, so that a log of any size takes the same memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import hashlib
+import importlib
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tprimat import files
+from tprimat.errors import UnreadableError, missing_package
+from tprimat.read.parsing import text
+from tprimat.results.run import SourceFile
+
+STANDARD_INPUT = "-"
+CHUNK = 1 << 18
+"""Bytes that are read at a time."""
+
+UNPACKED_FREELY = 1 << 26
+MOST_TIMES = 100
+"""A compressed file may unpack to so many bytes, or to so many times its own size if that is more. The
+text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a machine."""
+
+
+def named_files(names: Sequence[str]) -> list[str]:
+    """The files that names mean: a pattern that the shell left alone means all that match it.
+
+    Raises UnreadableError for a pattern that nothing matches.
+    """
+    found: list[str] = []
+    for name in names:
+        if name == STANDARD_INPUT or not glob.has_magic(name) or Path(name).exists():
+            found.append(name)
+            continue
+        # Path.glob takes no absolute pattern.
+        matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
+        if not matches:
+            raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
+        found += matches
+    return list(dict.fromkeys(found))
+
+
+class Log:
+    """A log that is read once.
+
+    Attributes:
+        name: for messages.
+        cut: why a compressed file could not be read to its end, or None.
+        unread: whether what is left is only hashed: chunks() then ends early.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == STANDARD_INPUT else path
+        self.cut: str | None = None
+        self.unread = False
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def lines(self) -> Iterator[text.Line]:
+        """The lines of the log.
+
+        Raises:
+            UnreadableError: it can't be opened or read.
+            UsageError: it is compressed in a way that needs a package.
+        """
+        return text.lines(self._chunks())
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content of the file, decompressed, as it is. Raises as lines() does."""
+        return self._chunks()
+
+    def source_file(self) -> SourceFile:
+        """What a result says of this file; call it when all lines were read."""
+        return SourceFile(path=self.path, sha256=self._hash.hexdigest(), bytes=self._size)
+
+    def _chunks(self) -> Iterator[bytes]:
+        if self.path == STANDARD_INPUT:
+            if sys.stdin is None or sys.stdin.isatty():
+                raise UnreadableError(self.name, "nothing is piped in: name a file", heading="unreadable-file")
+            yield from self._of(sys.stdin.buffer)
+            return
+        try:
+            mode = Path(self.path).stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise UnreadableError(self.name, "is a folder: name the log in it", heading="unreadable-file")
+            if is_handed_over(self.path, mode):
+                with Path(self.path).open("rb") as stream:
+                    yield from self._of(stream)
+            else:
+                with files.open_plain(Path(self.path)) as stream:
+                    yield from self._of(stream)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UnreadableError(
+                self.name, f"can't be read: {why}: check the name", heading="unreadable-file"
+            ) from error
+
+    def _of(self, stream: BinaryIO) -> Iterator[bytes]:
+        raw = _Counted(stream, self._count)
+        head = raw.peek()
+        method = _compression(head)
+        if method is None:
+            while not self.unread and (chunk := raw.read(CHUNK)):
+                yield chunk
+            if self.unread:
+                raw.drain()
+            return
+        unpacked = method[1](raw, self.name)
+        read = getattr(unpacked, "read1", unpacked.read)
+        # BadGzipFile is an OSError without a number; bz2 has no class of its own and raises such, too.
+        faults: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError, *_zstd_errors())
+        size = 0
+        try:
+            while chunk := read(CHUNK):
+                size += len(chunk)
+                if size > max(UNPACKED_FREELY, MOST_TIMES * self._size):
+                    self.cut = f"it unpacks to {MOST_TIMES} times its size and more"
+                    break
+                yield chunk
+        except faults as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            self.cut = str(error) or type(error).__name__
+        # What was left belongs to the file all the same: its hash is of all of it.
+        raw.drain()
+
+    def _count(self, content: bytes | memoryview) -> None:
+        self._hash.update(content)
+        self._size += len(content)
+
+
+def is_handed_over(path: str, mode: int) -> bool:
+    """Whether a name is that of an open pipe, as the shell's <(…) gives it; one in a folder may never be written to."""
+    return stat.S_ISFIFO(mode) and os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+
+
+class _Counted:
+    """A stream that tells what is read from it, and can be looked into before."""
+
+    def __init__(self, stream: BinaryIO, seen: Callable[[bytes | memoryview], None]) -> None:
+        self._stream = stream
+        self._seen = seen
+        self._head = b""
+
+    def peek(self) -> bytes:
+        """The first bytes; they are read again."""
+        while len(self._head) < 6 and (more := self._next(6 - len(self._head))):
+            self._head += more
+        return self._head
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to so many bytes; none at the end."""
+        head, self._head = self._head, b""
+        if head:
+            if 0 <= size < len(head):
+                head, self._head = head[:size], head[size:]
+            return head
+        return self._next(size)
+
+    def drain(self) -> None:
+        """Reads what is left, which nobody wants to see."""
+        self._head = b""
+        buffer = memoryview(bytearray(CHUNK))
+        while size := self._stream.readinto(buffer):  # type: ignore[attr-defined]
+            self._seen(buffer[:size])
+
+    def _next(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self._seen(content)
+        return content
+
+
+def _zstd(raw: Any, name: str) -> Any:
+    """A stream of what a zstd file holds.
+
+    Raises UsageError when neither Python itself (from 3.14 on) nor a package can read it.
+    """
+    try:
+        return importlib.import_module("compression.zstd").ZstdFile(raw)
+    except ImportError:
+        pass
+    try:
+        package = importlib.import_module("zstandard")
+    except ImportError:
+        raise missing_package("zstandard", "pip install zstandard", f"reading {name}") from None
+    return package.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+
+
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    loaded = [sys.modules.get(name) for name in ("compression.zstd", "zstandard")]
+    return tuple(module.ZstdError for module in loaded if module is not None)
+
+
+def _gzip(raw: Any, name: str) -> Any:
+    return gzip.GzipFile(fileobj=raw)
+
+
+def _bzip2(raw: Any, name: str) -> Any:
+    return bz2.BZ2File(raw)
+
+
+def _xz(raw: Any, name: str) -> Any:
+    return lzma.LZMAFile(raw)
+
+
+_COMPRESSIONS: tuple[tuple[bytes, Callable[[Any, str], Any]], ...] = (
+    (b"\x1f\x8b", _gzip),
+    (b"BZh", _bzip2),
+    (b"\xfd7zXZ\x00", _xz),
+    (b"\x28\xb5\x2f\xfd", _zstd),
+)
+"""What a compressed file begins with, and how it is read."""
+
+
+def _compression(head: bytes) -> tuple[bytes, Callable[[Any, str], Any]] | None:
+    return next((row for row in _COMPRESSIONS if head.startswith(row[0])), None)
+
+
+def is_plain(head: bytes) -> bool:
+    """Whether a file that begins so is not compressed."""
+    return _compression(head) is None

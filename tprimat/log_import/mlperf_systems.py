@@ -1,0 +1,44 @@
+"""Finds and reads the system description that belongs to an MLPerf result file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tprimat.read.mlperf import system as mlperf_system
+from tprimat.results.run import Run
+
+FOLDER = "systems"
+LEVELS = 5
+"""How many folders up it is looked for: results/<system>/<benchmark>/<folder of a run>/result.txt."""
+
+LARGEST = 1 << 20
+"""Bytes; a description has some kilobytes."""
+
+
+def with_system(run: Run, log: Path) -> Run:
+    """An MLPerf run with what the system description beside its log says; any other run as it is.
+
+    A folder `systems` is looked for beside the log and in the folders above; a description may lie
+    beside the log itself too. Which file belongs to the log follows from the names alone, and
+    nothing is taken where several may.
+    """
+    if run.framework != "mlperf" or (run.num_gpus and run.gpu_info.device_name):
+        return run
+    above = [log.absolute().parent, *log.absolute().parents][: LEVELS + 1]
+    for place in [log.absolute().parent, *(folder / FOLDER for folder in above)]:
+        if not place.is_dir():
+            continue
+        descriptions = sorted(path for path in place.glob("*.json") if path.is_file())
+        chosen = mlperf_system.choose(log.absolute(), descriptions)
+        if chosen is None:
+            continue
+        path = Path(chosen)
+        try:
+            if path.stat().st_size > LARGEST:
+                continue
+            system = mlperf_system.parse(path.read_text(encoding="utf-8-sig", errors="replace"))
+        except OSError:
+            continue
+        if system is not None:
+            return mlperf_system.applied(run, system, f"{place.name}/{path.name} beside the log")
+    return run

@@ -1,0 +1,336 @@
+"""What `tprimat read` finds: files and folders -> units that are read as one, by content; and reading one.
+
+A unit is a log, or the files of a folder that belong to one training. Units are read in processes of
+their own, so that what comes back is plain data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from tprimat.errors import TensorPrimatError, UnreadableError, missing_package
+from tprimat.files import open_plain
+from tprimat.log_import import inputs, large_log
+from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
+from tprimat.log_import.mlperf_systems import with_system
+from tprimat.read import files
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.results.run import Run, SourceFile
+
+IN_MEMORY = 1 << 26
+"""Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
+
+LARGEST_UNPACKED = 1 << 32
+"""Bytes; a compressed file of a structured kind that grows beyond is no result of a training."""
+
+_OURS = (b'"schema_version"', b'"performance_metrics"')
+_CODE = re.compile(
+    r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$", re.IGNORECASE
+)
+"""Names of files that a folder holds beside logs: left alone there, and read when they are named."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """What is read as one.
+
+    Attributes:
+        paths: files; more than one where they belong to one training.
+        dialect: of whole files; None for a log of lines.
+        group: the folder whose sources may tell of one training twice.
+        named: whether the user named it, rather than a folder that holds it.
+        size: bytes.
+    """
+
+    paths: tuple[str, ...]
+    dialect: str | None
+    group: str
+    named: bool
+    size: int
+
+    @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        if self.paths == (STANDARD_INPUT,):
+            return "standard input"
+        return self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Passed:
+    """A file that was passed over, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A training that was read.
+
+    Attributes:
+        run: with the files that it comes from.
+        notes: what the reader did.
+        structured: whether it comes from a file that was written for machines.
+    """
+
+    run: Run
+    notes: tuple[str, ...]
+    structured: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a unit: trainings, or why there are none."""
+
+    found: tuple[Found, ...] = ()
+    error: str | None = None
+
+
+def units_of(names: Sequence[str]) -> tuple[list[Unit], list[Passed]]:
+    """The units that files and folders hold, in the order of the names, and within a folder by path.
+
+    Raises UnreadableError for a name that is nothing.
+    """
+    units: list[Unit] = []
+    passed: list[Passed] = []
+    seen: set[str] = set()
+    for name in names:
+        if name == STANDARD_INPUT:
+            units.append(Unit((name,), None, name, True, 0))
+            continue
+        path = Path(name)
+        try:
+            is_folder = stat.S_ISDIR(path.stat().st_mode)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UnreadableError(name, f"can't be read: {why}: check the name", heading="unreadable-file") from error
+        for file in _below(path, passed) if is_folder else [path]:
+            real = os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                _add(file, units, passed, named=not is_folder)
+    return units, passed
+
+
+def _below(folder: Path, passed: list[Passed]) -> Iterator[Path]:
+    def unreadable(error: OSError) -> None:
+        passed.append(Passed(str(error.filename), f"can't be read: {error.strerror}"))
+
+    for parent, folders, names in os.walk(folder, onerror=unreadable):
+        folders[:] = sorted(name for name in folders if name != "history" and not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield Path(parent, name)
+
+
+def _add(path: Path, units: list[Unit], passed: list[Passed], *, named: bool) -> None:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) and not named:
+            passed.append(Passed(str(path), "is no plain file"))
+            return
+        if inputs.is_handed_over(str(path), status.st_mode):
+            # It can be read once.
+            units.append(Unit((str(path),), None, str(path.parent), named, 0))
+            return
+        head = _head(path)
+    except TensorPrimatError as error:
+        if named:
+            raise
+        passed.append(Passed(str(path), error.message.removeprefix(f"{path}: ")))
+        return
+    except OSError as error:
+        why = f"can't be read: {error.strerror}"
+        if named:
+            raise UnreadableError(path, f"{why}: check the name", heading="unreadable-file") from error
+        passed.append(Passed(str(path), why))
+        return
+    dialect = files.file_dialect_of(head)
+    group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
+    if dialect is not None:
+        same = next(
+            (
+                index
+                for index, unit in enumerate(units)
+                if dialect.together
+                and unit.dialect == dialect.looks_for
+                and dialect.together(unit.paths[0]) == dialect.together(str(path))
+            ),
+            None,
+        )
+        if same is not None:
+            unit = units[same]
+            units[same] = dataclasses.replace(
+                unit, paths=(*unit.paths, str(path)), size=unit.size + status.st_size, named=unit.named or named
+            )
+        else:
+            units.append(Unit((str(path),), dialect.looks_for, group, named, status.st_size))
+    elif not named and (reason := _no_log(path, head)):
+        passed.append(Passed(str(path), reason))
+    else:
+        units.append(Unit((str(path),), None, group, named, status.st_size))
+
+
+def _head(path: Path) -> bytes:
+    chunks = Log(str(path)).chunks()
+    head = b""
+    with contextlib.closing(chunks):  # type: ignore[type-var]
+        for chunk in chunks:
+            head += chunk
+            if len(head) >= files.HEAD:
+                break
+    return head[: files.HEAD]
+
+
+def _no_log(path: Path, head: bytes) -> str | None:
+    """Why a file in a folder is no log; None where it may be one."""
+    if not head:
+        return "is empty"
+    if any(sign in head[:8000] for sign in _OURS) and head.lstrip()[:1] == b"{":
+        return "is a result of TensorPrimat: compare reads it"
+    if b'"accelerator_model_name"' in head and head.lstrip()[:1] == b"{":
+        return "describes an MLPerf system: it is read with the results beside it"
+    if head.lstrip()[:1] == b"[" and path.suffix == ".json":
+        return "is JSON of another kind"
+    if _CODE.search(path.name):
+        return "is no log by its name: name it to read it all the same"
+    # UTF-16 has a NUL in every other byte and says so with its mark.
+    if head.count(0) > len(head) // 3 and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is a binary file of no known kind"
+    return None
+
+
+def read_unit(unit: Unit) -> Outcome:
+    """Reads a unit. What a person can do something about comes back as the reason; nothing is raised for it."""
+    try:
+        if unit.dialect is not None:
+            return _read_files(unit)
+        return _read_log(unit)
+    except TensorPrimatError as error:
+        return Outcome(error=error.message)
+    except ModuleNotFoundError as error:
+        if (error.name or "tprimat").startswith("tprimat"):
+            raise
+        return Outcome(error=missing_package(str(error.name), "pip install -r requirements.txt", unit.title).message)
+
+
+def _read_log(unit: Unit) -> Outcome:
+    log = Log(unit.paths[0])
+    chunks = log.chunks()
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= files.HEAD:
+            break
+    dialect = files.file_dialect_of(head)
+    if dialect is not None:
+        # Only a pipe gets here: files were recognised before.
+        with contextlib.ExitStack() as stack:
+            stream = _spooled(log.name, _chain(head, chunks), stack)
+            readings = _structured(dialect, [files.Part(log.name, stream)], {}, log.name)
+    else:
+        readings = large_log.readings(log, _chain(head, chunks))
+    source = (log.source_file(),)
+    cut = tuple(_said_of_cut(log))
+    return Outcome(
+        tuple(
+            Found(
+                _with_source(with_system(reading.run(), Path(unit.paths[0])), source, cut),
+                reading.notes,
+                dialect is not None,
+            )
+            for reading in readings
+        )
+    )
+
+
+def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield head
+    yield from rest
+
+
+def _read_files(unit: Unit) -> Outcome:
+    dialect = next(each for each in files.file_dialects() if each.looks_for == unit.dialect)
+    with contextlib.ExitStack() as stack:
+        parts, sources, cut = [], [], []
+        for path in unit.paths:
+            log = Log(path)
+            parts.append(files.Part(path, _spooled(path, log.chunks(), stack)))
+            sources.append(log.source_file())
+            cut += _said_of_cut(log)
+        folder = Path(unit.paths[0]).parent
+        beside = {name: content for name in dialect.beside if (content := _small(folder / name)) is not None}
+        readings = _structured(dialect, parts, beside, unit.title)
+        runs = []
+        for number, reading in enumerate(readings):
+            # Files that are not of one training give one training each.
+            own = sources if dialect.together or len(readings) != len(sources) else [sources[number]]
+            runs.append(Found(_with_source(reading.run(), tuple(own), tuple(cut)), reading.notes, True))
+    return Outcome(tuple(runs))
+
+
+def _structured(
+    dialect: files.FileDialect, parts: Sequence[files.Part], beside: dict[str, bytes], title: str
+) -> list[Reading]:
+    try:
+        return dialect.read(parts, beside)
+    except ValueError as error:
+        raise UnreadableError(
+            title, f"this is {dialect.looks_for}, but {error}", heading="not-a-training-log"
+        ) from error
+
+
+def _said_of_cut(log: Log) -> list[str]:
+    return [f"the compressed file could not be read to its end: {log.cut}"] if log.cut else []
+
+
+def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
+    """A stream that can be sought in: in memory, or in a temporary file where it is large."""
+    stream: BinaryIO = io.BytesIO()
+    size = 0
+    for chunk in chunks:
+        if size <= IN_MEMORY < size + len(chunk):
+            on_disk = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+            assert isinstance(stream, io.BytesIO)
+            on_disk.write(stream.getvalue())
+            stream = on_disk
+        size += len(chunk)
+        if size > LARGEST_UNPACKED:
+            raise UnreadableError(name, "is more than 4 GiB of data: is it what it seems?", heading="unreadable-file")
+        stream.write(chunk)
+    stream.seek(0)
+    return stream
+
+
+def _small(path: Path) -> bytes | None:
+    try:
+        with open_plain(path) as stream:
+            return stream.read(CHUNK)
+    except OSError:
+        return None
+
+
+def _with_source(run: Run, source: tuple[SourceFile, ...], warnings: tuple[str, ...]) -> Run:
+    assert run.source is not None
+    return msgspec.structs.replace(
+        run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=source)
+    )
+
+
+def digest_of(run: Run) -> str:
+    """A short name for the files of a run, for a result's name where nothing else tells it from another's."""
+    hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:8]

@@ -1,0 +1,1 @@
+"""This machine: platform, GPUs, processes, host."""

@@ -1,0 +1,1 @@
+"""Measurement: trainings as child processes."""

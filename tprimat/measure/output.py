@@ -1,0 +1,147 @@
+"""What a child prints: into its log, and line by line to whoever watches. Bounded, whatever it prints."""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import IO
+
+from tprimat.record import progress
+
+TAIL_LINES = 12
+LOG_CHARACTERS = 256 << 20
+"""From here on the log takes no more; what is printed last is added at its end."""
+
+LAST_LINES = 1000
+LONGEST_LINE = 1 << 16
+"""Characters; a longer line goes on in the next one."""
+
+_CHUNK = 1 << 16
+_WAITING_CHUNKS = 64
+"""Beyond that a child that prints faster than its log can be written waits."""
+
+
+class Output:
+    """Reads the streams of a child.
+
+    Args:
+        streams: each with whether its lines are handed on.
+        log: takes all of it; unbuffered, as what a full disk refuses must not come back at its closing.
+        limit: characters of the log.
+
+    Attributes:
+        trouble: why the log holds no more, in a few words; None where it does.
+    """
+
+    def __init__(self, streams: Iterable[tuple[IO[bytes], bool]], log: IO[bytes], limit: int = LOG_CHARACTERS) -> None:
+        self.trouble: str | None = None
+        self._log = log
+        self._left = limit
+        self._left_out = 0
+        self._last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
+        self._chunks: queue.Queue[tuple[bool, list[str]] | None] = queue.Queue(_WAITING_CHUNKS)
+        self._open_streams = 0
+        for stream, shown in streams:
+            self._open_streams += 1
+            threading.Thread(target=self._read, args=(stream, shown), daemon=True).start()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may come."""
+        return self._open_streams > 0
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The last lines, marks left out."""
+        return tuple(self._last)[-TAIL_LINES:]
+
+    def pass_on(
+        self, on_line: Callable[[str], None], on_message: Callable[[progress.Message], None], wait_s: float
+    ) -> None:
+        """Hands on what has been printed: waits so long for it, and works at it for so long."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                chunk = self._chunks.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                break
+            if chunk is None:
+                self._open_streams -= 1
+                if not self._open_streams:
+                    break
+                continue
+            shown, lines = chunk
+            kept = []
+            try:
+                for line in lines:
+                    text = self._without_message(line, on_message)
+                    if text is not None:
+                        kept.append(text)
+                        if shown:
+                            on_line(text)
+            finally:
+                self._keep(kept)
+            if self._chunks.empty() or time.monotonic() > deadline:
+                break
+
+    def close(self) -> None:
+        """Ends the log."""
+        if self._left_out:
+            self.write(f"[{self._left_out} lines more are left out here: the log is bounded; the last are:]\n")
+            self.write("".join(line + "\n" for line in self._last))
+
+    def write(self, text: str) -> None:
+        """Adds to the log, unless that has failed before."""
+        left = memoryview(text.encode("utf-8", "replace"))
+        try:
+            while left and self.trouble is None:
+                left = left[self._log.write(left) :]
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+
+    def _read(self, stream: IO[bytes], shown: bool) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        rest = ""
+        with stream:
+            while True:
+                content = stream.read1(_CHUNK)  # type: ignore[attr-defined]  # a buffered reader
+                rest += decoder.decode(content, not content)
+                if not content:
+                    break
+                *lines, rest = rest.replace("\r\n", "\n").split("\n")
+                while len(rest) > LONGEST_LINE:
+                    lines.append(rest[:LONGEST_LINE])
+                    rest = rest[LONGEST_LINE:]
+                if lines:
+                    self._chunks.put((shown, lines))
+        if rest:
+            self._chunks.put((shown, [rest]))
+        self._chunks.put(None)
+
+    @staticmethod
+    def _without_message(line: str, on_message: Callable[[progress.Message], None]) -> str | None:
+        """The line as it is shown; None where it was a message alone."""
+        if progress.MARK not in line:
+            return line
+        # Another process may have printed half a line before the mark.
+        text, mark, rest = line.partition(progress.MARK)
+        message = progress.decode(mark + rest)
+        if message is None:
+            return line
+        on_message(message)
+        return text or None
+
+    def _keep(self, lines: list[str]) -> None:
+        if not lines:
+            return
+        self._last.extend(lines)
+        if self._left > 0:
+            text = "\n".join(lines) + "\n"
+            self._left -= len(text)
+            self.write(text)
+        else:
+            self._left_out += len(lines)

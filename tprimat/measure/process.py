@@ -1,0 +1,211 @@
+"""Runs the command of a launch, in a process group that never outlives it.
+
+The one place where a child is run: its environment, its log, its end. Knows no framework.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from tprimat.errors import UsageError
+from tprimat.frameworks.request import Launch
+from tprimat.machine.process_group import GONE_SECONDS, Family
+from tprimat.measure.output import TAIL_LINES, Output
+from tprimat.record import progress
+
+GRACE_SECONDS = 20.0
+"""How long an interrupted training has to write its result before it is killed."""
+
+__all__ = ["GRACE_SECONDS", "TAIL_LINES", "Ended", "new_log", "run"]
+
+_POLL_SECONDS = 0.2
+_DRAIN_SECONDS = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """How a child ended.
+
+    Attributes:
+        status: its exit status; negative for the signal that ended it.
+        interrupted: by Ctrl-C, SIGTERM or a hang-up of this process.
+        overdue: it was ended because it had run longer than it was given.
+        tail: the last lines that it printed, marks left out.
+        log_trouble: why the log doesn't hold all of it; None where it does.
+    """
+
+    status: int
+    interrupted: bool
+    overdue: bool
+    tail: tuple[str, ...]
+    log_trouble: str | None = None
+
+
+def new_log(folder: Path, stem: str) -> Path:
+    """Makes an empty file for a training's output: under a name of its own, whoever else starts one here now.
+
+    Raises UsageError when the folder can't be written.
+    """
+    path = folder / f"{stem}.log"
+    number = 1
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                path.touch(exist_ok=False)
+                return path
+            except FileExistsError:
+                number += 1
+                path = folder / f"{stem}_{number}.log"
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(log: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{log}: can't be written: {error.strerror or error}: choose another --output-dir", heading="unwritable-folder"
+    )
+
+
+def run(
+    launch: Launch,
+    log: Path,
+    *,
+    on_line: Callable[[str], None],
+    on_message: Callable[[progress.Message], None],
+    limit_s: float | None = None,
+    grace_s: float = GRACE_SECONDS,
+) -> Ended:
+    """Runs a command to its end.
+
+    All that it prints goes to the log; what it prints on its standard output is also handed on,
+    line by line. Libraries warn on the standard error, where they can be left alone. When this
+    process is interrupted the child is asked to end, and killed with its whole group after the
+    grace, or at once on a second Ctrl-C.
+
+    Args:
+        launch: the command.
+        log: file for the output; one that is there must be empty.
+        on_line: called with each line of the standard output.
+        on_message: called with each message of progress.
+        limit_s: seconds after which the child is taken for hung; None to wait for ever.
+        grace_s: seconds between asking and killing.
+
+    Raises:
+        UsageError: the program can't be started, or the log can't be written.
+    """
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        file = log.open("ab", buffering=0)
+        if file.tell():
+            file.close()
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    except OSError as error:
+        raise _unwritable(log, error) from error
+    with file, _Signals() as signals:
+        return _Child(launch, file, grace_s).follow(signals, on_line, on_message, limit_s)
+
+
+class _Signals:
+    """Counts the signals that ask this process to end, instead of letting them end it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                number = getattr(signal, name, None)
+                # A program started with nohup ignores the hang-up, and is to go on doing so.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _count(self, number: int, frame: object) -> None:
+        self.count += 1
+
+
+class _Child:
+    """A running command, what it prints, and its end."""
+
+    def __init__(self, launch: Launch, log: IO[bytes], grace_s: float) -> None:
+        env = {**os.environ, **launch.environment(), progress.ASKED: "1"}
+        self._family = Family(launch.argv, env, launch.cwd, grace_s)
+        self._output = Output(((self._family.stdout, True), (self._family.stderr, False)), log)
+        self._output.write(f"$ {launch.shell_line()}\n")
+        self._grace_s = grace_s
+        self._asked_at: float | None = None
+        self._asked_group = False
+        self._killed_at: float | None = None
+
+    def follow(
+        self,
+        signals: _Signals,
+        on_line: Callable[[str], None],
+        on_message: Callable[[progress.Message], None],
+        limit_s: float | None,
+    ) -> Ended:
+        """Passes output on until the child and its group have ended."""
+        started = time.monotonic()
+        overdue = False
+        try:
+            while self._family.status() is None and not self._is_beyond_reach():
+                self._output.pass_on(on_line, on_message, _POLL_SECONDS)
+                overdue = overdue or (limit_s is not None and time.monotonic() - started > limit_s)
+                if signals.count or overdue:
+                    self._press_to_end(at_once=signals.count > 1)
+            if self._asked_at is not None or (self._family.status() or 0) < 0:
+                self._let_group_end(signals)
+        finally:
+            # What the child left behind goes with it; it may hold a GPU, and the pipes.
+            status = self._family.bury()
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while self._output.is_open and time.monotonic() < deadline:
+            self._output.pass_on(on_line, on_message, _POLL_SECONDS)
+        self._output.close()
+        return Ended(status, bool(signals.count), overdue, self._output.tail, self._output.trouble)
+
+    def _is_beyond_reach(self) -> bool:
+        """Whether it was killed and is there all the same: held in the kernel, by a driver that hangs."""
+        return self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS
+
+    def _press_to_end(self, *, at_once: bool) -> None:
+        """Asks the child, then its group, then leaves them no choice."""
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._asked_at = now
+            # The leader alone at first: one of its workers that is killed under it looks like a failure.
+            self._family.ask_leader()
+            return
+        waited = now - self._asked_at
+        if at_once or waited > self._grace_s:
+            self._killed_at = self._killed_at or now
+            self._family.kill()
+        elif waited > self._grace_s / 3 and not self._asked_group:
+            self._asked_group = True
+            self._family.ask_all()
+
+    def _let_group_end(self, signals: _Signals) -> None:
+        """Asks what a leader that died at once has left behind, and waits for it.
+
+        A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
+        """
+        if not self._asked_group:
+            self._asked_group = True
+            self._family.ask_all()
+        deadline = (self._asked_at or time.monotonic()) + self._grace_s
+        while self._family.group_lives() and time.monotonic() < deadline and signals.count < 2:
+            time.sleep(_POLL_SECONDS)

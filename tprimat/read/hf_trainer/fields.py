@@ -1,0 +1,98 @@
+"""The dictionaries of Hugging Face's Trainer: which key is what, in the console and in its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.run_builder import number
+from tprimat.results.run import Timing
+from tprimat.units import gib_to_gb
+
+TIMING = Timing(
+    clock="none: the Trainer logs no step times",
+    covers="the whole training, with evaluation and saving, in train_runtime alone",
+    over_ranks="rank 0",
+)
+
+NO_STEP_TIMES = (
+    "no step times: Hugging Face's Trainer logs none; its whole-run rates (native_metrics) contain evaluation, "
+    "saving and the warm-up"
+)
+
+_FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "grad_norm": "grad_norm"}
+
+_NATIVE = {
+    "epoch": "epoch",
+    "ppl": "perplexity",
+    # Of Axolotl: labels that count in the loss alone, since the last log.
+    "tokens/train_per_sec_per_gpu": "trainable_tokens_per_second_per_gpu",
+    "tokens/total": "tokens_seen",
+    "tokens/trainable": "trainable_tokens_seen",
+    "num_tokens": "tokens_seen",
+    "num_input_tokens_seen": "tokens_seen",
+    # Of ms-swift: a mean since the start.
+    "train_speed(iter/s)": "cumulative_steps_per_second",
+}
+_GIB = {
+    "memory(GiB)": "memory_reserved_gb",
+    "memory/max_active (GiB)": "memory_active_gb",
+    "memory/max_mem_active(gib)": "memory_active_gb",
+    "memory/max_allocated (GiB)": "memory_allocated_gb",
+    "memory/max_mem_allocated(gib)": "memory_allocated_gb",
+    "memory/device_reserved (GiB)": "memory_reserved_gb",
+    "memory/device_mem_reserved(gib)": "memory_reserved_gb",
+}
+SUMMARY = {
+    "train_runtime": "train_runtime_seconds",
+    "train_samples_per_second": "train_samples_per_second",
+    "train_steps_per_second": "train_steps_per_second",
+    "train_tokens_per_second": "train_tokens_per_second",
+    "train_loss": "train_loss",
+    "total_flos": "total_flos",
+    "num_input_tokens_seen": "tokens_seen",
+    "train_samples": "samples_in_data_set",
+    "epoch": "epochs",
+}
+"""Keys of the final dictionary and of train_results.json, and their names in native_metrics."""
+
+AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/max_mem_active(gib)")
+"""Keys that only Axolotl adds."""
+
+
+def is_record(entry: Mapping[str, object]) -> bool:
+    """Whether a dictionary is of training steps: not of an evaluation or of the whole training."""
+    return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step"})
+
+
+def is_summary(entry: Mapping[str, object]) -> bool:
+    """Whether a dictionary is the one that ends a training."""
+    return "train_runtime" in entry
+
+
+def record_of(entry: Mapping[str, object], step: int, line: int) -> Record:
+    """The record of a dictionary of training steps."""
+    record = Record(step, line)
+    for key, field in {**_FIELDS, **_NATIVE}.items():
+        if key in entry:
+            record.put(field, number(entry[key]))
+    for key, field in _GIB.items():
+        gib = number(entry.get(key))
+        if gib is not None:
+            record.put(field, round(gib_to_gb(gib), 4))
+    return record
+
+
+def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
+    """The step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
+    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(entry.get("global_step/max_steps", "")))
+    if together:
+        return int(together[1]) or None, int(together[2]) or None
+    step = number(entry.get("step"))
+    return (int(step) if step is not None and 1 <= step < 2**53 else None), None
+
+
+def summary_of(entry: Mapping[str, object]) -> dict[str, float | None]:
+    """The figures of a whole training."""
+    return {name: number(entry[key]) for key, name in SUMMARY.items() if key in entry}

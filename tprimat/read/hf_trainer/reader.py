@@ -1,0 +1,282 @@
+"""Reader of what Hugging Face's Trainer prints, also under Axolotl and ms-swift: dictionaries, and progress bars.
+
+    10%|█  | 10/97 [00:50<07:15,  5.01s/it]{'loss': 2.98, 'learning_rate': 4.17e-05, 'epoch': 0.1}
+    {'train_runtime': 273.0, 'train_samples_per_second': 3.6, 'train_steps_per_second': 0.007, 'epoch': 1.0}
+
+transformers 5 prints the figures as text of four digits. A dictionary has neither step nor time:
+hf_steps finds the step; a time there is only of the whole training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+from tprimat.read.deepspeed import setup as deepspeed_setup
+from tprimat.read.hf_trainer import fields
+from tprimat.read.hf_trainer.steps import Numbered, Seen, numbered
+from tprimat.read.parsing.options import COMPUTED, options_in
+from tprimat.read.parsing.parsed_log import Reading, Statements
+from tprimat.read.parsing.records import Surroundings, Training
+from tprimat.read.parsing.run_builder import Assembly, count, number, state
+from tprimat.read.parsing.text import Line, without_prefixes
+
+_DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
+_PAIR = re.compile(r"'([^']{1,120})'\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|([^,'\"{}\s][^,'\"{}]*))")
+_BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[\d[\d:]*<")
+_CUT = re.compile(r"\{'(?:loss|eval_loss|train_runtime)'[^}]*$")
+_COUNTED = (
+    (re.compile(r"\bTotal optimization steps = ([\d,]{1,15})"), "max_steps"),
+    (re.compile(r"\bNum Epochs = ([\d,]{1,15})"), "num_epochs"),
+    (re.compile(r"\bInstantaneous batch size per device = ([\d,]{1,15})"), "micro_batch_size"),
+    (re.compile(r"\bTotal train batch size \(.*?\) = ([\d,]{1,15})"), "global_batch_size"),
+    (re.compile(r"\bGradient Accumulation steps = ([\d,]{1,15})"), "gradient_accumulation_steps"),
+    (re.compile(r"\bNum examples = ([\d,]{1,15})"), "examples"),
+    (re.compile(r"\bNumber of trainable parameters = ([\d,]{1,19})"), "trainable_parameters"),
+)
+_OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
+_BEGIN = "***** Running training *****"
+
+
+@dataclasses.dataclass
+class _Entry:
+    line: int
+    values: dict[str, str]
+    bars: dict[int, int]
+    after: dict[int, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class _Stretch:
+    """One training of the log, while it is read."""
+
+    around: Surroundings = dataclasses.field(default_factory=Surroundings)
+    entries: list[_Entry] = dataclasses.field(default_factory=list)
+    summary: dict[str, str] | None = None
+    summary_line: int = 0
+    summaries: int = 0
+    doubles: int = 0
+    evaluations: int = 0
+    reached: int | None = None
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+
+class Reader:
+    """Reads one log. See reading.Reader."""
+
+    name = "hf_trainer"
+    looks_for = "the dictionaries of Hugging Face's Trainer (“{'loss': …, 'learning_rate': …, 'epoch': …}”)"
+
+    def __init__(self) -> None:
+        self._stretches: list[_Stretch] = []
+        self._pending = Surroundings()
+        self._bars: dict[int, int] = {}
+        self._waiting: list[_Entry] = []
+        self._axolotl = False
+        self._cut = False
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a dictionary of a training was seen."""
+        return bool(self._stretches)
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        text = line.text
+        if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._stretches:
+            self._stretches[-1].reached = int(output[1]) or None
+        if "'" in text and "{'" in text:
+            end = 0
+            found = False
+            for match in _DICTIONARY.finditer(text):
+                values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
+                if fields.is_record(values) or fields.is_summary(values) or "eval_loss" in values:
+                    self._bar(text[end : match.start()])
+                    self._take(values, line.number)
+                    end, found = match.end(), True
+            if found:
+                self._bar(text[end:])
+                return
+            if not line.whole and _CUT.search(text):
+                self._cut = True
+        if "|" in text:
+            self._bar(text)
+        if "axolotl" in text:
+            self._axolotl = True
+        self._hear(line)
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        if self._stretches:
+            self._stretches[-1].around.absorb(self._pending)
+        return [self._reading(stretch) for stretch in self._stretches]
+
+    def _hear(self, line: Line) -> None:
+        pending, text = self._pending, line.text
+        pending.feed(line.number, text)
+        if _BEGIN in text and self._stretches and self._stretches[-1].summary is None:
+            pending.begun = True
+        if " = " in text:
+            for pattern, name in _COUNTED:
+                if found := pattern.search(text):
+                    value = count(found[1])
+                    state(pending.stated, name, value, without_prefixes(text), line.number, COMPUTED)
+        deepspeed_setup.statements_in(text, line.number, pending.stated)
+        options_in(text, line.number, pending.stated)
+
+    def _bar(self, text: str) -> None:
+        if "|" not in text:
+            return
+        for step, total in _BAR.findall(text):
+            self._bars[int(total)] = int(step)
+            for entry in self._waiting:
+                entry.after.setdefault(int(total), int(step))
+            self._waiting = [entry for entry in self._waiting if int(total) not in entry.after]
+        if len(self._bars) > 1000:
+            self._bars.clear()
+
+    def _take(self, values: dict[str, str], line: int) -> None:
+        stretch = self._stretches[-1] if self._stretches else None
+        if stretch is None or (fields.is_record(values) and stretch.summary is not None):
+            stretch = _Stretch()
+            self._stretches.append(stretch)
+        pending, self._pending = self._pending, Surroundings()
+        stretch.around.absorb(pending)
+        if fields.is_summary(values):
+            stretch.summaries += 1
+            if stretch.summary is None:
+                stretch.summary, stretch.summary_line = values, line
+            return
+        if not fields.is_record(values):
+            stretch.evaluations += 1
+            return
+        if stretch.entries and stretch.entries[-1].values == values:
+            stretch.doubles += 1
+            return
+        stretch = self._placed(stretch, values, line)
+        entry = _Entry(line, values, dict(self._bars))
+        stretch.entries.append(entry)
+        self._waiting = [*self._waiting[-8:], entry]
+
+    def _placed(self, stretch: _Stretch, values: dict[str, str], line: int) -> _Stretch:
+        """The training that a record belongs to: another where it begins again, or this one, cut back."""
+        epoch = number(values.get("epoch"))
+        epochs = [number(entry.values.get("epoch")) for entry in stretch.entries]
+        known = [each for each in epochs if each is not None]
+        if epoch is None or not known or epoch >= known[-1]:
+            return stretch
+        if epoch <= known[0]:
+            stretch = _Stretch(around=Surroundings(stated=Statements(stretch.around.stated)))
+            self._stretches.append(stretch)
+            return stretch
+        kept = [entry for entry, at in zip(stretch.entries, epochs, strict=True) if at is None or at < epoch]
+        stretch.warnings.append(
+            f"restarted on line {line} at epoch {epoch:g}: {len(stretch.entries) - len(kept)} records before it are "
+            "left out"
+        )
+        stretch.entries = kept
+        return stretch
+
+    def _reading(self, stretch: _Stretch) -> Reading:
+        stated = stretch.around.stated
+        _complete(stated)
+        training = Training(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
+        steps = _steps_of(stretch, stated)
+        for entry, step in zip(stretch.entries, steps.steps, strict=True):
+            record = fields.record_of(entry.values, step, entry.line)
+            before = training.last.step if training.last else 0
+            record.window = step - before if steps.evidence else 1
+            training.records[step] = training.last = record
+        _first_window(training, stated)
+        unknown = {"step_times": fields.NO_STEP_TIMES}
+        if steps.evidence is None and stretch.entries:
+            unknown["steps"] = (
+                "the log states no step numbers, and its epochs and progress bars leave several possible: the records "
+                "are numbered in their order, each counted as one step"
+            )
+        elif stretch.entries:
+            training.warnings.append(f"step numbers follow from {steps.evidence}: the log prints none with a record")
+        figures: dict[str, float | None] = {}
+        if stretch.summary is not None:
+            figures = fields.summary_of(stretch.summary)
+            _add_mean(figures, stretch.reached or stated.count("max_steps"))
+        axolotl = self._axolotl or any(key in entry.values for entry in stretch.entries for key in fields.AXOLOTL)
+        notes = []
+        if stretch.summaries > 1:
+            notes.append(f"the summary of the whole training is printed {stretch.summaries} times; the first is kept")
+        if stretch.evaluations:
+            notes.append(f"{stretch.evaluations} evaluations are no records of training")
+        if self._cut:
+            notes.append("the file ends within a dictionary, which is left out")
+        name = "axolotl" if axolotl else "hf_trainer"
+        return Assembly(
+            name,
+            f"{name} (console)",
+            training,
+            fields.TIMING,
+            rate=None,
+            figures=figures,
+            unknown=unknown,
+            ended=stretch.summary is not None or None,
+            notes=tuple(notes),
+        ).reading()
+
+
+def _steps_of(stretch: _Stretch, stated: Statements) -> Numbered:
+    entries = stretch.entries
+    printed = [fields.printed_step(entry.values) for entry in entries]
+    steps = tuple(step for step, _ in printed if step is not None)
+    if entries and len(steps) == len(entries) and all(b > a for a, b in itertools.pairwise(steps)):
+        planned = next((total for _, total in printed if total), None)
+        state(stated, "max_steps", planned, weight=COMPUTED)
+        return Numbered(steps, "the dictionaries themselves")
+    total = stated.count("max_steps")
+    if total is None and entries:
+        # The bar of the training is the one that is there at every record; others are of evaluations.
+        common = set.intersection(*({*entry.bars, *entry.after} for entry in entries))
+        total = max(common, default=None)
+        if total is not None and total > 1:
+            state(stated, "max_steps", total, f"progress bar of {total} steps", entries[0].line)
+    seen = [_seen(entry, total) for entry in entries]
+    return numbered(seen, total, stated.count("num_epochs"), stated.count("logging_steps"))
+
+
+def _seen(entry: _Entry, total: int | None) -> Seen:
+    text = entry.values.get("epoch", "")
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = len(mantissa.partition(".")[2])
+    power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
+    # Rounded to so many digits; one more unit in the last place where it was cut.
+    resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
+    return Seen(
+        number(text), resolution, entry.bars.get(total, 0) if total else 0, entry.after.get(total) if total else None
+    )
+
+
+def _first_window(training: Training, stated: Statements) -> None:
+    """A log that begins in the middle: its first record averages as many steps as the others."""
+    found = training.ordered()
+    interval = stated.count("logging_steps") or (found[1].window if len(found) > 1 else None)
+    if found and interval and found[0].window and found[0].window > interval:
+        found[0].window = interval
+
+
+def _complete(stated: Statements) -> None:
+    """States what the Trainer's own arithmetic gives: processes = batch / (batch of one × accumulation)."""
+    micro, total = stated.count("micro_batch_size"), stated.get("global_batch_size")
+    accumulation = stated.count("gradient_accumulation_steps")
+    computed = total is not None and "Total train batch size" in total.text
+    if stated.count("num_gpus") is None and micro and accumulation and total is not None and computed:
+        processes, rest = divmod(total.value, micro * accumulation)
+        if rest == 0:
+            state(stated, "num_gpus", processes or None, total.text, total.line)
+    deepspeed_setup.world_from_replicas(stated)
+    state(stated, "only_data_parallel", True)
+
+
+def _add_mean(figures: dict[str, float | None], steps: int | None) -> None:
+    """Adds the mean time of a step over the whole training, exact where the steps are known."""
+    runtime = figures.get("train_runtime_seconds")
+    if runtime and runtime > 0 and steps:
+        figures["whole_run_seconds_per_step"] = runtime / steps

@@ -1,0 +1,381 @@
+"""Reader of logs with Megatron's iteration lines: Megatron-LM, its ROCm fork, Primus.
+
+Lines become records, by the number of the iteration; the lines around them say the setup. One
+log can hold doubled lines, several attempts at one training, and several trainings:
+
+    the same iteration, the same moment        a double; passed over
+    an iteration again, later in time          a restart: its records take the place of the former
+    again from the first iteration or before   another training: a Reading of its own
+    a later one that doesn't follow from it    another training too: other GPUs, batch or plan
+    any, behind the dump of another model      another training too
+
+What stands between iteration lines is read before the first ones of an attempt and around them,
+where a process dumps its arguments, and after the last; elsewhere it is passed over. In blocks of
+bytes a line is found by its bars and the word elapsed, which colours must not part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tprimat.read.megatron import run, setup
+from tprimat.read.megatron.fast_path import Quick
+from tprimat.read.megatron.layout import record_of
+from tprimat.read.megatron.line import FIELDS, TIMED, Record, records
+from tprimat.read.megatron.table import Table
+from tprimat.read.megatron.training import (
+    ARGUMENT_DUMP,
+    MOST_CONFLICTS,
+    SAME_MOMENT,
+    Conflict,
+    Context,
+    Stretch,
+    Training,
+)
+from tprimat.read.parsing.parsed_log import Reading, Statements
+from tprimat.read.parsing.text import Line, Numbers, clean, lines_of, numpy_if_there
+from tprimat.results.run import Run
+
+WORTH_NUMPY = 64 << 20
+"""Bytes of a log after which numpy is worth its start."""
+
+_DUMP = ARGUMENT_DUMP.encode()
+_DOTS = _DUMP[_DUMP.index(b".") :]
+
+
+class Reader:
+    """Reads one log. See reading.Reader.
+
+    Args:
+        stretch: makes what collects the lines between two records.
+    """
+
+    name = "megatron"
+    looks_for = "Megatron's iteration lines (“iteration 3/ 50 | … elapsed time per iteration (ms): …”)"
+
+    def __init__(self, stretch: type[Stretch] = Stretch) -> None:
+        self._trainings: list[Training] = []
+        self._new_stretch = stretch
+        self._stretch = stretch()
+        self._cut_off: int | None = None
+        self._quick = Quick()
+        self._fed = 0
+        self._numpy: Any = None
+
+    @property
+    def recognised(self) -> bool:
+        """Whether an iteration line or an argument dump was seen."""
+        return bool(self._trainings) or "num_layers" in self._stretch.context().stated
+
+    @property
+    def found(self) -> int:
+        """Iterations that were found so far, of the last training."""
+        return len(self._trainings[-1].records) if self._trainings else 0
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        if TIMED in line.text:
+            found = False
+            for record in records(line):
+                found = True
+                self._take(record, line.text, whole=line.whole)
+            if found:
+                return
+        self._stretch.feed(line)
+
+    def feed_block(self, number: int, block: bytes) -> int:
+        """Takes whole lines at once, as feed() would one by one.
+
+        Args:
+            number: of the first of them.
+            block: as text.Blocks gives it.
+
+        Returns:
+            The number of the line after them.
+        """
+        self._fed += len(block)
+        if self._fed > WORTH_NUMPY and self._numpy is None:
+            self._numpy = numpy_if_there()
+        numbers = Numbers(number, block, self._numpy)
+        dump = _dump_in(block, 0)
+        unread = 0
+        while True:
+            quickly = self._quickly()
+            taken, line = self._quick.take(quickly, block, unread, len(block) if dump < 0 else dump, numbers)
+            if taken > unread and self._stretch.held:
+                self._stretch = self._new_stretch()
+            unread = taken
+            while line is not None and not self._take_slowly(block, unread, *line, numbers):
+                _, line = self._quick.take(None, block, line[1] + 1, 0, numbers)
+            if line is None:
+                break
+            unread = line[1] + 1
+            if 0 <= dump < unread:
+                dump = _dump_in(block, unread)
+        if unread < len(block):
+            self._stretch.hold(numbers.at(unread), block[unread:])
+        return numbers.at(len(block))
+
+    def join(self, part: Training, late: Sequence[tuple[Record, int]], number: int) -> bool:
+        """Takes lines that were read by themselves: see megatron_parts.
+
+        Args:
+            part: what they hold; its lines are counted from 1.
+            late: lines of iterations before it, with the iteration that the part had come to.
+            number: of the first line.
+
+        Returns:
+            False, and nothing is taken, where they don't go on from what came before.
+        """
+        training = self._trainings[-1] if self._trainings else None
+        if training is None or training.young or part.records.first <= training.records.last or self._stretch.dumped:
+            return False
+        if is_foreign(training.records, part.records.record(0)):
+            return False
+        doubles = []
+        for record, last in late:
+            known = training.records.get(record.iteration)
+            if known is None or not same_moment(known, record, last):
+                return False
+            if known.rank == record.rank and differing(known, record):
+                return False
+            doubles.append((known, record))
+        first = part.records.record(0)
+        first.line += number - 1
+        self._take(first, "", whole=True)
+        training.join(part, number - 1)
+        for known, record in doubles:
+            take_double(training, known, record)
+        return True
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        pending, self._stretch = self._stretch.context(), self._new_stretch()
+        if self._trainings:
+            training = self._trainings[-1]
+            if _started_again(pending):
+                training.warnings.append(
+                    f"started again on line {pending.markers['start']}, and that attempt logged no iteration: "
+                    f"{pending.causes.reason() or 'the log gives no reason'}"
+                )
+                pending.stated = Statements()
+            training.context.absorb(pending)
+            training.cut_off = self._cut_off
+        elif "num_layers" in pending.stated or _is_of_primus(pending):
+            self._trainings.append(Training(pending))
+        return [_reading(training) for training in self._trainings]
+
+    def _quickly(self) -> Training | None:
+        """The training that goes on, if what stands before its next line need not be read."""
+        training = self._trainings[-1] if self._trainings else None
+        if training is None or training.young or (self._stretch.held and self._stretch.dumped):
+            return None
+        return training
+
+    def _take_slowly(self, block: bytes, unread: int, start: int, end: int, numbers: Numbers) -> bool:
+        """Takes a line with what stood before it; returns False for a line without a record."""
+        raw = block[start:end].rstrip(b"\r")
+        made = self._quick.layouts.of(raw)
+        record = record_of(*made, 0) if made else None
+        if record is not None and record.iteration >= 1:
+            self._hold(block, unread, start, numbers)
+            record.line = numbers.at(start)
+            last = self._take(record, clean(raw.decode("utf-8", "replace")), whole=True)
+            self._quick.learn(raw, record, self._trainings[-1], last=last)
+            return True
+        there = list(lines_of(raw + b"\n", 0))
+        found = [record for line in there if TIMED in line.text for record in records(line)]
+        if not found:
+            return False
+        self._hold(block, unread, start, numbers)
+        number = numbers.at(start)
+        if len(there) == len(found) == 1:
+            found[0].line = number
+            last = self._take(found[0], there[0].text, whole=True)
+            self._quick.learn(raw, found[0], self._trainings[-1], last=last)
+        else:
+            for line in there:
+                self.feed(Line(number, line.text, line.whole))
+        return True
+
+    def _hold(self, block: bytes, start: int, end: int, numbers: Numbers) -> None:
+        if start < end:
+            self._stretch.hold(numbers.at(start), block[start:end])
+
+    def _take(self, record: Record, text: str, *, whole: bool) -> bool:
+        """Takes a record with its line; returns whether it is now the last one of its training."""
+        if record.seconds is None and not whole:
+            self._cut_off = record.iteration
+            return False
+        training = self._trainings[-1] if self._trainings else None
+        stretch, self._stretch = self._stretch, self._new_stretch()
+        if training is None:
+            self._begin(record, text, stretch.context())
+            return True
+        known = training.records.get(record.iteration)
+        if known is not None and same_moment(known, record, training.records.last):
+            training.hear(stretch)
+            take_double(training, known, record)
+            return False
+        onward = record.iteration > training.records.last
+        other = stretch.dumped and is_another_model(training.context.stated, stretch.context().stated)
+        if other or (onward and is_foreign(training.records, record)):
+            self._begin(record, text, stretch.context())
+            return True
+        if known is None and (onward or is_late(record, training)):
+            training.hear(stretch)
+            if onward:
+                self._quick.forget()
+            if onward and stretch.dumped and _started_again(stretch.context()):
+                training.attempt(record.iteration)
+            training.add(record, text)
+            return onward
+        if record.iteration <= training.records.first:
+            self._begin(record, text, stretch.context())
+        else:
+            self._restart(training, record, text, stretch.context())
+        return True
+
+    def _begin(self, record: Record, text: str, pending: Context) -> None:
+        self._quick.forget()
+        if self._trainings:
+            pending.hand_over_end(self._trainings[-1].context)
+        training = Training()
+        training.attempt(record.iteration)
+        self._trainings.append(training)
+        training.context.absorb(pending)
+        training.add(record, text)
+
+    def _restart(self, training: Training, record: Record, text: str, pending: Context) -> None:
+        self._quick.forget()
+        training.restart(record)
+        training.context.absorb(pending)
+        training.add(record, text)
+
+
+def _dump_in(block: bytes, at: int) -> int:
+    """Where a process dumps its arguments in a block, from a place on; -1 where none does."""
+    while (at := block.find(_DOTS, at)) >= 0:
+        begin = at - len(_DUMP) + len(_DOTS)
+        if begin >= 0 and block.startswith(_DUMP, begin):
+            return begin
+        at += len(_DOTS)
+    return -1
+
+
+def _is_of_primus(pending: Context) -> bool:
+    """Whether Primus started a training, or tried to, in a log without a dump and without iterations."""
+    tried = "hostname" in pending.stated and bool(pending.causes.exit_code)
+    return "primus" in pending.markers and ("world_size" in pending.stated or tried)
+
+
+def _started_again(pending: Context) -> bool:
+    """Whether a process dumped its arguments in this stretch."""
+    return "start" in pending.markers and "num_layers" in pending.stated
+
+
+def is_another_model(stated: Statements, later: Statements) -> bool:
+    """Whether a later dump of arguments is of a model of another shape."""
+    shapes = ((stated.count(name), later.count(name)) for name in ("num_layers", "hidden_size", "num_attention_heads"))
+    return any(None not in pair and pair[0] != pair[1] for pair in shapes)
+
+
+def signs_of_another(last: Record, record: Record) -> int:
+    """In how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
+    counted = None not in (record.samples, last.samples, record.batch)
+    if counted and _samples(record) - _samples(last) == (record.iteration - last.iteration) * (record.batch or 0):
+        batches = False
+        if record.batch != last.batch:
+            # Samples that go on with another batch are of one training.
+            return 0
+    else:
+        batches = counted or (None not in (record.batch, last.batch) and record.batch != last.batch)
+    worlds = None not in (record.world, last.world) and record.world != last.world
+    return (record.planned != last.planned) + worlds + batches
+
+
+def _samples(record: Record) -> float:
+    return record.samples or 0.0
+
+
+def is_foreign(records: Table, record: Record) -> bool:
+    """Whether a later iteration is of another training than the records: a log behind another one.
+
+    A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
+    """
+    last = records.record_of(records.last)
+    if record.iteration - last.iteration <= max(1, records.interval):
+        return False
+    signs = signs_of_another(last, record)
+    return signs >= 2 or (signs == 1 and last.iteration >= last.planned)
+
+
+def is_late(record: Record, training: Training) -> bool:
+    """Whether an iteration that is over was only logged late: not by another attempt."""
+    last = training.records.record_of(training.records.last)
+    if record.planned != last.planned or (None not in (record.world, last.world) and record.world != last.world):
+        return False
+    if record.stamp is not None:
+        after = record.stamp.seconds_after(last.stamp) if last.stamp else None
+        if after is not None:
+            return after <= 0
+    return record.iteration > training.records.first
+
+
+def same_moment(known: Record, record: Record, last: int) -> bool:
+    """Whether two lines of one iteration were written at one moment, not by two attempts at it.
+
+    Args:
+        known: the record of the first line.
+        record: of the other line.
+        last: the iteration that the training had come to.
+    """
+    if known.stamp is not None and record.stamp is not None:
+        apart = record.stamp.seconds_after(known.stamp)
+        if apart is not None:
+            step = max(known.seconds or 0.0, record.seconds or 0.0)
+            return abs(apart) <= max(SAME_MOMENT * step, known.stamp.resolution)
+    if known.rank is not None and record.rank is not None and known.rank != record.rank:
+        return record.iteration >= last - 1
+    return known.elapsed_ms == record.elapsed_ms and known.samples == record.samples
+
+
+def differing(known: Record, record: Record) -> tuple[str, ...]:
+    """Figures that two lines of one iteration both have, and not the same."""
+    pairs = ((field, getattr(known, field), getattr(record, field)) for field in FIELDS)
+    return tuple(field for field, one, other in pairs if one is not None and other is not None and one != other)
+
+
+def take_double(training: Training, known: Record, record: Record) -> None:
+    """Passes over a double; takes from it what the first line lacks, and notes where they differ."""
+    training.doubles += 1
+    for field in FIELDS:
+        value = getattr(record, field)
+        if value is not None and getattr(known, field) is None:
+            training.records.fill(known.iteration, field, value)
+    if known.rank != record.rank:
+        training.lines_of_other_ranks += 1
+    elif len(training.conflicts) < MOST_CONFLICTS and (fields := differing(known, record)):
+        training.conflicts.append(Conflict(record.iteration, fields, (known.line, record.line)))
+
+
+def _reading(training: Training) -> Reading:
+    stated = Statements(training.context.stated)
+    if training.world is not None and "world_size" not in stated:
+        stated["world_size"] = training.world
+    training.records = training.records.settled()
+    batch = run.batch_statement(training.records, stated)
+    names = {"num_gpus": stated.counted("world_size"), "sequence_length": stated.counted("seq_length")}
+    names |= {"global_batch_size": batch, "model": run.model_statement(stated)}
+    names |= {"precision": setup.precision_statement(stated)}
+    names |= {field: stated.get(argument) for field, argument in run.SHOWN.items()}
+    found = {name: statement for name, statement in names.items() if statement is not None}
+
+    def build(given: Mapping[str, Any]) -> Run:
+        return run.run_of(training, stated, batch, given)
+
+    notes = [f"{training.doubles} lines that repeat an iteration were passed over"] if training.doubles else []
+    if training.lines_of_other_ranks:
+        notes.append(f"{training.lines_of_other_ranks} of them are of other ranks")
+    return Reading(len(training.records), found, tuple(notes), build)

@@ -1,0 +1,367 @@
+"""What a Megatron log states of the setup besides its iteration lines.
+
+The heaviest source is the argument dump: it shows what the training held after the
+configuration file, the command line and the patches.
+
+        seq_length ...................................... 4096         Megatron's arguments.py
+        seq_length                          : 4096 (int)               Primus' core runtime
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+from tprimat.catalog import models
+from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.text import without_prefixes
+from tprimat.results.run import LARGEST_COUNT, Data, ModelConfig, Optimizer, ParallelismConfig
+
+NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
+"""Weights of statements: only a name that resembles, asked for, worked out by the training, dumped."""
+
+# fmt: off
+ARGUMENTS = frozenset({
+    "world_size", "data_parallel_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
+    "context_parallel_size", "expert_model_parallel_size", "global_batch_size", "micro_batch_size",
+    "rampup_batch_size", "seq_length", "train_iters", "log_interval", "bf16", "fp16", "fp8", "fp8_recipe", "fp4",
+    "fp4_recipe", "params_dtype", "recompute_granularity", "recompute_method", "recompute_num_layers",
+    "recompute_activations", "checkpoint_activations", "optimizer", "lr", "min_lr", "lr_decay_style", "adam_beta1",
+    "adam_beta2", "adam_eps", "weight_decay", "clip_grad", "seed", "mock_data", "data_path", "num_layers",
+    "hidden_size", "num_attention_heads", "num_query_groups", "group_query_attention", "kv_channels",
+    "ffn_hidden_size", "padded_vocab_size", "vocab_size", "window_size", "swiglu",
+    "untie_embeddings_and_output_weights", "num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq",
+    "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank", "qk_head_dim",
+    "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern",
+    "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name", "save", "tokenizer_model",
+    "use_torch_fsdp2", "use_megatron_fsdp",
+})
+# fmt: on
+"""Arguments that are read; all others of the several hundred are passed over."""
+
+# Both are indented: "building GPT model ..." is no argument.
+_DOTTED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*) \.{2,} (\S.*)$")
+_TYPED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*)\s+: (.*) \((?:int|float|str|bool|NoneType|list|tuple)\)\s*$")
+_WORLD_LINE = re.compile(r"using world size: *(\d{1,15})")
+_SIZES = re.compile(
+    r"(?<!encoder-)(data|context|tensor-model|pipeline-model|expert-model)-parallel[- ]size: *(\d{1,15})"
+)
+_PADDED = re.compile(r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (\d{1,15})\)")
+_BILLIONS = re.compile(r"Total number of parameters in billions: *(\d{1,6}(?:\.\d{1,9})?)")
+_OF_RANK = re.compile(
+    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d{1,6}), (\d{1,6})\): *(\d{1,13})"
+)
+_ENVIRONMENT = re.compile(r"\[Primus:Env\] rank=\d+, world_size=(\d{1,15})|-world_size: +(\d{1,15})\s*$")
+_CONFIG = re.compile(r"(?:--config[ =]|\bEXP(?: is set to)? ?[:=] ?)(\S+?\.ya?ml)\b")
+_FLOPS_LINE = re.compile(r"FLOPs breakdown -- .*\bseq_length=(\d{1,15})")
+_VERSION = re.compile(r"\bbackend=megatron,.*\bbackend_version=([\w.+-]+)")
+_HOST = re.compile(r"\[NODE-[\d?]+\(([^)]+)\)\]")
+
+_SIGNS = (
+    " ..", "world", "padded vocab", "number of parameters", "--config", "EXP", "seq_length=", "[NODE-",
+    "backend_version",
+)  # fmt: skip
+"""A line without any of these, and without a type at its end, states nothing."""
+
+
+def statements_of(number: int, text: str) -> Statements | None:
+    """What a line states of the setup; None for most lines."""
+    if not text.endswith(")") and not any(sign in text for sign in _SIGNS):
+        return None
+    if "[config.py:" in text:
+        # DeepSpeed's dump of its own configuration, whose world_size is the data-parallel one.
+        return None
+    found = Statements()
+
+    def state(name: str, value: Any, weight: int) -> None:
+        found.add(name, Statement(value, number, " ".join(without_prefixes(text).split())[:300], weight))
+
+    dumped = _DOTTED.search(text) or _TYPED.search(text)
+    if dumped:
+        if dumped[1] in ARGUMENTS:
+            state(dumped[1], _value(dumped[2]), DUMPED)
+        return found or None
+    if world := _WORLD_LINE.search(text):
+        state("world_size", int(world[1]), COMPUTED)
+        for kind, size in _SIZES.findall(text):
+            state(f"{kind.replace('-', '_')}_parallel_size", int(size), COMPUTED)
+    elif environment := _ENVIRONMENT.search(text):
+        state("world_size", int(environment[1] or environment[2]), ECHOED)
+    elif padded := _PADDED.search(text):
+        # The tokenizer pads after the dump was printed, which still says None or the unpadded size.
+        state("padded_vocab_size", int(padded[1]), DUMPED + 1)
+    elif billions := _BILLIONS.search(text):
+        state("billions", float(billions[1]), COMPUTED)
+    elif of_ranks := _OF_RANK.findall(text):
+        for tensor, pipeline, count in of_ranks:
+            state(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(count), COMPUTED)
+    elif flops := _FLOPS_LINE.search(text):
+        state("seq_length", int(flops[1]), COMPUTED)
+    if config := _CONFIG.search(text):
+        state("config", config[1], ECHOED)
+    if version := _VERSION.search(text):
+        state("backend_version", version[1], ECHOED)
+    if host := _HOST.search(text):
+        state("hostname", host[1], ECHOED)
+    return found or None
+
+
+def _value(text: str) -> Any:
+    text = text.strip().strip("'\"")
+    words: dict[str, Any] = {"None": None, "null": None, "True": True, "False": False, "true": True, "false": False}
+    if text in words:
+        return words[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def precision(stated: Statements) -> tuple[str | None, str | None]:
+    """Precision of the matrix products, and the same in the log's own words."""
+    parameters = str(stated.word("params_dtype") or "").removeprefix("torch.")
+    for width in ("fp4", "fp8"):
+        form, recipe = stated.value(width), stated.word(f"{width}_recipe")
+        if form in (None, False, "null", ""):
+            continue
+        words = [width if form is True else f"{width} {form}", *([f"recipe {recipe}"] if recipe else [])]
+        block = recipe if recipe and recipe.startswith(("mxfp", "nvfp")) else width
+        return block, ", ".join([*words, *([f"parameters {parameters}"] if parameters else [])])
+    for name in ("bf16", "fp16"):
+        if stated.value(name) is True:
+            return name, f"parameters {parameters}" if parameters else None
+    if stated.value("bf16") is False and stated.value("fp16") is False:
+        return "fp32", f"parameters {parameters}" if parameters else None
+    return None, None
+
+
+def precision_statement(stated: Statements) -> Statement | None:
+    """The argument that decides over the precision."""
+    decisive = [name for name in ("fp4", "fp8", "bf16", "fp16") if stated.value(name) not in (None, False, "")]
+    return stated.get(decisive[0]) if decisive else stated.get("bf16")
+
+
+def recomputation(stated: Statements) -> str | None:
+    """none, selective or full; None where the log doesn't say."""
+    if stated.value("checkpoint_activations") is True or stated.value("recompute_granularity") == "full":
+        # The block method recomputes as many layers as are asked for: none when that is 0.
+        blocks = stated.value("recompute_method") == "block"
+        return "none" if blocks and stated.value("recompute_num_layers") == 0 else "full"
+    if stated.value("recompute_activations") is True or stated.value("recompute_granularity") == "selective":
+        return "selective"
+    known = "recompute_granularity" in stated or "checkpoint_activations" in stated
+    return "none" if known else None
+
+
+def optimizer(stated: Statements) -> Optimizer:
+    """What the dump says of the optimizer."""
+    rate = stated.number("lr")
+    return Optimizer(
+        name=stated.word("optimizer"),
+        learning_rate=rate if rate is not None and rate >= 0 else None,
+        schedule=stated.word("lr_decay_style"),
+        beta1=stated.number("adam_beta1"),
+        beta2=stated.number("adam_beta2"),
+        epsilon=stated.number("adam_eps"),
+        weight_decay=stated.number("weight_decay"),
+        gradient_clipping=stated.number("clip_grad"),
+    )
+
+
+def data(stated: Statements) -> Data:
+    """What was trained on."""
+    if stated.value("mock_data") is True:
+        return Data(kind="mock")
+    path = stated.word("data_path")
+    return Data(kind=path) if path else Data()
+
+
+def parallelism(stated: Statements, world: int | None, global_batch: int | None) -> ParallelismConfig:
+    """How the work is spread; what isn't stated but follows from the rest is worked out."""
+    tensor, pipeline, context = (
+        stated.count(f"{kind}_parallel_size") for kind in ("tensor_model", "pipeline_model", "context")
+    )
+    replicas = stated.count("data_parallel_size")
+    if replicas is None and world and tensor and pipeline:
+        model = tensor * pipeline * (context or 1)
+        replicas = world // model if world % model == 0 else None
+    micro = stated.count("micro_batch_size")
+    accumulation = None
+    if replicas and micro and global_batch and global_batch % (micro * replicas) == 0:
+        accumulation = global_batch // (micro * replicas)
+    return ParallelismConfig(
+        tensor_model_parallel_size=tensor,
+        pipeline_model_parallel_size=pipeline,
+        context_parallel_size=context,
+        expert_model_parallel_size=stated.count("expert_model_parallel_size"),
+        data_parallel_size=replicas,
+        gradient_accumulation_steps=accumulation,
+    )
+
+
+def model_config(stated: Statements) -> tuple[ModelConfig, list[str]]:
+    """The model's shape, with a warning for what is left out of it on purpose."""
+    heads, layers = stated.count("num_attention_heads"), stated.count("num_layers")
+    if layers is None and heads is None:
+        count, rounded = _parameters(stated)
+        return ModelConfig(num_parameters=count, source=rounded), []
+    warnings = []
+    latent = stated.value("multi_latent_attention") is True
+    experts = stated.count("num_experts")
+    feed_forward, expert_width = stated.count("ffn_hidden_size"), None
+    if experts:
+        expert_width = stated.count("moe_ffn_hidden_size") or feed_forward
+    if other := _of_another_kind(stated):
+        warnings.append(
+            f"the widths of the feed-forward layers are left out of model_config, since the model has {other}: "
+            "FLOPs worked out without those would not be its own"
+        )
+        feed_forward = expert_width = None
+    grouped = stated.value("group_query_attention")
+    groups = stated.count("num_query_groups") if grouped is not False else heads
+    padded, vocabulary = stated.count("padded_vocab_size"), stated.count("vocab_size")
+    notes = ["the log's argument dump"]
+    if padded:
+        notes.append("vocab_size as padded for the training")
+    elif vocabulary:
+        notes.append("vocab_size before padding")
+    count, rounded = _parameters(stated)
+    if rounded:
+        notes.append(rounded)
+    untied = stated.value("untie_embeddings_and_output_weights")
+    window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
+    return (
+        ModelConfig(
+            num_layers=layers,
+            hidden_size=stated.count("hidden_size"),
+            num_attention_heads=heads,
+            num_query_groups=None if latent else groups,
+            head_dim=stated.count("qk_head_dim" if latent else "kv_channels"),
+            ffn_hidden_size=feed_forward,
+            vocab_size=padded or vocabulary,
+            sliding_window=int(window[1]) if window and int(window[1]) else None,
+            tie_word_embeddings=not untied if isinstance(untied, bool) else None,
+            # An old dump without the argument is of a version that had no gate.
+            gated_ffn=stated.value("swiglu") is True if layers else None,
+            num_experts=experts,
+            experts_per_token=stated.count("moe_router_topk") if experts else None,
+            expert_ffn_hidden_size=expert_width,
+            shared_expert_ffn_hidden_size=stated.count("moe_shared_expert_intermediate_size") if experts else None,
+            num_dense_layers=_dense_layers(stated.value("moe_layer_freq"), layers) if experts else None,
+            query_lora_rank=stated.count("q_lora_rank") if latent else None,
+            key_value_lora_rank=stated.count("kv_lora_rank") if latent else None,
+            rope_head_dim=stated.count("qk_pos_emb_head_dim") if latent else None,
+            value_head_dim=stated.count("v_head_dim") if latent else None,
+            num_parameters=count,
+            source="; ".join(notes),
+        ),
+        warnings,
+    )
+
+
+def _of_another_kind(stated: Statements) -> str | None:
+    """What makes a model other than those whose FLOPs are known; or None."""
+    if stated.value("is_hybrid_model") is True or any(
+        stated.word(name) for name in ("hybrid_override_pattern", "hybrid_layer_pattern")
+    ):
+        return "layers of several kinds (hybrid)"
+    for name in ("experimental_attention_variant", "compress_ratios", "hc_mult"):
+        if stated.value(name) not in (None, False):
+            return f"a special attention ({name})"
+    if (
+        stated.count("num_experts")
+        and _dense_layers(stated.value("moe_layer_freq"), stated.count("num_layers")) is None
+    ):
+        return "expert layers in an unknown order (moe_layer_freq)"
+    return None
+
+
+def _dense_layers(frequency: Any, layers: int | None) -> int | None:
+    """Layers without experts, from Megatron's moe_layer_freq: a number, or a list or product of lists."""
+    if layers is None or isinstance(frequency, bool):
+        return None
+    if frequency is None:
+        return 0
+    if isinstance(frequency, int):
+        return layers - -(-layers // frequency) if frequency >= 1 else None
+    text = str(frequency).replace(" ", "")
+    if re.fullmatch(r"\[[01](?:,[01])*\]", text):
+        return text.count("0")
+    if re.fullmatch(r"\(?\[[01]\]\*\d{1,4}(?:\+\[[01]\]\*\d{1,4})*\)?", text):
+        return sum(int(times) for kind, times in re.findall(r"\[([01])\]\*(\d+)", text) if kind == "0")
+    return None
+
+
+def _parameters(stated: Statements) -> tuple[int | None, str | None]:
+    """Parameters of the whole model, and a note where the figure is a rounded one."""
+    billions = stated.number("billions")
+    by_rank = {name: item.value for name, item in stated.items() if name.startswith("parameters of rank")}
+    sizes = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert")]
+    tensor, stages, experts = sizes
+    sharded = stated.value("use_torch_fsdp2") is True or stated.value("use_megatron_fsdp") is True
+    # A rank of tensor or expert parallelism holds a part of each layer, one of the pipeline whole
+    # layers: only these add up.
+    if tensor == 1 and experts == 1 and not sharded and stages and len(by_rank) == stages:
+        total = sum(by_rank.values())
+        if not 1 <= total <= LARGEST_COUNT:
+            return None, None
+        if billions is None or abs(total / 1e9 - billions) <= 0.02 * billions + 0.01:
+            return total, None
+    if billions:
+        return round(billions * 1e9), f"num_parameters rounded, as printed ({billions:g} billion)"
+    return None, None
+
+
+def model_name(stated: Statements) -> Statement | None:
+    """What the log calls the model, with the line that says so."""
+    for name in ("model", "config", "exp_name", "save", "tokenizer_model"):
+        statement, word = stated.get(name), stated.word(name)
+        if statement is None or word is None:
+            continue
+        path = PurePosixPath(word)
+        if name == "save":
+            # …/<experiment>/checkpoints
+            path = path.parent if path.name == "checkpoints" else path
+        called = re.sub(r"\.ya?ml$", "", path.name)
+        called = re.sub(r"[-_](?:pretrain|posttrain|sft)$", "", called)
+        called = re.sub(r"[-_](?:BF16|FP16|FP8|MXFP8|MXFP4|bf16|fp16|fp8)$", "", called)
+        if re.search(r"[A-Za-z]", called):
+            # An experiment's folder or a tokenizer is called as somebody liked.
+            weight = statement.weight if name in ("model", "config") else NAMED_AFTER
+            return Statement(called, statement.line, statement.text, weight)
+    return None
+
+
+def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
+    """Model and scale as a result has them, with what is doubtful of them.
+
+    A shape decides over a name: a model with the name of a large one and four layers is not the
+    large one.
+    """
+    full = models.with_shape(config)
+    if full:
+        return full.name, "full", []
+    meant = models.recognize(name) if name else None
+    if meant is None:
+        return name, None, [] if name else ["the log doesn't name its model: --model-name says what it was"]
+    if config.num_layers is None:
+        return meant.name, None, [f"the model's shape isn't stated; {name} is what its configuration was called"]
+    return (
+        name,
+        None,
+        [
+            f"the configuration is called {name}, but the model trained isn't {meant.title}: "
+            f"{_difference(config, meant.shape)}"
+        ],
+    )
+
+
+def _difference(config: ModelConfig, full: ModelConfig) -> str:
+    fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
+    pairs = [(field, getattr(config, field), getattr(full, field)) for field in fields]
+    return ", ".join(f"{field} {ours}, not {theirs}" for field, ours, theirs in pairs if ours and ours != theirs) or (
+        "its shape isn't stated whole"
+    )

@@ -1,0 +1,281 @@
+"""What is gathered of a training while its Megatron log is read: records, and what stands around them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from tprimat.read.megatron import setup
+from tprimat.read.megatron.line import Record
+from tprimat.read.megatron.table import Table
+from tprimat.read.parsing.failures import Causes
+from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.text import Line, Stamp, first_stamp, lines_of
+
+# fmt: off
+MARKERS: dict[str, tuple[str, ...]] = {
+    "primus": ("[Primus", "primus launcher", "PRIMUS_", "primus/", "][rank-", "MegatronTrainer:"),
+    "amd": (
+        "hip mem usage", "rocm mem usage", "[aiter]", "iter backend", "/opt/rocm", "AMD Instinct", "AMD GPU device",
+        "hipModuleLoad", "hipError", "HIP error", "HIP out of memory", "HSA_", "RCCL_", "RCCL version", "HIPBLASLT",
+        "not compatible with ROCm",
+    ),
+    "core": ("[Primus:Runtime]", "[Runtime] Applying", "Final backend args", "print_rank_last_patches"),
+    "start": ("-- arguments --", "using world size:", "[before the start of training step]"),
+}
+# fmt: on
+"""Words that show whose log it is, on what it ran, and that a process started."""
+
+_DEVICE = re.compile(r"\bAMD Instinct MI\d{3}[A-Z]*\b")
+_ARCHITECTURE = re.compile(r"/hsa/+(gfx[0-9a-f]{3,4})/")
+_MEMORY = re.compile(
+    r"\(after (\d{1,9}) iterations\) memory \(MB\) \| allocated: *[\d.]+ \| max allocated: *(\d{1,9}(?:\.\d{1,15})?)"
+    r" \| reserved: *[\d.]+ \| max reserved: *(\d{1,9}(?:\.\d{1,15})?)"
+)
+_SUCCESS = "[after training is done]"
+
+
+ARGUMENT_DUMP = "num_layers " + "." * 32
+"""Is in Megatron's dump of its arguments, whose names and dots are as wide as a column, and in no other line."""
+
+LONGEST_TELLING = 10_000
+"""Characters of a line that are looked at: no statement is longer, and patterns stay quick on any line."""
+
+
+def marks(name: str, text: str) -> bool:
+    """Whether a line shows what MARKERS has under a name."""
+    return any(word in text for word in MARKERS[name])
+
+
+@dataclasses.dataclass
+class Context:
+    """What a stretch of a log says besides its iteration lines."""
+
+    stated: Statements = dataclasses.field(default_factory=Statements)
+    markers: dict[str, int] = dataclasses.field(default_factory=dict)
+    words: dict[str, str] = dataclasses.field(default_factory=dict)
+    max_allocated_mib: float | None = None
+    max_reserved_mib: float | None = None
+    memory_after: int | None = None
+    first_stamp: Stamp | None = None
+    causes: Causes = dataclasses.field(default_factory=Causes)
+    dumped: bool = False
+
+    def absorb(self, later: Context) -> None:
+        """Adds a later stretch. The training went on after it, so what looked like an end was none."""
+        self.stated.absorb(later.stated)
+        for name, line in later.markers.items():
+            self.markers.setdefault(name, line)
+        for name, word in later.words.items():
+            self.words.setdefault(name, word)
+        self.max_allocated_mib = _larger(self.max_allocated_mib, later.max_allocated_mib)
+        self.max_reserved_mib = _larger(self.max_reserved_mib, later.max_reserved_mib)
+        self.memory_after = later.memory_after or self.memory_after
+        self.first_stamp = self.first_stamp or later.first_stamp
+        self.causes = later.causes
+
+    def hand_over_end(self, former: Context) -> None:
+        """Gives what ends a training, or follows its iterations, to the one that it is of."""
+        former.causes, self.causes = self.causes, Causes()
+        if "success" in self.markers:
+            former.markers["success"] = self.markers.pop("success")
+        former.max_allocated_mib = _larger(former.max_allocated_mib, self.max_allocated_mib)
+        former.max_reserved_mib = _larger(former.max_reserved_mib, self.max_reserved_mib)
+        former.memory_after = self.memory_after or former.memory_after
+        self.max_allocated_mib = self.max_reserved_mib = self.memory_after = None
+
+    def feed(self, number: int, text: str) -> None:
+        """Takes a line that is no iteration line."""
+        text = text[:LONGEST_TELLING]
+        if self.first_stamp is None:
+            self.first_stamp = first_stamp(text)
+        self.causes.feed(number, text)
+        self.dumped = self.dumped or ARGUMENT_DUMP in text
+        stated = setup.statements_of(number, text)
+        if stated:
+            self.stated.absorb(stated)
+        for name in MARKERS:
+            if name not in self.markers and marks(name, text):
+                self.markers[name] = number
+        if _SUCCESS in text:
+            self.markers["success"] = number
+        for name, sign, pattern in (("device", "AMD Instinct", _DEVICE), ("architecture", "/hsa/", _ARCHITECTURE)):
+            if sign in text and name not in self.words and (found := pattern.search(text)):
+                self.words[name] = found[found.lastindex or 0]
+        if "memory (MB)" in text and (memory := _MEMORY.search(text)):
+            self.memory_after = int(memory[1])
+            self.max_allocated_mib = _larger(self.max_allocated_mib, float(memory[2]))
+            self.max_reserved_mib = _larger(self.max_reserved_mib, float(memory[3]))
+
+
+MOST_HELD = 24 << 20
+"""Bytes of a stretch that are kept unread."""
+
+
+class Stretch:
+    """What stands between two iteration lines: read only if it is told to matter.
+
+    Most of a log is such stretches, and few of them say anything of the training: those before the
+    first iterations, where a process starts, and at the end.
+    """
+
+    def __init__(self) -> None:
+        self.held = False
+        """Whether there is anything."""
+        self._context = Context()
+        self._unread: list[tuple[int, bytes]] = []
+        self._size = 0
+
+    def feed(self, line: Line) -> None:
+        """Takes a line."""
+        self.held = True
+        if self._unread:
+            self.context()
+        self._context.feed(line.number, line.text)
+
+    def hold(self, number: int, block: bytes) -> None:
+        """Takes whole lines as they stand in the log, of which the first has a number."""
+        self.held = True
+        self._unread.append((number, block))
+        self._size += len(block)
+        if self._size > MOST_HELD:
+            self.context()
+
+    @property
+    def dumped(self) -> bool:
+        """Whether a process dumped its arguments in it."""
+        if not self._context.dumped and any(ARGUMENT_DUMP.encode() in block for _, block in self._unread):
+            self.context()
+        return self._context.dumped
+
+    def context(self) -> Context:
+        """What it says."""
+        unread, self._unread, self._size = self._unread, [], 0
+        for number, block in unread:
+            for line in lines_of(block, number):
+                self._context.feed(line.number, line.text)
+        return self._context
+
+
+SAME_MOMENT = 0.5
+"""Two lines of one iteration are of one moment when less than this share of a step lies between."""
+
+FIRST_RECORDS = 3
+"""Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conflict:
+    """Two lines of one iteration, printed by one process, that don't say the same."""
+
+    iteration: int
+    fields: tuple[str, ...]
+    lines: tuple[int, int]
+
+    def __str__(self) -> str:
+        return (
+            f"iteration {self.iteration} is printed twice with different figures "
+            f"({', '.join(self.fields)}; lines {self.lines[0]} and {self.lines[1]}): the first is kept"
+        )
+
+
+MOST_CONFLICTS = 5
+"""Conflicts that are said."""
+
+
+@dataclasses.dataclass
+class Training:
+    """One training of a log, while it is read.
+
+    Attributes:
+        records: by iteration.
+        attempts: first iteration of each start that the log shows and no later one took back, ascending.
+        context: what is said up to the last record, and after it once the log is over.
+        since_start: records since the latest of the attempts began.
+        doubles: lines passed over because they say again what another one says.
+        warnings: what was doubtful on the way.
+    """
+
+    context: Context = dataclasses.field(default_factory=Context)
+    records: Table = dataclasses.field(default_factory=Table)
+    attempts: list[int] = dataclasses.field(default_factory=list)
+    since_start: int = 0
+    doubles: int = 0
+    lines_of_other_ranks: int = 0
+    world: Statement | None = None
+    conflicts: list[Conflict] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    restarts: int = 0
+    cut_off: int | None = None
+
+    @property
+    def young(self) -> bool:
+        """Whether the process that runs it has just started."""
+        return self.since_start <= FIRST_RECORDS
+
+    def add(self, record: Record, text: str) -> None:
+        """Takes a record of an iteration that is no double, with its line."""
+        self.records.add(record)
+        self.since_start += 1
+        markers = self.context.markers
+        for name in ("primus", "amd"):
+            if name not in markers and marks(name, text):
+                markers[name] = record.line
+        if record.shape.startswith("primus"):
+            markers.setdefault("primus", record.line)
+        if self.context.first_stamp is None:
+            self.context.first_stamp = first_stamp(text)
+        if record.world and self.world is None:
+            self.world = Statement(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
+
+    def hear(self, stretch: Stretch) -> None:
+        """Takes what stood before a line of it, if that matters."""
+        if self.young or stretch.dumped:
+            self.context.absorb(stretch.context())
+
+    def join(self, part: Training, lines: int) -> None:
+        """Takes another's records, all but the first, and what it learnt beside them.
+
+        Args:
+            part: goes on where this one ends; its first record was added.
+            lines: to be added to its line numbers.
+        """
+        for name, line in part.context.markers.items():
+            self.context.markers.setdefault(name, line + lines)
+        self.context.first_stamp = self.context.first_stamp or part.context.first_stamp
+        if self.world is None and part.world is not None:
+            self.world = dataclasses.replace(part.world, line=part.world.line + lines)
+        self.records.extend(part.records, 1, lines)
+        self.since_start += len(part.records) - 1
+        self.doubles += part.doubles
+        self.lines_of_other_ranks += part.lines_of_other_ranks
+        for conflict in part.conflicts[: MOST_CONFLICTS - len(self.conflicts)]:
+            one, other = conflict.lines
+            self.conflicts.append(dataclasses.replace(conflict, lines=(one + lines, other + lines)))
+
+    def attempt(self, iteration: int) -> None:
+        """Takes note that a process started with an iteration."""
+        self.attempts.append(iteration)
+        self.since_start = 0
+
+    def restart(self, record: Record) -> None:
+        """Takes back the records from an iteration on: a new attempt runs them again."""
+        last = self.records.last
+        first = self.records.cut(record.iteration)
+        while self.attempts and self.attempts[-1] >= record.iteration:
+            self.attempts.pop()
+        self.restarts += 1
+        if self.restarts <= MOST_RESTARTS:
+            self.warnings.append(
+                f"restarted on line {record.line} from iteration {record.iteration}: the records of iterations "
+                f"{first} to {last} before it are left out"
+            )
+        self.attempt(record.iteration)
+
+
+MOST_RESTARTS = 50
+"""Restarts that are told one by one."""
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else max(one, other)

@@ -1,0 +1,181 @@
+"""Several sources that tell of one training: two dialects in one log, or a log and a structured file.
+
+One of them is the training's result; the other fills what that one leaves open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.results.run import Run
+
+INSIDE = {
+    "deepspeed": ("megatron", "hf_trainer"),
+    "megatron_bridge": ("megatron",),
+    "nemo": ("mlperf",),
+    "megatron": ("mlperf",),
+}
+"""Which dialects come in the logs of which others, and then tell of the same training.
+
+The host goes first: DeepSpeed's timer stands after Megatron's, which waits for all ranks and covers
+the whole step, and MLPerf's lines, written for machines, before a console.
+"""
+
+RENAMED = {("megatron", "deepspeed"): "deepspeed", ("megatron", "megatron_bridge"): "megatron_bridge"}
+"""Megatron's lines under DeepSpeed's engine are of Megatron-DeepSpeed, beside Bridge's of Bridge."""
+
+_PARTS = ("training_config", "parallelism_config", "model_config", "gpu_info", "optimizer", "data", "memory_metrics")
+
+LEAST_COMMON = 3
+"""Equal losses of so many steps, to the digits that are printed, are of one training."""
+
+LOSS_DIGITS = 5e-4
+"""Share by which a loss of four printed digits may be off."""
+
+
+def combined(found: Sequence[tuple[str, Sequence[Reading]]]) -> list[Reading]:
+    """The trainings of one log, each once.
+
+    Args:
+        found: dialects' names, with what their readers found.
+    """
+    by_name = {name: list(readings) for name, readings in found}
+    if any(name not in ("megatron", "mlperf") and readings for name, readings in by_name.items()):
+        # A dump of arguments in Megatron's form, without an iteration line, is of the other one's training.
+        by_name["megatron"] = [each for each in by_name.get("megatron", ()) if each.steps]
+    for name, hosts in INSIDE.items():
+        host = next((host for host in hosts if by_name.get(host)), None)
+        if host is None or not by_name.get(name):
+            continue
+        if any(each.steps for each in by_name[name]) and not any(each.steps for each in by_name[host]):
+            # What goes first must have something to say of steps.
+            name, host = host, name
+        inner, outer = by_name.pop(name), by_name[host]
+        if len(inner) == len(outer):
+            by_name[host] = [_merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)]
+        else:
+            note = f"{name}'s lines tell of {len(inner)} trainings, {host}'s of {len(outer)}: {name}'s are passed over"
+            by_name[host] = [Reading(each.steps, each.stated, (*each.notes, note), each.build) for each in outer]
+    return [reading for name, _ in found for reading in by_name.get(name, ())]
+
+
+def _merged(one: Reading, one_name: str, other: Reading, other_name: str) -> Reading:
+    def build(given: Mapping[str, Any]) -> Run:
+        run = filled(one.run(given), other.run(), f"{other_name}'s lines in the log")
+        if other_name == "deepspeed" and any(run.steps) and not any(run.grad_norms):
+            # Its engine keeps the norm to itself, and Megatron prints 0.000.
+            run = msgspec.structs.replace(run, grad_norms=(None,) * len(run.steps))
+        if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
+            doubt = (
+                "TFLOP/s that Megatron-DeepSpeed prints count the forward pass again where activations are recomputed: "
+                "not to be compared with Megatron-LM's"
+            )
+            run = msgspec.structs.replace(run, warnings=(*run.warnings, doubt))
+        called = RENAMED.get((one_name, other_name))
+        return msgspec.structs.replace(run, framework=called) if called else run
+
+    stated = {**other.stated, **one.stated}
+    note = f"{other_name}'s lines tell of the same training: they fill what {one_name}'s leave open"
+    return Reading(one.steps, stated, (*one.notes, *other.notes, note), build)
+
+
+def filled(run: Run, other: Run, origin: str) -> Run:
+    """A run with what another source of the same training knows and it doesn't.
+
+    Args:
+        run: goes first.
+        other: the same training, as another source tells it.
+        origin: what that source is, for the warning.
+    """
+    changes: dict[str, Any] = {}
+    taken: list[str] = []
+    for part in _PARTS:
+        mine, theirs = getattr(run, part), getattr(other, part)
+        new = {name: value for name, value in theirs.known().items() if getattr(mine, name) is None}
+        if part == "model_config" and mine.num_layers is not None:
+            new.pop("source", None)
+        if new:
+            changes[part] = msgspec.structs.replace(mine, **new)
+            taken += [name for name in new if name not in ("source", "device_count")]
+    for name in ("platform", "model", "scale", "timestamp"):
+        if getattr(run, name) is None and getattr(other, name) is not None:
+            changes[name] = getattr(other, name)
+            taken.append(name)
+    versions = {**other.environment.versions, **run.environment.versions}
+    if versions != run.environment.versions:
+        changes["environment"] = msgspec.structs.replace(run.environment, versions=versions)
+    changes["native_metrics"] = {**_by_my_steps(run, other), **run.native_metrics}
+    changes["breakdown"] = {**other.breakdown, **run.breakdown}
+    if run.status != "complete" and other.status == "complete":
+        changes["status"], changes["status_reason"] = "complete", None
+    warnings = [warning for warning in run.warnings if not _answered(warning, taken)]
+    if taken:
+        warnings.append(f"{', '.join(dict.fromkeys(taken))}: by {origin}")
+    return msgspec.structs.replace(run, **changes, warnings=tuple(warnings))
+
+
+def same_training(one: Run, other: Run) -> bool:
+    """Whether two sources tell of one training: by their losses, or by the time of the whole."""
+    runtime = "train_runtime_seconds"
+    mine, theirs = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
+    if isinstance(mine, float) and isinstance(theirs, float):
+        # A console prints four digits of what a file holds in full.
+        return math.isclose(mine, theirs, rel_tol=LOSS_DIGITS)
+    losses = dict(zip(one.steps, one.loss_values, strict=True))
+    pairs = [
+        (loss, losses[step])
+        for step, loss in zip(other.steps, other.loss_values, strict=True)
+        if loss is not None and losses.get(step) is not None
+    ]
+    if len(pairs) < LEAST_COMMON or len({first for first, _ in pairs}) < LEAST_COMMON:
+        return False
+    alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in pairs if second)
+    return alike >= 0.95 * len(pairs) and not _times_differ(one, other)
+
+
+def _times_differ(one: Run, other: Run) -> bool:
+    """Whether both know step times, and not the same: two runs of one seed share their losses alone."""
+    times = dict(zip(one.steps, one.step_times, strict=True))
+    pairs = [
+        (time, times[step])
+        for step, time in zip(other.steps, other.step_times, strict=True)
+        if time is not None and times.get(step) is not None
+    ]
+    close = sum(math.isclose(first, second, rel_tol=5e-3) for first, second in pairs if second)
+    return bool(pairs) and close < 0.9 * len(pairs)
+
+
+def _by_my_steps(run: Run, other: Run) -> dict[str, Any]:
+    places = {step: index for index, step in enumerate(other.steps)}
+    found: dict[str, Any] = {}
+    for name, values in other.native_metrics.items():
+        if not isinstance(values, tuple):
+            found[name] = values
+            continue
+        moved = tuple(values[places[step]] if step in places else None for step in run.steps)
+        if any(value is not None for value in moved) and name != "printed_step":
+            found[name] = moved
+    return found
+
+
+def _answered(warning: str, taken: Sequence[str]) -> bool:
+    """Whether a warning that something is unknown is answered now."""
+    names = {
+        "model": "doesn't name its model",
+        "timestamp": "timestamp unknown",
+        "device_name": "doesn't state the GPU's name",
+        "global_batch_size": "global batch size unknown",
+        "sequence_length": "sequence length unknown",
+        "num_gpus": "number of GPUs unknown",
+    }
+    if any(name in taken and words in warning for name, words in names.items()):
+        return True
+    if "sequence_length" in taken and warning.startswith("the sequence length isn't stated"):
+        return True
+    asked = {name for name, words in names.items() if words.removesuffix(" unknown") in warning}
+    return " unknown: the source doesn't state " in warning and asked <= set(taken)

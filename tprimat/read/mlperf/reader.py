@@ -1,0 +1,282 @@
+"""Reader of MLPerf result logs: :::MLLOG events, alone or within a console log, and their summaries.
+
+    :::MLLOG {"namespace": "", "time_ms": 1759966614209, "event_type": "POINT_IN_TIME",
+    "key": "tracked_stats", "value": {"throughput": 30.15}, "metadata": {"step": 12288}}
+
+Every rank may log an event; a file may hold several trials. The lines between say some of the setup:
+NeMo's configuration dump, Slurm's world size, :::SYSJSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tprimat.read.mlperf import run, summary
+from tprimat.read.mlperf import system as mlperf_system
+from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
+from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.records import LONGEST_SETUP, Surroundings
+from tprimat.read.parsing.text import Line, without_prefixes
+from tprimat.results.run import LARGEST_COUNT
+
+MARK = ":::MLLOG"
+SAME_EVENT = 1.0
+"""s. Within this time an event that is logged again is another rank's copy; blocks are longer."""
+
+ECHOED, DUMPED, LOGGED = 1, 2, 3
+"""Weights: of a launcher, of a configuration dump, of MLPerf's own records."""
+
+STATED = frozenset({
+    "submission_benchmark", "submission_org", "submission_division", "submission_platform", "submission_status",
+    "global_batch_size", "gradient_accumulation_steps", "max_sequence_length", "max_steps", "seed", "train_samples",
+    "eval_samples", "target_accuracy", "micro_batch_size", "tensor_parallelism", "pipeline_parallelism",
+    "context_parallelism", "expert_parallelism", "lowest_numerical_precision_linear", "lora_rank", "lora_alpha",
+    "opt_name", "opt_base_learning_rate", "opt_adamw_beta_1", "opt_adamw_beta_2", "opt_adamw_epsilon",
+    "opt_adamw_weight_decay", "opt_adam_beta_1", "opt_adam_beta_2", "opt_adam_epsilon", "opt_weight_decay",
+    "opt_gradient_clip_norm", "opt_learning_rate_decay_schedule", "overall_throughput", "init_checkpoint_step",
+})  # fmt: skip
+"""Keys whose value is a fact of the setup or of the whole run."""
+
+_BEGINS = ("init_start", "submission_benchmark", "run_start")
+
+# Lines of a configuration dump, of launchers and of Primus' trainer.
+_DUMPED = re.compile(
+    r"(?:^|\s)(encoder_seq_length|seq_length|precision|fp8|fp4|fp8_recipe|fp4_recipe|tensor_model_parallel_size|"
+    r"pipeline_model_parallel_size|context_parallel_size|micro_batch_size|devices|num_nodes): +(\S+)\s*$"
+)
+_WORLD = re.compile(r"\bWORLD_SIZE=(\d{1,9})\b|\[rank-\d{1,9}/(\d{1,9})\]|GLOBAL_RANK: \d+, MEMBER: \d+/(\d{1,9})")
+_LAUNCHED = re.compile(r"\b(NNODES|GPUS_PER_NODE)=(\d{1,6})\s*$")
+_SIGNS = (
+    "WORLD_SIZE=",
+    "NNODES=",
+    "GPUS_PER_NODE=",
+    "MEMBER: ",
+    "RESULT,",
+    "[TimeToTrain]",
+    "[EarlyStop]",
+    mlperf_system.MARK,
+    "[rank-",  # in many lines that have another sign as well
+)
+_RESULT = re.compile(r"^RESULT,[^,]*,[^,]*,(\d{1,9}),([^,]*),")
+_DURATION = re.compile(r"\bduration: (\d{1,12}(?:\.\d{1,9})?) sec")
+_SAMPLES = re.compile(r"\b(?:consumed_train_samples|samples_count): (\d{1,15})")
+_THROUGHPUT = re.compile(r"\bthroughput: (\d{1,12}(?:\.\d{1,9})?) samples/s")
+_ENDED = re.compile(r"\bstatus: (\w+)")
+_EVAL = re.compile(r"\beval_loss: (\d{1,9}(?:\.\d{1,9})?) \(target: (\d{1,9}(?:\.\d{1,9})?)\)")
+
+_INTRUDER = re.compile(
+    r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\. Expected number of connected peer ranks is ?: ?\d+\s*"
+)
+LINES_OF_OTHERS = 4
+"""Lines over which an event may be spread."""
+
+
+def _hints(text: str, around: Surroundings) -> bool:
+    """Whether a line has a sign of what is looked for; a rank's prefix tells the world size once."""
+    for sign in _SIGNS:
+        if sign in text:
+            return sign != "[rank-" or "world_size" not in around.stated
+    return False
+
+
+class Reader:
+    """Reads one log. See reading.Reader."""
+
+    name = "mlperf"
+    looks_for = "MLPerf's events (“:::MLLOG {…}”)"
+
+    def __init__(self) -> None:
+        self._trainings: list[run.Training] = []
+        self._around = Surroundings()
+        self._seen: dict[str, float] = {}
+        self._decoder = json.JSONDecoder()
+        self._lines = 0
+        self._open: tuple[str, int, int] | None = None
+        self._summary: run.Training | None = None
+        self._flux: dict[str, tuple[str, int]] | None = None
+
+    @property
+    def recognised(self) -> bool:
+        """Whether an event or a summary line was seen."""
+        return any(training.told for training in self._trainings) or self._summary is not None or bool(self._flux)
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        text = line.text
+        if MARK in text:
+            if self._open is not None:
+                self._training().unreadable.append(self._open[1])
+                self._open = None
+            self._events(line)
+            return
+        if self._open is not None and self._broken(text):
+            return
+        self._lines += 1
+        if self._trainings or self._lines <= LONGEST_SETUP:
+            self._beside(line)
+        if self._trainings:
+            self._trainings[-1].around.feed(line.number, text)
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        # Text that only speaks of events, a note on a log for one, holds none that can be read.
+        trainings = [each for each in self._trainings if each.told] or ([self._summary] if self._summary else [])
+        if not trainings and self._flux and "mean_step_time_s" in self._flux:
+            return [summary.summary_reading(self._flux)]
+        return [run.reading(training) for training in trainings]
+
+    def _events(self, line: Line) -> None:
+        start = line.text.find(MARK)
+        while start >= 0:
+            begin = line.text.find("{", start)
+            following = line.text.find(MARK, start + len(MARK))
+            if begin < 0 or (0 <= following < begin):
+                start = following
+                continue
+            try:
+                found, _ = self._decoder.raw_decode(line.text, begin)
+            except (ValueError, RecursionError):
+                training = self._training()
+                if line.whole and following < 0:
+                    # Another process wrote into it: the rest may stand on one of the next lines.
+                    self._open = (_INTRUDER.sub("", line.text[begin:]), line.number, LINES_OF_OTHERS)
+                elif following >= 0:
+                    training.unreadable.append(line.number)
+                start = following
+                continue
+            if isinstance(found, dict):
+                self._event(found, line.number)
+            start = following
+
+    def _training(self) -> run.Training:
+        if not self._trainings:
+            self._trainings.append(run.Training(self._around))
+        return self._trainings[-1]
+
+    def _event(self, found: Mapping[str, Any], line: int) -> None:
+        key, value, meta = found.get("key"), found.get("value"), found.get("metadata")
+        milliseconds = number(found.get("time_ms"))
+        if not isinstance(key, str) or milliseconds is None or not 0 <= milliseconds < 1e14:
+            return
+        time = milliseconds / 1e3
+        meta = meta if isinstance(meta, dict) else {}
+        place = {name: known for name, each in meta.items() if (known := number(each)) is not None and name != "lineno"}
+        if self._again(key, found.get("event_type"), value, place, time):
+            return
+        training = self._training()
+        if key in _BEGINS and training.over_before(key, time):
+            training = run.Training(Surroundings(stated=run.carried(self._around.stated)))
+            self._trainings.append(training)
+        training.told = True
+        training.time(time)
+        if key in ("run_start", "run_stop"):
+            setattr(training, key, time)
+            if key == "run_stop":
+                training.end_line, training.end_status = line, str(meta.get("status") or "")
+                training.end_samples = place.get("samples_count")
+                training.end_step = place.get("step")
+            return
+        if training.run_stop is not None and key in ("tracked_stats", "train_loss"):
+            # After the end come figures of the whole run.
+            for name, known in run.numbers(value).items():
+                training.whole_run[name] = known
+            return
+        if key == "block_start":
+            training.begin_block(Block(time, line, place))
+        elif key == "block_stop" and training.blocks and training.blocks[-1].stop is None:
+            training.blocks[-1].stop, training.blocks[-1].stop_place = time, place
+        elif key == "tracked_stats":
+            self._tracked(training, Event(time, line, run.numbers(value), place, training.block()))
+        elif key == "train_loss" and (loss := number(value)) is not None:
+            self._tracked(training, Event(time, line, {"train_loss": loss}, place, training.block()))
+        elif key == "eval_accuracy" and (result := number(value)) is not None:
+            training.evaluations.append((place, result))
+        elif key in STATED:
+            training.around.state(key, run.plain(value), line, f"{key}: {value}", LOGGED)
+
+    def _tracked(self, training: run.Training, event: Event) -> None:
+        values = event.values
+        if any(name in values for name in (*TIMES, *LOSSES, RATE)):
+            training.events.append(event)
+
+    def _again(self, key: str, kind: Any, value: Any, place: Mapping[str, float], time: float) -> bool:
+        """Whether another rank has logged this event before."""
+        # Of a figure, position and name make the event: ranks differ in the last digits.
+        what = sorted(value) if isinstance(value, dict) else value
+        name = f"{key}|{kind}|{what}|{sorted(place.items())}"
+        before = self._seen.get(name)
+        self._seen[name] = time
+        if len(self._seen) > 10_000:
+            self._seen = dict(list(self._seen.items())[-5_000:])
+        return before is not None and abs(time - before) < SAME_EVENT and key != "cache_clear"
+
+    def _beside(self, line: Line) -> None:
+        """Takes a line that is no event for what it states of the setup."""
+        text = line.text
+        around = self._trainings[-1].around if self._trainings else self._around
+        if _hints(text, around):
+            bare = without_prefixes(text[:20_000])
+            if mlperf_system.MARK in text:
+                self._system(text, line.number, around)
+            if (world := _WORLD.search(text)) and (size := int(world[1] or world[2] or world[3])) <= LARGEST_COUNT:
+                around.state("world_size", size, line.number, bare, ECHOED)
+            if launched := _LAUNCHED.search(text):
+                name = "num_nodes" if launched[1] == "NNODES" else "devices"
+                around.state(name, int(launched[2]), line.number, bare, ECHOED)
+            if result := _RESULT.match(bare):
+                around.state("result_seconds", int(result[1]), line.number, bare, LOGGED)
+            if "[TimeToTrain]" in text or "[EarlyStop]" in text:
+                self._summarise(text, line.number)
+        elif ": " not in text and "FLUX MLPerf" not in text:
+            return
+        elif len(text) < 200 and (dumped := _DUMPED.search(text)) and dumped[1] not in around.stated:
+            # The first of a name is the training's own; sections of other parts follow.
+            around.state(dumped[1], run.plain(dumped[2]), line.number, dumped[0], DUMPED)
+        elif "FLUX MLPerf" in text or self._flux is not None:
+            self._flux = self._flux or {}
+            label, _, said = without_prefixes(text[:20_000]).strip().partition(": ")
+            if said and re.fullmatch(r"\w{1,60}", label) and len(self._flux) < 100:
+                self._flux.setdefault(label, (said.strip()[:300], line.number))
+
+    def _broken(self, text: str) -> bool:
+        """Takes a line that may go on with an event into which another process wrote."""
+        assert self._open is not None
+        begun, number, left = self._open
+        joined = begun + _INTRUDER.sub("", without_prefixes(text))
+        try:
+            found, _ = self._decoder.raw_decode(joined)
+        except (ValueError, RecursionError):
+            self._open = (joined, number, left - 1) if left > 1 and len(joined) < 20_000 else None
+            if self._open is None:
+                self._training().unreadable.append(number)
+            return False
+        self._open = None
+        if isinstance(found, dict):
+            self._event(found, number)
+        return True
+
+    def _system(self, text: str, number: int, around: Surroundings) -> None:
+        begin = text.find("{", text.find(mlperf_system.MARK))
+        try:
+            found, _ = self._decoder.raw_decode(text, begin) if begin >= 0 else (None, 0)
+        except (ValueError, RecursionError):
+            return
+        system = mlperf_system.of(found) if isinstance(found, dict) else None
+        if system is not None:
+            around.state("system", system, number, f"{mlperf_system.MARK} {system.device}", LOGGED)
+
+    def _summarise(self, text: str, number: int) -> None:
+        if self._trainings:
+            return
+        training = self._summary = self._summary or run.Training(self._around)
+        for name, pattern in (("duration", _DURATION), ("samples", _SAMPLES), (RATE, _THROUGHPUT)):
+            if match := pattern.search(text):
+                training.whole_run[name] = float(match[1])
+        if match := _EVAL.search(text):
+            training.evaluations.append(({}, float(match[1])))
+            training.around.state("target_accuracy", float(match[2]), number, text)
+        if "[TimeToTrain]" in text and (match := _ENDED.search(text)):
+            training.end_line, training.end_status = number, match[1]

@@ -1,0 +1,359 @@
+"""MLPerf events -> step records: which stream of figures to take, and at which step each figure stands.
+
+Submitters log a step's time, or samples per second, singly or as the mean of a block between two
+evaluations. The position beside it is a step, a count of samples or of tokens, counted to the
+block's start or its end, from 0 or from 1. What it is shows in the events' own times: a figure that
+says 3.2 s per step, logged every 155 s, stands 48 steps apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
+
+TIMES = ("train_step_time", "train_step_timing in s", "step_time", "train_step_timing")
+LOSSES = ("reduced_train_loss", "train_loss", "loss")
+RATE = "throughput"
+
+SAMPLED = 0.001
+"""Median share by which printed means miss the wall clock at most; sampled single steps miss by more."""
+
+FITS = math.log(1.5)
+"""How far a unit may miss the wall clock and still be the unit: others miss by a batch or a sequence."""
+
+FITS_LOOSELY = math.log(5)
+"""The same for losses, between which evaluations may take longer than the steps."""
+
+
+@dataclasses.dataclass(slots=True)
+class Event:
+    """A tracked figure or a loss, as logged.
+
+    Attributes:
+        time: s since 1970, as logged.
+        line: in the log.
+        values: by name; numbers only.
+        place: numbers of the metadata, such as step and samples_count.
+        block: number of the block that it was logged in, from 0; None outside of blocks.
+    """
+
+    time: float
+    line: int
+    values: dict[str, float]
+    place: dict[str, float]
+    block: int | None
+
+    def kind(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What tells streams apart: the names of the figures and of the positions."""
+        return tuple(sorted(self.values)), tuple(sorted(self.place))
+
+
+@dataclasses.dataclass(slots=True)
+class Block:
+    """A stretch of training between two evaluations."""
+
+    start: float
+    line: int
+    start_place: dict[str, float]
+    stop: float | None = None
+    stop_place: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(slots=True)
+class Point:
+    """A figure at a completed optimizer step."""
+
+    step: int
+    event: Event
+    seconds: float | None = None
+    window: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What was made of the events.
+
+    Attributes:
+        points: timed ones, in the order of their steps.
+        losses: points with a loss, in the order of their steps.
+        kind: of the timed ones: means of blocks, means of the steps since the record before, single
+            steps, or worked out from the blocks' own start and stop.
+        missed: share by which the first block's wall time is longer than its printed mean says.
+        unplaced: events whose position fits no unit.
+    """
+
+    points: list[Point]
+    losses: list[Point]
+    kind: Literal["block", "mean", "sampled", "derived"] | None
+    missed: float | None = None
+    unplaced: int = 0
+
+
+def number(value: Any) -> float | None:
+    """A number of JSON, also one that was written as a text; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if abs(value) <= LARGEST_VALUE else None
+
+
+def find(
+    events: Sequence[Event],
+    blocks: Sequence[Block],
+    batch: int | None,
+    sequence: int | None,
+    last: float | None,
+) -> Found:
+    """Step records from the events of one training.
+
+    Args:
+        events: before the training's end, in the order of the log.
+        blocks: in the order of the log.
+        batch: sequences per step over all devices.
+        sequence: tokens per sequence.
+        last: samples at the training's end, where it says so.
+    """
+    ends = block_ends(blocks, batch, last)
+    groups: dict[Any, list[Event]] = defaultdict(list)
+    for event in events:
+        groups[event.kind()].append(event)
+    total = max((end for end in ends if end), default=None)
+    timed = [group for group in groups.values() if _seconds(group[0], batch) is not None]
+    singles = [group for group in timed if not _per_block(group, blocks)]
+    whole = [group for group in timed if _per_block(group, blocks)]
+    points, kind, unplaced = _timed(singles, whole, ends, (batch, sequence, total))
+    typical = sorted(point.seconds for point in points if point.seconds)
+    middle = typical[len(typical) // 2] if typical else None
+    losses: list[Point] = []
+    for group in groups.values():
+        if any(name in group[0].values for name in LOSSES):
+            # Where a loss stands shows in the times as well: by its own step time, or the training's.
+            placed = _placed(
+                group, batch, sequence, total, lambda event: _seconds(event, batch) or middle, FITS_LOOSELY
+            )
+            unplaced += 0 if placed else len(group)
+            losses += placed
+    if points:
+        return Found(points, losses, kind, _missed(points, blocks) if kind == "block" else None, unplaced)
+    derived = _derived(blocks, ends)
+    return Found(derived, losses, "derived" if derived else None, None, unplaced)
+
+
+def _timed(
+    singles: list[list[Event]],
+    whole: list[list[Event]],
+    ends: Sequence[int | None],
+    sizes: tuple[int | None, int | None, int | None],
+) -> tuple[list[Point], Literal["block", "mean", "sampled"] | None, int]:
+    """The stream of times that is taken: single ones before means of blocks.
+
+    Args:
+        singles: streams of single records.
+        whole: streams of one record a block.
+        ends: of the blocks.
+        sizes: batch, sequence and the last step, where known.
+
+    Returns:
+        Its points, what they are, and how many events have a position of no unit.
+    """
+    batch, sequence, total = sizes
+    unplaced = 0
+    for candidates in (singles, whole):
+        # Printed times before those that follow from a rate; then the stream with most of them.
+        candidates.sort(key=lambda group: (not _has_time(group[0]), -len(group)))
+        for group in candidates:
+            if candidates is whole:
+                points = _at_blocks(group, ends, batch)
+                kind: Literal["block", "mean", "sampled"] = "block"
+            else:
+                points = _placed(group, batch, sequence, total, lambda event: _seconds(event, batch))
+                kind = _windows(points)
+            if points:
+                return points, kind, unplaced
+            unplaced += len(group)
+    return [], None, unplaced
+
+
+def block_ends(blocks: Sequence[Block], batch: int | None, last: float | None) -> list[int | None]:
+    """Completed steps at the end of each block; None where they can't be told.
+
+    A block's samples_count is the position at its end, the one at its start (again, at its stop),
+    or its length.
+    """
+    ends: list[int | None] = []
+    for index, block in enumerate(blocks):
+        following = blocks[index + 1] if index + 1 < len(blocks) else None
+        step = block.stop_place.get("step", block.stop_place.get("curr_global_step"))
+        if step is None and batch:
+            begun = block.start_place.get("samples_count")
+            stopped = block.stop_place.get("samples_count")
+            after = following.start_place.get("samples_count") if following else last
+            if stopped is not None and begun is not None and stopped > begun:
+                step = stopped / batch
+            elif stopped is not None and begun is not None and after is not None and after > begun:
+                step = after / batch
+        whole = _count(step)
+        former = max((end for end in ends if end), default=0)
+        ends.append(whole if whole and whole > former and block.stop is not None else None)
+    return ends
+
+
+def _count(value: float | None) -> int | None:
+    if value is None or not 1 <= value <= LARGEST_COUNT or abs(value - round(value)) > 1e-6:
+        return None
+    return round(value)
+
+
+def _has_time(event: Event) -> bool:
+    return any(name in event.values for name in TIMES)
+
+
+def _seconds(event: Event, batch: int | None) -> float | None:
+    """Time of a step that an event states, or that its samples per second give."""
+    for name in TIMES:
+        value = event.values.get(name)
+        if value is not None and SHORTEST_STEP <= value <= LONGEST_STEP:
+            return value
+    rate = event.values.get(RATE)
+    if not rate or rate <= 0 or not batch:
+        return None
+    seconds = batch / rate
+    return seconds if SHORTEST_STEP <= seconds <= LONGEST_STEP else None
+
+
+def _per_block(group: Sequence[Event], blocks: Sequence[Block]) -> bool:
+    """Whether a stream has one event a block, and none outside."""
+    if not blocks:
+        return False
+    seen = [event.block for event in group]
+    return None not in seen and len(set(seen)) == len(seen)
+
+
+def _placed(
+    group: Sequence[Event],
+    batch: int | None,
+    sequence: int | None,
+    total: int | None,
+    seconds: Callable[[Event], float | None],
+    fits: float = FITS,
+) -> list[Point]:
+    """The events of a stream at the steps where they stand; empty where no unit fits."""
+    units: list[tuple[str, int]] = []
+    if batch:
+        units.append(("samples_count", batch))
+    units.append(("step", 1))
+    if batch:
+        units.append(("step", batch))
+        units += [("epoch_num", batch), ("step", batch * sequence)] if sequence else [("epoch_num", batch)]
+    best: tuple[float, list[Point]] | None = None
+    for name, unit in units:
+        points = _in_unit(group, name, unit)
+        if not points or (total is not None and points[-1].step > total * 1.01 + 1):
+            continue
+        miss = _miss(points, seconds)
+        if miss <= fits and (best is None or miss < best[0] - 0.01):
+            best = (miss, points)
+    if best is None:
+        return []
+    for point in best[1]:
+        point.seconds = seconds(point.event)
+    return best[1]
+
+
+def _in_unit(group: Sequence[Event], name: str, unit: int) -> list[Point]:
+    raw = [event.place.get(name) for event in group]
+    if any(value is None for value in raw):
+        return []
+    steps = [value / unit for value in raw if value is not None]
+    if unit == 1 and len(steps) > 1:
+        apart = {later - earlier for earlier, later in itertools.pairwise(steps)}
+        first, least = steps[0], min(apart)
+        # 31, 63, 95: an index from 0 of the last step of every 32.
+        if (least > 0 and first % least and not (first + 1) % least) or first == 0:
+            steps = [step + 1 for step in steps]
+    points: dict[int, Point] = {}
+    for step, event in zip(steps, group, strict=True):
+        whole = _count(step)
+        if whole is None:
+            return []
+        points.setdefault(whole, Point(whole, event))
+    placed = list(points.values())
+    rising = all(later.step > earlier.step for earlier, later in itertools.pairwise(placed))
+    # A length, which is the same for every block, is no position.
+    return placed if rising and (len(placed) > 1 or len(group) == 1) else []
+
+
+def _miss(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> float:
+    """How far step times and distances miss the wall clock, as the logarithm of their ratio."""
+    ratios = []
+    for earlier, later in itertools.pairwise(points):
+        wall, time = later.event.time - earlier.event.time, seconds(later.event)
+        if wall > 0 and time:
+            ratios.append((later.step - earlier.step) * time / wall)
+    if not ratios:
+        return 0.0
+    middle = sorted(ratios)[len(ratios) // 2]
+    return abs(math.log(middle))
+
+
+def _windows(points: Sequence[Point]) -> Literal["mean", "sampled"]:
+    """Sets the windows of a stream of single records: means of their interval, or one step of it."""
+    misses = []
+    for earlier, later in itertools.pairwise(points):
+        wall, steps = later.event.time - earlier.event.time, later.step - earlier.step
+        if wall > 0 and later.seconds and steps > 1:
+            misses.append(abs(steps * later.seconds / wall - 1))
+    if not misses:
+        return "mean"
+    # An evaluation in between makes a few of them miss: the middle one tells.
+    if sorted(misses)[len(misses) // 2] > SAMPLED:
+        return "sampled"
+    before = 0
+    for point in points:
+        point.window, before = point.step - before, point.step
+    return "mean"
+
+
+def _at_blocks(group: Sequence[Event], ends: Sequence[int | None], batch: int | None) -> list[Point]:
+    points = []
+    for event in group:
+        assert event.block is not None
+        end = ends[event.block]
+        if end is None:
+            continue
+        former = max((known for known in ends[: event.block] if known), default=0)
+        points.append(Point(end, event, _seconds(event, batch), end - former))
+    return points
+
+
+def _missed(points: Sequence[Point], blocks: Sequence[Block]) -> float | None:
+    """Share of the first block's wall time that its printed mean leaves out."""
+    first = points[0]
+    if first.event.block is None or not first.seconds:
+        return None
+    wall = first.event.time - blocks[first.event.block].start
+    return wall / (first.seconds * first.window) - 1 if wall > 0 else None
+
+
+def _derived(blocks: Sequence[Block], ends: Sequence[int | None]) -> list[Point]:
+    """Mean step times of blocks that state none, from their own start and stop."""
+    points, former = [], 0
+    for index, (block, end) in enumerate(zip(blocks, ends, strict=True)):
+        if end is None or block.stop is None:
+            continue
+        seconds = (block.stop - block.start) / (end - former)
+        if SHORTEST_STEP <= seconds <= LONGEST_STEP:
+            event = Event(block.stop, block.line, {}, {}, index)
+            points.append(Point(end, event, round(seconds, 9), end - former))
+        former = end
+    return points

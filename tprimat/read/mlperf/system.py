@@ -1,0 +1,186 @@
+"""What an MLPerf system description says of the machine: systems/*.json, or :::SYSJSON within a log.
+
+A submission keeps them apart: results/<system>/<benchmark>/result_0.txt and systems/<system>.json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from tprimat.results.run import LARGEST_COUNT, GpuInfo, Platform, Run, SoftwareStack
+from tprimat.units import gib_to_gb, round_figure
+
+MARK = ":::SYSJSON"
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A machine as its submitter describes it. None: it isn't stated.
+
+    Attributes:
+        submitter, name: of the submission and of the system.
+        device: name of the accelerator.
+        nodes, devices_per_node: counts.
+        memory_gb: of one accelerator, GB of 10⁹ bytes.
+        framework: framework, versions and stack in the submitter's words.
+        notes: on the software; often the precision.
+        cpu, os: host.
+    """
+
+    submitter: str | None = None
+    name: str | None = None
+    device: str | None = None
+    nodes: int | None = None
+    devices_per_node: int | None = None
+    memory_gb: float | None = None
+    framework: str | None = None
+    notes: str | None = None
+    cpu: str | None = None
+    os: str | None = None
+
+    @property
+    def devices(self) -> int | None:
+        """Accelerators of the whole system."""
+        return self.nodes * self.devices_per_node if self.nodes and self.devices_per_node else None
+
+    @property
+    def platform(self) -> Platform | None:
+        """The vendor, by the accelerator's name."""
+        name = (self.device or "").lower()
+        if re.search(r"\bamd\b|instinct|\bmi\d{3}", name):
+            return "amd"
+        return "nvd" if re.search(r"nvidia|tesla|\b[abhg]b?\d{3}\b", name) else None
+
+    @property
+    def stack(self) -> SoftwareStack | None:
+        """What drives the accelerator, by the vendor."""
+        return {"amd": "rocm", "nvd": "cuda"}.get(self.platform or "")  # type: ignore[return-value]
+
+
+def parse(text: str) -> System | None:
+    """A description in JSON; None where it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return of(found) if isinstance(found, dict) else None
+
+
+def of(found: Mapping[str, Any]) -> System | None:
+    """A description as a dictionary; None where it isn't one of a system."""
+    if "accelerator_model_name" not in found:
+        return None
+
+    def word(name: str) -> str | None:
+        value = found.get(name)
+        said = " ".join(str(value).split())[:200] if isinstance(value, (str, int, float)) else ""
+        return None if not said or said.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in said else said
+
+    def count(name: str) -> int | None:
+        value = word(name) or ""
+        whole = int(value) if re.fullmatch(r"\d{1,12}", value) else 0
+        return whole if 1 <= whole <= LARGEST_COUNT else None
+
+    return System(
+        submitter=word("submitter"),
+        name=word("system_name"),
+        device=word("accelerator_model_name"),
+        nodes=count("number_of_nodes"),
+        devices_per_node=count("accelerators_per_node"),
+        memory_gb=_memory(word("accelerator_memory_capacity")),
+        framework=word("framework"),
+        notes=word("sw_notes"),
+        cpu=word("host_processor_model_name"),
+        os=word("operating_system"),
+    )
+
+
+def _memory(text: str | None) -> float | None:
+    """Memory of a device in GB: driver tools write MiB; data sheets write GB of either kind."""
+    match = re.match(r"(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])(i?)B", text or "")
+    if not match:
+        return None
+    value, scale, binary = float(match[1]), match[2], match[3]
+    gib = value / 1024 if scale == "M" else value * 1024 if scale == "T" else value
+    # What a vendor calls 80 GB or 192 GB of HBM is its nominal size: kept as it is called.
+    return round_figure(gib_to_gb(gib)) if binary else round_figure(value if scale == "G" else gib)
+
+
+def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
+    """The description that belongs to a result file, by the names; None where none or several may.
+
+    Args:
+        log: path of the result file.
+        descriptions: paths of the system descriptions that lie around it.
+    """
+    folders = {part.lower() for part in log.parts[:-1]}
+    within = [path for path in descriptions if path.stem.lower() in folders]
+    if len(within) == 1:
+        return within[0]
+    words = _words(log.stem)
+    fitting = [path for path in descriptions if _words(path.stem) <= words and len(_words(path.stem)) > 1]
+    longest = max((len(_words(path.stem)) for path in fitting), default=0)
+    fitting = [path for path in fitting if len(_words(path.stem)) == longest]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _words(stem: str) -> frozenset[str]:
+    return frozenset(word for word in stem.lower().split("_") if word)
+
+
+def applied(run: Run, system: System, where: str) -> Run:
+    """A run of MLPerf with what its system description adds; what the log states stays.
+
+    Args:
+        run: as read.
+        system: its description.
+        where: the description's place, for the warning that says what came from it.
+    """
+    devices = run.training_config.num_gpus or system.devices
+    added = [
+        f"{what} {value}"
+        for what, value, known in (
+            ("GPUs", devices, run.training_config.num_gpus),
+            ("GPU", system.device, run.gpu_info.device_name),
+        )
+        if value and not known
+    ]
+    warnings = [warning for warning in run.warnings if not (added and warning.startswith(UNSTATED))]
+    if added:
+        warnings.append(f"from the system description {where}: {', '.join(added)}")
+    if system.notes and run.training_config.precision is None:
+        warnings.append(f"the system description says of the software: {system.notes}")
+    gpu = run.gpu_info
+    versions = {**({"framework": system.framework} if system.framework else {}), **run.environment.versions}
+    return msgspec.structs.replace(
+        run,
+        platform=run.platform or system.platform,
+        warnings=tuple(dict.fromkeys(warnings)),
+        gpu_info=GpuInfo(
+            **{
+                **gpu.known(),
+                "device_name": gpu.device_name or system.device,
+                "device_count": gpu.device_count or devices,
+                "total_memory_gb": gpu.total_memory_gb or system.memory_gb,
+                "software_stack": gpu.software_stack or system.stack,
+            }
+        ),
+        environment=msgspec.structs.replace(
+            run.environment,
+            versions=versions,
+            cpu=run.environment.cpu or system.cpu,
+            os=run.environment.os or system.os,
+        ),
+        training_config=msgspec.structs.replace(run.training_config, num_gpus=devices),
+    )
+
+
+UNSTATED = "the log doesn't state its GPUs"
+"""How the warning begins that a system description makes needless."""

@@ -1,0 +1,227 @@
+"""Reader of NeMo's console: the lines of NeMo 2, the progress bar of NeMo 1.
+
+    Training epoch 0, iteration 1/19 | lr: 2.999e-07 | global_batch_size: 512 | global_step: 1 |
+    reduced_train_loss: 11.03 | train_step_timing in s: 7.549 | consumed_samples: 1024 | val_loss: 0.7
+
+    Epoch 0: :   5%|▌ | 5/100 [00:12<03:59, reduced_train_loss=10.90, global_step=4.000,
+    consumed_samples=80.00, train_step_timing in s=1.230]
+
+The iteration counts anew in every epoch, global_step doesn't; both count from 0. All figures but
+global_step are means over the steps since the line before, of four digits. A new epoch or a restart
+changes the order of the fields.
+
+native_metrics: `tflops_per_gpu`, `tokens_per_second_per_gpu`, `memory_allocated_gb`,
+`memory_reserved_gb`, `consumed_samples`, each where it is printed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import statistics
+
+from tprimat.read.nemo import setup
+from tprimat.read.parsing import records
+from tprimat.read.parsing.parsed_log import Reading, Statement
+from tprimat.read.parsing.records import Record, Sorter, Training
+from tprimat.read.parsing.run_builder import Assembly
+from tprimat.read.parsing.text import Line, last_stamp
+from tprimat.results.run import Timing
+from tprimat.units import GB, round_figure
+
+_LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
+_BAR = re.compile(r"\bEpoch (\d{1,9}): .*?(\d{1,12})/(\d{1,12}|\?) \[")
+_PAIR = re.compile(r"(?<=[\[,])\s*([A-Za-z][\w ()/]{1,60}?)=([^,\]]{1,40})(?=[,\]])")
+_DELTA = re.compile(r"\bStep (\d{1,12}): train_step_timing in s=(\d{1,12}(?:\.\d{1,12})?)")
+
+NAMES = {
+    "lr": "learning_rate",
+    "learning_rate": "learning_rate",
+    "reduced_train_loss": "loss",
+    "train_loss": "loss",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "train_step_timing in s": "seconds",
+    "train_step_timing": "seconds",
+    "tflops_per_gpu": "tflops_per_gpu",
+    "tokens_per_sec_per_gpu": "tokens_per_second_per_gpu",
+    "consumed_samples": "consumed_samples",
+    "global_batch_size": "batch",
+    "max_memory_reserved": "memory_reserved_gb",
+    "max_memory_allocated": "memory_allocated_gb",
+    # Until June 2025 NeMo called the same two so.
+    "peak_memory_usage": "memory_reserved_gb",
+    "memory_allocated": "memory_allocated_gb",
+}
+"""Quantities, lower case, and what they are called here; the first of a kind counts."""
+
+REGULAR = 0.8
+"""Share of the lines that must stand where an interval has them."""
+
+TIMING = Timing(
+    clock="host clock in NeMo's TimingCallback, from a batch's start to its end, without waiting for the device",
+    covers="data loading, forward and backward of all micro-batches and the optimizer; not what lies between batches, "
+    "such as checkpoints and validation",
+    over_ranks="rank 0 prints",
+)
+
+
+class Reader:
+    """Reads one log. See reading.Reader."""
+
+    name = "nemo"
+    looks_for = "NeMo's training lines (“Training epoch 0, iteration 1/19 | … train_step_timing in s: …”)"
+
+    def __init__(self) -> None:
+        self._sorter = Sorter()
+        self._batches: dict[int, float] = {}
+        self._lines = 0
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a training line was seen."""
+        return bool(self._sorter.trainings)
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        text = line.text
+        if "Training epoch " in text and self._printed(line):
+            return
+        if "reduced_train_loss=" in text and self._bar(line):
+            return
+        self._lines += 1
+        if self._sorter.trainings or self._lines <= records.LONGEST_SETUP:
+            around = self._sorter.pending
+            setup.feed(line.number, text, around)
+            if self._sorter.trainings or "NeMo" in text or "rror" in text:
+                around.feed(line.number, text)
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        return [self._reading(training) for training in self._sorter.finish()]
+
+    def _printed(self, line: Line) -> bool:
+        anchors = list(_LINE.finditer(line.text))
+        for index, anchor in enumerate(anchors):
+            last = index + 1 == len(anchors)
+            end = len(line.text) if last else anchors[index + 1].start()
+            segments = line.text[anchor.end() : end].split("|")
+            if last and not line.whole:
+                del segments[-1]
+            pairs: dict[str, str] = {}
+            for segment in segments:
+                name, _, value = segment.partition(":")
+                pairs.setdefault(" ".join(name.lower().split()), value)
+            start = anchors[index - 1].end() if index else 0
+            planned = int(anchor[3]) + 1 if anchor[3] else None
+            self._take(pairs, int(anchor[2]), planned, line, line.text[start : anchor.start()])
+        return bool(anchors)
+
+    def _bar(self, line: Line) -> bool:
+        bar = _BAR.search(line.text)
+        if bar is None:
+            return False
+        pairs = {" ".join(name.lower().split()): value for name, value in _PAIR.findall(line.text, bar.end() - 1)}
+        if "reduced_train_loss" not in pairs:
+            return False
+        planned = int(bar[3]) if bar[3] != "?" else None
+        counted = max(0, int(bar[2]) - 1)
+        # A bar is drawn again and again; the first drawing with a step's figures counts.
+        last = self._sorter.trainings[-1].last if self._sorter.trainings else None
+        step = _whole(pairs.get("global_step"))
+        if last is not None and last.step == (counted if step is None else step):
+            return True
+        self._take(pairs, counted, planned if int(bar[1]) == 0 else None, line, "")
+        return True
+
+    def _take(self, pairs: dict[str, str], iteration: int, planned: int | None, line: Line, before: str) -> None:
+        step = _whole(pairs.get("global_step"))
+        batch = records.figure(pairs.get("global_batch_size", ""))
+        if step is None:
+            samples = records.figure(pairs.get("consumed_samples", ""))
+            exact = samples and batch and samples >= batch and not samples % batch
+            step = round(samples / batch) - 1 if exact and samples and batch else iteration
+        if not line.whole and not pairs:
+            self._sorter.cut_off = step
+            return
+        record = Record(step, line.number, stamp=last_stamp(before))
+        for name, text in pairs.items():
+            called = NAMES.get(name)
+            value = records.figure(text)
+            if (
+                called is None
+                or value is None
+                or (called in record.native or getattr(record, called, None) is not None)
+            ):
+                continue
+            if called == "batch":
+                self._batches[step] = value
+                continue
+            record.put(called, round(value / GB, 4) if called.startswith("memory") else value)
+        around = self._sorter.pending
+        if planned:
+            around.state("max_steps", planned, line.number, f"iteration {iteration}/{planned - 1}", setup.LISTED)
+        if batch and 1 <= batch < 2**53 and batch == int(batch):
+            around.state("global_batch_size", int(batch), line.number, f"global_batch_size: {int(batch)}", 4)
+        self._sorter.take(record)
+
+    def _reading(self, training: Training) -> Reading:
+        found = training.ordered()
+        for record, window in zip(found, windows([record.step for record in found]), strict=True):
+            record.window = window
+        stated = training.around.stated
+        sizes = {self._batches[record.step] for record in found if record.step in self._batches}
+        if len(sizes) > 1:
+            stated.pop("global_batch_size", None)
+            training.warnings.append(
+                f"the global batch size changes during the training ({min(sizes):g} to {max(sizes):g}): it is left "
+                "open, and no throughput in tokens can be given"
+            )
+        _add_parameters(training)
+        memory = {}
+        for kind in ("allocated", "reserved"):
+            values = [value for record in found if (value := record.native.get(f"memory_{kind}_gb")) is not None]
+            if values:
+                memory[f"peak_memory_{kind}_gb"] = round_figure(max(values)) or 0.0
+        return Assembly(
+            framework="nemo",
+            dialect="nemo",
+            training=training,
+            timing=TIMING,
+            shift=1,
+            memory=memory,
+            versions={"nemo": version} if (version := stated.word("nemo_version")) else {},
+        ).reading()
+
+
+def windows(steps: list[int]) -> list[int]:
+    """Steps that each line averages, from the numbers of the lines, which count from 0."""
+    apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
+    interval = statistics.mode(apart) if apart else 1
+    # Lines come after every so many steps (9, 19, 29) or at them (0, 10, 20); a restart or a lost
+    # line changes nothing of that.
+    fitting = max(sum((step + early) % interval == 0 for step in steps) for early in (0, 1))
+    if fitting < REGULAR * len(steps):
+        interval = math.gcd(*apart)
+    found, before = [], -1
+    for step in steps:
+        found.append(max(1, min(interval, step - before)))
+        before = step
+    return found
+
+
+def _whole(text: str | None) -> int | None:
+    """A step; None where it is written with an exponent, and so rounded."""
+    if text is None or "e" in text.lower():
+        return None
+    value = records.figure(text)
+    return int(value) if value is not None and 0 <= value < 2**52 and value == int(value) else None
+
+
+def _add_parameters(training: Training) -> None:
+    """Parameters of the model, where one rank holds them all."""
+    stated = training.around.stated
+    ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
+    if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
+        stated.setdefault("num_parameters", Statement(ranks[0].value, ranks[0].line, ranks[0].text))

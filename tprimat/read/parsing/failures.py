@@ -1,0 +1,121 @@
+"""Why a training ended: the cause among the many lines that a crash leaves.
+
+Eight processes die and each says so; torchrun adds that they died. The cause is what the first
+one said last, unless a line names something graver (memory, a device, a job's limit).
+"""
+
+from __future__ import annotations
+
+import re
+
+from tprimat.read.parsing.text import without_prefixes
+
+_HINTS = (
+    "rror", "ERROR", "CRITICAL", "xception", "ignal", "gated repo", "HSA_STATUS", "Memory access fault", "TIME LIMIT",
+    "oom-kill", "out of memory", "egmentation fault", "No space left", "KeyboardInterrupt", "exited with code",
+    "finished", "slurmstepd",
+)  # fmt: skip
+"""A line without any of these is not looked at more closely."""
+
+_GRAVE = re.compile(
+    r"OutOfMemoryError|(?:HIP|CUDA) out of memory|Memory access fault by GPU|HSA_STATUS_ERROR_\w+"
+    r"|slurmstepd: error: .*|DUE TO TIME LIMIT|oom-kill|[Cc]annot access gated repo"
+    r"|DistBackendError|(?:NCCL|RCCL) error|ncclSystemError|ncclUnhandledCudaError|No space left on device"
+    r"|Segmentation fault"
+)
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::|\s*$)")
+_SIGNAL = re.compile(r"got signal: \d+|Received \d+ death signal")
+_CONSEQUENCE = re.compile(r"ChildFailedError|closing signal|RendezvousConnectionError|BrokenPipeError|ConnectionReset")
+_LOGGED = re.compile(r"\[(?:ERROR|CRITICAL)\s*\]|^ERROR\b")
+_LOGGER = re.compile(r"\[rank-\d+/\d+\]|\[NODE-")
+_CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above exception")
+_EXIT_CODE = re.compile(r"(?:exited with code|finished .*\(code) (\d+)")
+_SOMEBODY_ELSES = re.compile(r"^\s*(?:Traceback \(|File \"|\[|[WEI]\d{4} |={3,}|-{3,}|[A-Za-z_.]+Error\b|\s)")
+
+LONGEST_REASON = 300
+"""Characters."""
+
+
+_last_asked: tuple[str, bool] = ("", False)
+
+
+def _hinted(text: str) -> bool:
+    """Whether a line may name a cause. Several readers ask for each line in turn: it is looked at once."""
+    global _last_asked
+    if text is not _last_asked[0]:
+        _last_asked = (text, any(hint in text for hint in _HINTS))
+    return _last_asked[1]
+
+
+class Causes:
+    """Collects, line by line, what may have ended a training. Keeps a handful of lines at most."""
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self._found: dict[str, tuple[int, str]] = {}
+        self._chained = False
+        self._closed = False
+        self._open: str | None = None
+
+    def feed(self, number: int, text: str) -> None:
+        """Takes a line, with or without prefixes."""
+        if self._open is not None:
+            self._continue(text)
+        if not _hinted(text):
+            return
+        if (code := _EXIT_CODE.search(text)) and "exitcode" not in text:
+            self.exit_code = int(code[1])
+            return
+        bare = without_prefixes(text).strip()
+        if _CHAINED.search(bare):
+            self._chained = True
+        elif _CONSEQUENCE.search(bare):
+            return
+        elif _GRAVE.search(bare) and not bare.startswith(("File ", "raise ")):
+            self._keep("grave", number, bare)
+        elif _SIGNAL.search(bare) and "{" not in bare:
+            # SignalException names the signal and the process; torchrun's warning before it doesn't.
+            self._keep("signal", number, bare, replace="SignalException" in bare)
+        elif _EXCEPTION.match(bare):
+            # "A caused B caused C" is one failure, and C its end. Once another process tells its
+            # own, the first one's is over.
+            self._closed = self._closed or ("exception" in self._found and not self._chained)
+            self._keep("exception", number, bare, replace=self._chained and not self._closed)
+            self._chained = False
+        elif _LOGGED.search(text):
+            self._keep("logged", number, bare, replace=True)
+
+    @property
+    def killed(self) -> bool:
+        """Whether a signal from outside came before any exception."""
+        signal, exception = self._found.get("signal"), self._found.get("exception")
+        return signal is not None and (exception is None or signal[0] < exception[0])
+
+    def reason(self) -> str | None:
+        """The cause with its line, or None where no line tells one."""
+        order = (
+            ("grave", "signal", "exception", "logged") if self.killed else ("grave", "exception", "signal", "logged")
+        )
+        for kind in order:
+            if kind in self._found:
+                line, text = self._found[kind]
+                return f"line {line}: {text}"
+        return f"the launcher ended with exit code {self.exit_code}" if self.exit_code else None
+
+    def _keep(self, kind: str, number: int, text: str, *, replace: bool = False) -> None:
+        if kind in self._found and not replace:
+            return
+        self._found[kind] = (number, text[:LONGEST_REASON])
+        self._open = kind
+
+    def _continue(self, text: str) -> None:
+        """Adds the next line of a message of several lines."""
+        kind, self._open = self._open, None
+        assert kind is not None
+        number, said = self._found[kind]
+        # A message that ends in a full stop or a colon may go on; a logger's prefix means another speaker.
+        bare = without_prefixes(text)
+        if _LOGGER.search(text[: len(text) - len(bare)]) or _LOGGED.search(text):
+            return
+        if bare.strip() and not _SOMEBODY_ELSES.match(bare):
+            self._found[kind] = (number, f"{said} {bare.strip()}"[:LONGEST_REASON])

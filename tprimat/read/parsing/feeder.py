@@ -1,0 +1,113 @@
+"""Hands a log to the readers of all dialects, until it shows whose it is.
+
+At first every reader gets every line. Once one has found steps, those that don't know the log get
+no more of it: in a log of millions of lines they would only cost time. A reader that can takes
+blocks of bytes from then on, and passes most of them over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from tprimat.read.parsing.parsed_log import Reader, Reading, TakesBlocks
+from tprimat.read.parsing.text import Line, lines_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Patience:
+    """How long other readers may still recognise a log that one of them knows.
+
+    Attributes:
+        steps: that one reader has found.
+        lines: after the first of them, if that comes before.
+        known_lines: after a reader recognised the log that doesn't say how many steps it has found.
+    """
+
+    steps: int = 25
+    lines: int = 2_000
+    known_lines: int = 20_000
+
+
+_CLOSED_BY = {"{": "}", "[": "]"}
+
+_ROUND = 64
+"""Lines from one look at the readers to the next."""
+
+
+class Intake:
+    """What the readers get of one log, in its order.
+
+    Args:
+        readers: one of each dialect.
+        patience: with readers that haven't recognised the log yet.
+
+    Attributes:
+        readers: all of them.
+        number: of the next line, when blocks are fed.
+        empty: whether no line so far had anything in it.
+        alone: the reader that gets the rest of the log, where it is a single one and takes blocks.
+        document: whether its first line opens a JSON document, and its last one closes it.
+    """
+
+    def __init__(self, readers: Sequence[Reader], patience: Patience | None = None) -> None:
+        self.readers = readers
+        self.number = 1
+        self.empty = True
+        self.alone: TakesBlocks | None = None
+        self.document = False
+        self._closed_by = ""
+        self._listening = list(readers)
+        self._settled = False
+        self._steps_since: int | None = None
+        self._known_since: int | None = None
+        self._patience = patience or Patience()
+
+    def feed(self, block: bytes, *, whole: bool = True) -> None:
+        """Takes the next lines of the log.
+
+        Args:
+            block: as text.Blocks gives it.
+            whole: whether its last line is whole.
+        """
+        if self.alone is not None and whole:
+            self.number = self.alone.feed_block(self.number, block)
+            return
+        self.feed_lines(lines_of(block, self.number, whole=whole))
+        self.number += block.count(b"\n")
+
+    def feed_lines(self, lines: Iterable[Line]) -> None:
+        """Takes the next lines of the log, one by one."""
+        for line in lines:
+            if (self.empty or self._closed_by) and (shown := line.text.strip()):
+                if self.empty:
+                    self._closed_by = _CLOSED_BY.get(shown, "")
+                self.empty = False
+                self.document = bool(self._closed_by) and shown == self._closed_by
+            for reader in self._listening:
+                reader.feed(line)
+            if not self._settled and not line.number % _ROUND:
+                self._look(line.number)
+
+    def finish(self) -> list[tuple[str, list[Reading]]]:
+        """Names of dialects, with the trainings that their readers found."""
+        return [(reader.name, reader.finish()) for reader in self.readers]
+
+    def _look(self, number: int) -> None:
+        """Sends readers away that don't know the log, once another one does."""
+        steps = max((getattr(reader, "found", 0) for reader in self.readers), default=0)
+        known = steps or any(reader.recognised for reader in self.readers)
+        if steps and self._steps_since is None:
+            self._steps_since = number
+        if known and self._known_since is None:
+            self._known_since = number
+        if (
+            steps >= self._patience.steps
+            or (self._steps_since is not None and number >= self._steps_since + self._patience.lines)
+            or (self._known_since is not None and number >= self._known_since + self._patience.known_lines)
+        ):
+            self._listening = [reader for reader in self._listening if reader.recognised]
+            self._settled = True
+            if len(self._listening) == 1 and hasattr(self._listening[0], "feed_block"):
+                self.alone = cast(TakesBlocks, self._listening[0])

@@ -1,0 +1,437 @@
+"""Records of steps -> trainings -> the parts of a Run: what the readers of all dialects but Megatron's share.
+
+A reader parses its lines into records and gives them to a Sorter, which tells doubles, restarts and
+trainings apart:
+
+    the same step, the same moment or figures   a double (several ranks print); passed over
+    a step again, later                         a restart: its records take the place of the former
+    again from the first step or before         another training: one of its own
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tprimat.read.parsing.failures import Causes
+from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.text import Stamp, first_stamp
+from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Status
+
+SAME_MOMENT = 2.0
+"""s. Ranks print a step within milliseconds; no process comes back from a crash this quickly."""
+
+SAME_FIGURES = 0.05
+"""Share by which the rates of one step differ between ranks at most."""
+
+RATE_AGREEMENT = 0.01
+"""Share by which a printed rate may differ from what the other figures give."""
+
+
+LONGEST_SETUP = 50_000
+"""Lines before the first record in which a setup is looked for: a long log of another dialect isn't searched."""
+
+
+@dataclasses.dataclass(slots=True)
+class Record:
+    """What a log says of one step, or of the steps since the record before.
+
+    Attributes:
+        step: as printed.
+        line: in the log, from 1.
+        seconds: mean time of a step, s.
+        window: steps that the record averages, where the record itself says so.
+        stamp: when it was printed.
+        origin: who printed it, where a prefix says so.
+        native: what the framework printed beside, by the name that it has in native_metrics.
+        not_finite: names of figures that are NaN or infinite.
+    """
+
+    step: int
+    line: int
+    seconds: float | None = None
+    loss: float | None = None
+    learning_rate: float | None = None
+    grad_norm: float | None = None
+    window: int | None = None
+    stamp: Stamp | None = None
+    origin: str | None = None
+    native: dict[str, float] = dataclasses.field(default_factory=dict)
+    not_finite: tuple[str, ...] = ()
+
+    def figures(self) -> dict[str, float]:
+        """All that it says, by name."""
+        own = {name: getattr(self, name) for name in ("seconds", "loss", "learning_rate", "grad_norm")}
+        return {name: value for name, value in {**own, **self.native}.items() if value is not None}
+
+    def put(self, name: str, value: float | None) -> None:
+        """Sets a figure, of a field or a native one; remembers it when it isn't finite."""
+        if value is None:
+            return
+        if not abs(value) <= LARGEST_VALUE or (name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP):
+            self.not_finite = (*self.not_finite, name)
+        elif name in ("seconds", "loss", "learning_rate", "grad_norm"):
+            setattr(self, name, value)
+        else:
+            self.native[name] = value
+
+
+def figure(text: str) -> float | None:
+    """A printed number: 1,234 or 1.2e+03 or 45.1%; NaN and infinity as they are; None for anything else."""
+    plain = text.strip().rstrip("%").replace(",", "")
+    try:
+        return float(plain)
+    except ValueError:
+        return None
+
+
+@dataclasses.dataclass
+class Surroundings:
+    """What a stretch of a log says besides its records."""
+
+    stated: Statements = dataclasses.field(default_factory=Statements)
+    marks: dict[str, int] = dataclasses.field(default_factory=dict)
+    first_stamp: Stamp | None = None
+    causes: Causes = dataclasses.field(default_factory=Causes)
+    begun: bool = False
+
+    def state(self, name: str, value: Any, line: int, text: str, weight: int = 1) -> None:
+        """Adds something that a line states."""
+        self.stated.add(name, Statement(value, line, " ".join(text.split())[:300], weight))
+
+    def mark(self, name: str, line: int) -> None:
+        """Remembers the first line that shows something."""
+        self.marks.setdefault(name, line)
+
+    def feed(self, number: int, text: str) -> None:
+        """Takes a line for its time stamp and for what may have ended the training."""
+        if self.first_stamp is None and not text.isspace():
+            self.first_stamp = first_stamp(text[:400])
+        self.causes.feed(number, text[:10_000])
+
+    def absorb(self, later: Surroundings) -> None:
+        """Adds a later stretch: the training went on after it, so what looked like an end was none."""
+        self.stated.absorb(later.stated)
+        for name, line in later.marks.items():
+            self.marks.setdefault(name, line)
+        self.first_stamp = self.first_stamp or later.first_stamp
+        self.causes = later.causes
+
+
+@dataclasses.dataclass
+class Training:
+    """One training of a log.
+
+    Attributes:
+        records: by step as printed.
+        around: what is said around them.
+        doubles: records passed over because they say again what another one says.
+        attempts: first step of each start.
+        lines: first and last line of a record.
+        cut_off: the step in whose record the file ends.
+    """
+
+    records: dict[int, Record] = dataclasses.field(default_factory=dict)
+    around: Surroundings = dataclasses.field(default_factory=Surroundings)
+    doubles: int = 0
+    attempts: list[int] = dataclasses.field(default_factory=list)
+    conflicts: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    last: Record | None = None
+    cut_off: int | None = None
+
+    def ordered(self) -> list[Record]:
+        """The records in the order of their steps."""
+        return [self.records[step] for step in sorted(self.records)]
+
+    def notes(self) -> tuple[str, ...]:
+        """What was done with the lines that leaves no doubt."""
+        return (f"{self.doubles} lines that repeat a step were passed over",) if self.doubles else ()
+
+
+class Sorter:
+    """Sorts records into trainings as they come.
+
+    Args:
+        reconcile: called with (known, double): takes from a double what the first record lacks.
+    """
+
+    def __init__(self, reconcile: Callable[[Record, Record], None] | None = None) -> None:
+        self.trainings: list[Training] = []
+        self.pending = Surroundings()
+        self.cut_off: int | None = None
+        self._reconcile = reconcile
+
+    def take(self, record: Record) -> None:
+        """Takes the next record of the log."""
+        pending, self.pending = self.pending, Surroundings()
+        training = self.trainings[-1] if self.trainings else None
+        if training is None or training.last is None:
+            self._begin(record, pending)
+            return
+        known = training.records.get(record.step)
+        if known is not None and _same(known, record, training.last):
+            training.around.absorb(pending)
+            self._double(training, known, record)
+            return
+        if known is None and "success" in pending.marks and _jumps(record, training):
+            self._begin(record, pending)
+        elif known is None and (record.step > training.last.step or _late(record, training)):
+            if pending.begun:
+                training.attempts.append(record.step)
+            self._add(training, record, pending)
+        elif record.step <= min(training.records):
+            self._begin(record, pending)
+        else:
+            self._restart(training, record)
+            self._add(training, record, pending)
+
+    def finish(self) -> list[Training]:
+        """The trainings, with what stands after the last record."""
+        pending, self.pending = self.pending, Surroundings()
+        if self.trainings:
+            training = self.trainings[-1]
+            if pending.begun and pending.causes.reason():
+                training.warnings.append(
+                    f"started again after line {training.last.line if training.last else 1}, and that attempt logged "
+                    f"no step: {pending.causes.reason()}"
+                )
+            training.around.absorb(pending)
+            training.cut_off = self.cut_off
+        else:
+            self.pending = pending
+        return self.trainings
+
+    def _begin(self, record: Record, pending: Surroundings) -> None:
+        if self.trainings:
+            # What ends a training stands before the first record of the next one.
+            former = self.trainings[-1].around
+            former.causes, pending.causes = pending.causes, Causes()
+            if "success" in pending.marks:
+                former.marks["success"] = pending.marks.pop("success")
+        training = Training(attempts=[record.step])
+        self.trainings.append(training)
+        self._add(training, record, pending)
+
+    def _add(self, training: Training, record: Record, pending: Surroundings) -> None:
+        training.around.absorb(pending)
+        if training.around.first_stamp is None:
+            training.around.first_stamp = record.stamp
+        training.records[record.step] = record
+        if training.last is None or record.step > training.last.step:
+            training.last = record
+
+    def _restart(self, training: Training, record: Record) -> None:
+        again = sorted(step for step in training.records if step >= record.step)
+        for step in again:
+            del training.records[step]
+        training.warnings.append(
+            f"restarted on line {record.line} from step {record.step}: the records of steps {again[0]} to {again[-1]} "
+            "before it are left out"
+        )
+        training.attempts.append(record.step)
+        training.last = None
+
+    def _double(self, training: Training, known: Record, record: Record) -> None:
+        training.doubles += 1
+        if self._reconcile:
+            self._reconcile(known, record)
+        mine, other = known.figures(), record.figures()
+        for name in other.keys() - mine.keys():
+            known.put(name, other[name])
+        differing = [
+            name for name in mine if name in other and not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)
+        ]
+        if differing and len(training.conflicts) < 5:
+            training.conflicts.append(
+                f"step {record.step} is printed twice with different figures ({', '.join(sorted(differing))}; lines "
+                f"{known.line} and {record.line}): the first is kept"
+            )
+
+
+def _same(known: Record, record: Record, last: Record) -> bool:
+    """Whether two records of one step are of one moment, not of two attempts at it."""
+    if known.stamp is not None and record.stamp is not None:
+        apart = record.stamp.seconds_after(known.stamp)
+        if apart is not None:
+            return abs(apart) <= max(SAME_MOMENT, 0.5 * (known.seconds or 0.0), known.stamp.resolution)
+    mine, other = known.figures(), record.figures()
+    if mine == other:
+        return True
+    if record.step < last.step - 1:
+        return False
+    if known.origin != record.origin and known.origin is not None and record.origin is not None:
+        return True
+    # Several ranks print one step, each its own rate of the same loss.
+    return (
+        mine.keys() == other.keys()
+        and known.loss == record.loss
+        and known.step == last.step
+        and all(math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES) for name in mine)
+    )
+
+
+def _jumps(record: Record, training: Training) -> bool:
+    """Whether a step lies so far behind the last one that no training goes on there."""
+    *_, before, last = (0, *sorted(training.records))
+    return record.step - last > 2 * (last - before)
+
+
+def _late(record: Record, training: Training) -> bool:
+    """Whether a step that is over was only logged late, not run again."""
+    assert training.last is not None
+    if record.stamp is not None and training.last.stamp is not None:
+        after = record.stamp.seconds_after(training.last.stamp)
+        if after is not None:
+            return after <= SAME_MOMENT
+    return record.step > min(training.records)
+
+
+def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0) -> dict[str, Any]:
+    """The series of a Run, as its arguments.
+
+    Args:
+        records: in the order of their steps.
+        windows: steps that each of them averages.
+        shift: 1 where the log counts steps from 0: a Run counts from 1, and what was printed
+            stays in native_metrics.printed_step.
+    """
+    names = dict.fromkeys(name for record in records for name in record.native)
+    native: dict[str, tuple[float | None, ...]] = {
+        name: tuple(record.native.get(name) for record in records) for name in names
+    }
+    if shift and records:
+        native["printed_step"] = tuple(float(record.step) for record in records)
+    return {
+        "steps": tuple(record.step + shift for record in records),
+        "window_steps": tuple(windows),
+        "step_times": tuple(record.seconds for record in records),
+        "loss_values": tuple(record.loss for record in records),
+        "learning_rates": tuple(record.learning_rate for record in records),
+        "grad_norms": tuple(record.grad_norm for record in records),
+        "lines": tuple(record.line for record in records),
+        "native_metrics": native,
+    }
+
+
+def said_of(training: Training, windows: Sequence[int]) -> list[str]:
+    """Warnings for what the records lack, by step."""
+    records = training.ordered()
+    warnings = [*training.warnings, *training.conflicts]
+
+    def say(those: Iterable[Record], words: str) -> None:
+        if where := spans(record.step for record in those):
+            warnings.append(words.format(where))
+
+    say((record for record in records if "loss" in record.not_finite), "the loss is not a number at {}")
+    say((record for record in records if "grad_norm" in record.not_finite), "the gradient norm is not finite at {}")
+    if any(record.loss is not None for record in records):
+        say(
+            (record for record in records if record.loss is None and "loss" not in record.not_finite),
+            "no loss is printed at {}",
+        )
+    if any(record.seconds is not None for record in records):
+        say((record for record in records if record.seconds is None), "no step time is printed at {}")
+    if records and records[0].step > max(1, windows[0]):
+        warnings.append(f"the log begins at step {records[0].step}")
+    gaps: list[int] = []
+    for earlier, record, window in zip(records, records[1:], windows[1:], strict=False):
+        gaps += range(earlier.step + 1, min(record.step - window + 1, earlier.step + 1000))
+    if gaps:
+        warnings.append(f"no record of {spans(gaps)}")
+    return warnings
+
+
+def spans(steps: Iterable[int]) -> str:
+    """Steps for people: “step 3” or “steps 1–3, 7”; empty for none."""
+    found: list[list[int]] = []
+    for step in steps:
+        if found and step == found[-1][1] + 1:
+            found[-1][1] = step
+        else:
+            found.append([step, step])
+    words = [f"{first}–{last}" if last > first else f"{first}" for first, last in found]
+    if len(words) > 12:
+        words = [*words[:12], f"and {len(words) - 12} more"]
+    several = len(found) > 1 or (found and found[0][1] > found[0][0])
+    return f"step{'s' if several else ''} {', '.join(words)}" if words else ""
+
+
+def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
+    """When the training began, with its offset; None, and a warning, where the log doesn't say."""
+    if first is None:
+        warnings.append("timestamp unknown: the log has no times")
+        return None
+    if first.time.tzinfo is None:
+        warnings.append(f"timestamp unknown: the log begins at {first.time:%Y-%m-%d %H:%M:%S}, of no stated time zone")
+        return None
+    return first.time.isoformat()
+
+
+def status(training: Training, planned: int | None, *, done: int | None = None) -> tuple[Status, str | None]:
+    """Whether all steps that were asked for are there, and why not.
+
+    Args:
+        training: what was read.
+        planned: steps that were asked for, where the log says.
+        done: number of the last step, counted from 1; that of the last record when left out.
+    """
+    around = training.around
+    cause = around.causes.reason()
+    if not training.records:
+        if "success" in around.marks:
+            return "incomplete", f"the training ended well (line {around.marks['success']}), but logged no step"
+        return "failed", cause or "the log ends before the first step and shows no error"
+    assert training.last is not None
+    last = training.last.step if done is None else done
+    success = around.marks.get("success")
+    if (planned and last >= planned) or (success and success >= training.last.line):
+        if around.causes.exit_code:
+            training.warnings.append(f"the training was done, but then: {cause}")
+        return "complete", None
+    of = f" of {planned}" if planned else ""
+    if training.cut_off is not None:
+        return "incomplete", f"ended after step {last}{of}: the file is cut off within the record of the next one"
+    if cause:
+        return "incomplete", f"ended after step {last}{of}: {cause}"
+    if planned:
+        return (
+            "incomplete",
+            f"ended after step {last} of {planned}: the log stops there without an error: killed, still running or "
+            "cut off",
+        )
+    return (
+        "incomplete",
+        f"the log ends after step {last}; it says neither how many steps were planned nor that the training ended",
+    )
+
+
+def check_rates(
+    records: Sequence[Record],
+    name: str,
+    tokens: int | None,
+    devices: int | None,
+    warnings: list[str],
+) -> None:
+    """Holds a printed rate of tokens against batch, sequence and time.
+
+    Args:
+        records: with step times and the rate among their native figures.
+        name: of the rate, per device or of all.
+        tokens: of one step over all devices.
+        devices: among which the rate divides them; 1 for a rate of all.
+        warnings: gets the disagreement.
+    """
+    if not tokens or not devices:
+        return
+    rated = [(record, record.native[name], record.seconds) for record in records if record.native.get(name)]
+    ratios = [(rate * seconds * devices / tokens, record) for record, rate, seconds in rated if seconds]
+    off = [(abs(ratio - 1), record) for ratio, record in ratios if abs(ratio - 1) > RATE_AGREEMENT]
+    if off:
+        share, worst = max(off, key=lambda pair: pair[0])
+        warnings.append(
+            f"{len(off)} of {len(ratios)} records print a rate of tokens ({name}) that batch × sequence / time / GPUs "
+            f"({tokens} tokens / {devices}) doesn't give: {share:.1%} off on line {worst.line}; one of them is wrong"
+        )

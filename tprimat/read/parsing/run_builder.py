@@ -1,0 +1,294 @@
+"""A training of records, and statements by the names of a result's fields -> a Reading and its Run.
+
+A dialect's reader finds records and statements; what is the same for every dialect is done here:
+the parts of the Run, what follows from the rest, rates held against batch, sequence, time and
+GPUs, and a reason for everything that stays unknown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import msgspec
+
+from tprimat.read.megatron.setup import known_model
+from tprimat.read.parsing import records
+from tprimat.read.parsing.parsed_log import Reading, Statement, Statements
+from tprimat.read.parsing.records import Record, Training
+from tprimat.results.run import (
+    LARGEST_VALUE,
+    Data,
+    Environment,
+    GpuInfo,
+    MemoryMetrics,
+    ModelConfig,
+    Optimizer,
+    ParallelismConfig,
+    Platform,
+    Run,
+    SoftwareStack,
+    Source,
+    Status,
+    Timing,
+    TrainingConfig,
+)
+
+_SIZES = ("global_batch_size", "sequence_length", "num_gpus")
+_SHAPE_COUNTS = (
+    "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
+    "vocab_size", "num_experts", "experts_per_token", "num_parameters",
+)  # fmt: skip
+_SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
+_NVIDIA = ("nvidia", "tesla", "geforce", "quadro", "h100", "h200", "a100", "b200", "gb200", "gb300", "b300")
+_AMD = ("amd", "instinct", "radeon", "mi300", "mi325", "mi35", "mi250")
+
+
+@dataclasses.dataclass
+class Assembly:
+    """What is known of one training when its source is read to the end.
+
+    Attributes:
+        framework, dialect: as in a result.
+        training: its records, and what stands around them; statements of it by a result's fields.
+        timing: what a step time of this source is.
+        shift: 1 where the source counts steps from 0.
+        lines: whether the source has lines that a person can look up.
+        rate: native rate per GPU that counts every position of a sequence, so that it must be what
+            batch, sequence, time and GPUs give; None where the source counts others.
+        figures: of the whole training, by names of native_metrics.
+        memory: fields of MemoryMetrics, GB.
+        breakdown: seconds by part.
+        versions: of packages.
+        unknown: why something is unknown, by the field's name; said where it stays so.
+        ended: whether the source says that the training was done; None: its status is what the
+            records and marks tell.
+        status: status and reason where the source isn't a log of a training at all.
+        timestamp: where the source states it otherwise than by the first time in it.
+        label: what the source itself calls this side.
+        shape: of the model, where it isn't among the statements.
+        notes: what was done that leaves no doubt.
+    """
+
+    framework: str
+    dialect: str
+    training: Training
+    timing: Timing
+    shift: int = 0
+    lines: bool = True
+    rate: str | None = "tokens_per_second_per_gpu"
+    figures: dict[str, float | None] = dataclasses.field(default_factory=dict)
+    memory: dict[str, float] = dataclasses.field(default_factory=dict)
+    breakdown: dict[str, float | None] = dataclasses.field(default_factory=dict)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    unknown: dict[str, str] = dataclasses.field(default_factory=dict)
+    ended: bool | None = None
+    status: tuple[Status, str | None] | None = None
+    timestamp: str | None = None
+    shape: ModelConfig | None = None
+    label: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def reading(self) -> Reading:
+        """What a reader hands over."""
+        stated = self.training.around.stated
+        return Reading(len(self.training.records), dict(stated), (*self.notes, *self.training.notes()), self._run)
+
+    def _run(self, given: Mapping[str, Any]) -> Run:
+        stated = self.training.around.stated
+        found = self.training.ordered()
+        windows = [record.window or 1 for record in found]
+        warnings = records.said_of(self.training, windows)
+        if self.shift and found:
+            warnings.append("the source counts steps from 0; here they count from 1")
+        sizes, spread = sizes_of(stated, given)
+        shape = self.shape or shape_of(stated)
+        called = stated.word("model")
+        model, scale, doubts = known_model(shape, called)
+        if model is None or (given.get("model") and given["model"] != model):
+            model, doubts = given.get("model"), [] if given.get("model") else doubts
+        warnings += doubts
+        if self.rate:
+            tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
+            records.check_rates(found, self.rate, tokens, sizes.num_gpus, warnings)
+        warnings += self._missing(sizes, found)
+        status, reason = self.status or self._status(found, sizes.max_steps)
+        series = records.series(found, windows, shift=self.shift)
+        if not self.lines:
+            series["lines"] = (None,) * len(found)
+        series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
+        stack = stated.word("software_stack")
+        run = Run(
+            status=status,
+            status_reason=reason,
+            platform=platform_of(stated),
+            framework=self.framework,
+            model=model,
+            scale=scale,
+            label=self.label,
+            timestamp=self.timestamp or records.timestamp(self.training.around.first_stamp, warnings),
+            source=Source(kind="log", dialect=self.dialect),
+            gpu_info=GpuInfo(
+                device_name=stated.word("device_name"),
+                device_count=sizes.num_gpus,
+                software_stack=next((each for each in get_args(SoftwareStack) if each == stack), None),
+                software_version=stated.word("software_version"),
+                pytorch_version=stated.word("pytorch_version"),
+            ),
+            environment=Environment(versions=dict(self.versions), hostname=stated.word("hostname")),
+            model_config=shape,
+            training_config=sizes,
+            parallelism_config=spread,
+            optimizer=optimizer_of(stated),
+            data=Data(kind=stated.word("data")),
+            timing=self.timing,
+            memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
+            breakdown=_finite(self.breakdown),
+            **series,
+        )
+        return msgspec.structs.replace(run, warnings=tuple(dict.fromkeys(warnings)))
+
+    def _missing(self, sizes: TrainingConfig, found: list[Record]) -> list[str]:
+        said = []
+        if found and all(record.seconds is None for record in found):
+            said.append(self.unknown.get("step_times", "no step times: the source states none"))
+        without = [name for name in _SIZES if getattr(sizes, name) is None]
+        said += [self.unknown[name] for name in without if name in self.unknown]
+        if plain := [name for name in without if name not in self.unknown]:
+            words = [name.replace("num_gpus", "number of GPUs").replace("_", " ") for name in plain]
+            listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+            said.append(f"{listed} unknown: the source doesn't state {'it' if len(words) == 1 else 'them'}")
+        if not self.training.around.stated.word("device_name"):
+            said.append("the source doesn't state the GPU's name")
+        return said + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
+
+    def _status(self, found: list[Record], planned: int | None) -> tuple[Status, str | None]:
+        if self.ended is True:
+            return "complete", None
+        last = found[-1].step + self.shift if found else None
+        return records.status(self.training, planned, done=last)
+
+
+def without_records(framework: str, dialect: str, timing: Timing, **fields: Any) -> Assembly:
+    """An Assembly of a source that tells of a whole training, and of no single step."""
+    return Assembly(framework, dialect, Training(), timing, **fields)
+
+
+def state(stated: Statements, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
+    """Adds what a source says of a field; nothing where it says nothing."""
+    if value is not None:
+        said = " ".join((text or f"{name}: {value}").split())[:300]
+        stated.add(name, Statement(value, line, said, weight))
+
+
+def number(value: object) -> float | None:
+    """A figure of any form, quoted or not, as a number; None for what is none."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        return records.figure(value) if "_" not in value else None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (OverflowError, TypeError, ValueError):
+        return None
+
+
+def count(value: object) -> int | None:
+    """A whole number from 1 on; None for anything else."""
+    found = number(value)
+    return int(found) if found is not None and 1 <= found <= 2**53 and found == int(found) else None
+
+
+def precision_of(text: object) -> str | None:
+    """A precision by a result's names, from torch.bfloat16, bf16-mixed, 16-true and the like."""
+    word = str(text).lower().removeprefix("torch.")
+    for signs, name in (
+        (("mxfp8",), "mxfp8"),
+        (("fp8", "float8"), "fp8"),
+        (("bf16", "bfloat16"), "bf16"),
+        (("tf32",), "tf32"),
+        (("fp16", "float16", "half"), "fp16"),
+        (("fp32", "float32"), "fp32"),
+    ):
+        if any(sign in word for sign in signs):
+            return name
+    return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
+
+
+def sizes_of(stated: Statements, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+    """What a step is and how it is spread, with what follows from the rest.
+
+    Args:
+        stated: what the source says, by the fields' names.
+        given: what the user says, by names in reading.GIVEN; it goes before what is stated.
+    """
+    world = given.get("num_gpus") or stated.count("num_gpus")
+    spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}
+    micro, accumulation = stated.count("micro_batch_size"), stated.count("gradient_accumulation_steps")
+    replicas = spread["data_parallel_size"]
+    split = [spread[f"{kind}_parallel_size"] for kind in ("tensor_model", "pipeline_model", "context")]
+    if replicas is None and world and (any(split) or stated.value("only_data_parallel") is True):
+        share = math.prod(size or 1 for size in split)
+        replicas = world // share if world % share == 0 else None
+    batch = given.get("global_batch_size") or stated.count("global_batch_size")
+    if batch is None and micro and replicas and accumulation:
+        batch = micro * replicas * accumulation
+    if accumulation is None and batch and micro and replicas and batch % (micro * replicas) == 0:
+        accumulation = batch // (micro * replicas)
+    seed = stated.value("seed")
+    spread["data_parallel_size"] = replicas
+    return TrainingConfig(
+        max_steps=stated.count("max_steps"),
+        global_batch_size=batch,
+        micro_batch_size=micro,
+        sequence_length=given.get("sequence_length") or stated.count("sequence_length"),
+        num_gpus=world,
+        precision=stated.word("precision"),
+        precision_detail=stated.word("precision_detail"),
+        recomputation=stated.word("recomputation"),
+        seed=seed if isinstance(seed, int) and not isinstance(seed, bool) and abs(seed) < 2**63 else None,
+    ), ParallelismConfig(strategy_name=stated.word("strategy_name"), gradient_accumulation_steps=accumulation, **spread)
+
+
+def shape_of(stated: Statements) -> ModelConfig:
+    """The model's shape, as far as it is stated."""
+    fields: dict[str, Any] = {name: stated.count(name) for name in _SHAPE_COUNTS}
+    for name in ("tie_word_embeddings", "gated_ffn"):
+        value = stated.value(name)
+        fields[name] = value if isinstance(value, bool) else None
+    known = any(value is not None for value in fields.values())
+    return ModelConfig(**fields, source="the log" if known else None)
+
+
+def optimizer_of(stated: Statements) -> Optimizer:
+    """What is said of the optimizer."""
+    rate = stated.number("peak_learning_rate")
+    return Optimizer(
+        name=stated.word("optimizer"),
+        learning_rate=rate if rate is not None and rate >= 0 else None,
+        schedule=stated.word("schedule"),
+        beta1=stated.number("beta1"),
+        beta2=stated.number("beta2"),
+        epsilon=stated.number("epsilon"),
+        weight_decay=stated.number("weight_decay"),
+        gradient_clipping=stated.number("gradient_clipping"),
+    )
+
+
+def platform_of(stated: Statements) -> Platform | None:
+    """What is stated, or what the device's name shows."""
+    said = stated.word("platform")
+    name = (stated.word("device_name") or "").lower()
+    if any(sign in name for sign in _AMD):
+        said = said or "amd"
+    elif any(sign in name for sign in _NVIDIA):
+        said = said or "nvd"
+    return next((each for each in get_args(Platform) if each == said), None)
+
+
+def _finite(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {
+        name: value if value is not None and abs(value) <= LARGEST_VALUE else None for name, value in figures.items()
+    }

@@ -1,0 +1,91 @@
+"""What readers of frameworks with a line, or a block of lines, per step share; each is a file with its patterns."""
+
+from __future__ import annotations
+
+from tprimat.read.parsing.options import options_in
+from tprimat.read.parsing.parsed_log import Reading, Statements
+from tprimat.read.parsing.records import Record, Sorter, Training
+from tprimat.read.parsing.run_builder import Assembly
+from tprimat.read.parsing.text import Line
+from tprimat.results.run import Timing
+
+
+class StepReader:
+    """A reader.Reader whose dialect says only what its lines look like.
+
+    A dialect sets the class's attributes and overrides take(), and whatever else differs.
+    """
+
+    name = ""
+    looks_for = ""
+    timing = Timing()
+    shift = 0
+    rate: str | None = "tokens_per_second_per_gpu"
+    signs: tuple[str, ...] = ()
+    """A line without any of these holds no figures."""
+
+    def __init__(self) -> None:
+        self.sorter = Sorter()
+        self.figures: dict[str, float | None] = {}
+        self.memory: dict[str, float] = {}
+        self.unknown: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.ended: bool | None = None
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a step was seen."""
+        return bool(self.sorter.trainings)
+
+    @property
+    def stated(self) -> Statements:
+        """Of the stretch that is being read."""
+        return self.sorter.pending.stated
+
+    def feed(self, line: Line) -> None:
+        """Takes the next line."""
+        text = line.text
+        for sign in self.signs:
+            if sign in text:
+                if self.take(line):
+                    return
+                break
+        self.other(line)
+        pending = self.sorter.pending
+        pending.feed(line.number, text)
+        options_in(text, line.number, pending.stated, bare=False)
+
+    def take(self, line: Line) -> bool:
+        """Reads a line that may hold figures; False where it holds none."""
+        raise NotImplementedError
+
+    def other(self, line: Line) -> None:
+        """Looks at a line that holds no figures of a step."""
+
+    def done(self, training: Training) -> None:
+        """Completes a training when the log is over."""
+
+    def finish(self) -> list[Reading]:
+        """The trainings, in the order of the log."""
+        return [self._reading(training) for training in self.sorter.finish()]
+
+    def add(self, record: Record) -> None:
+        """Hands a record on."""
+        self.sorter.take(record)
+
+    def _reading(self, training: Training) -> Reading:
+        self.done(training)
+        last = training is self.sorter.trainings[-1]
+        return Assembly(
+            self.name,
+            self.name,
+            training,
+            self.timing,
+            shift=self.shift,
+            rate=self.rate,
+            figures=self.figures if last else {},
+            memory=self.memory if last else {},
+            unknown=dict(self.unknown),
+            ended=self.ended if last else None,
+            notes=tuple(self.notes) if last else (),
+        ).reading()

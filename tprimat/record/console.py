@@ -1,0 +1,90 @@
+"""What a training's callback prints: start, a line every so many steps, the end."""
+
+from __future__ import annotations
+
+import sys
+
+from tprimat.analysis.metrics import Summary
+from tprimat.results.run import Environment, GpuInfo, Platform, Run
+
+WIDTH = 60
+RULE = "=" * WIDTH
+TITLES: dict[Platform, str] = {"nvd": "CUDA", "amd": "ROCm", "cpu": "CPU"}
+_ENDS = {"complete": "COMPLETE", "incomplete": "INCOMPLETE", "failed": "FAILED"}
+
+
+def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> list[str]:
+    """The block before the first step."""
+    facts = {
+        "device_count": gpu_info.device_count,
+        "device_name": gpu_info.device_name,
+        "total_memory_gb": gpu_info.total_memory_gb,
+        **({"cpu_threads": environment.cpu_threads} if platform == "cpu" else {}),
+        **({f"{gpu_info.software_stack}_version": gpu_info.software_version} if platform != "cpu" else {}),
+    }
+    return [
+        RULE,
+        f"BENCHMARK START - Platform: {TITLES[platform]}",
+        RULE,
+        *(f"{name}: {'unknown' if value is None else value}" for name, value in facts.items()),
+        RULE,
+    ]
+
+
+def step(platform: Platform, number: int, seconds: float | None, mean: float | None, memory_gb: float | None) -> str:
+    """A line about one step. Units: s, GB."""
+    return (
+        f"[{TITLES[platform]}] Step {number:3d} | Time: {_seconds(seconds)} | Avg: {_seconds(mean)} | "
+        f"Memory: {_memory(memory_gb)}"
+    )
+
+
+def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
+    """The block of figures after the last step, without its last rule."""
+    figures, memory = summary.performance, run.memory_metrics
+    if platform == "cpu":
+        kind, mean, peak = "Process ", memory.avg_memory_process_gb, memory.peak_memory_process_gb
+    else:
+        kind, mean, peak = "", memory.avg_memory_allocated_gb, memory.peak_memory_allocated_gb
+    rate = "unknown" if figures.steps_per_second is None else f"{figures.steps_per_second:.3f} steps/s"
+    total = "unknown" if figures.total_time_seconds is None else f"{figures.total_time_seconds:.2f}s"
+    reason = [f"Reason: {run.status_reason}"] if run.status != "complete" else []
+    return [
+        RULE,
+        f"BENCHMARK {_ENDS[run.status]} - Platform: {TITLES[platform]}",
+        RULE,
+        *reason,
+        f"Total Steps: {figures.total_steps}",
+        f"Total Time: {total}",
+        f"Avg Step Time: {_seconds(figures.avg_step_time_seconds)}",
+        f"Throughput: {rate}",
+        f"Avg {kind}Memory: {_memory(mean)}",
+        f"Peak {kind}Memory: {_memory(peak)}",
+        "",
+    ]
+
+
+def say(lines: list[str], *, to_errors: bool = False) -> None:
+    """Prints at once, whatever the terminal's encoding; a reader that has gone is no reason to stop."""
+    stream = sys.stderr if to_errors else sys.stdout
+    if stream is None:
+        return  # a program without a console
+    text = "\n".join(lines) + "\n"
+    try:
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except (OSError, ValueError):
+        # A closed pipe or stream: the training goes on, and the result file holds all of this.
+        return
+
+
+def _seconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}s"
+
+
+def _memory(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}GB"

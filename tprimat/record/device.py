@@ -1,0 +1,70 @@
+"""The machine as this training uses it: a GPU may stand idle beside a training on the processor."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform as system
+from typing import Any
+
+import msgspec
+
+from tprimat.errors import UsageError
+from tprimat.machine import host as hosts
+from tprimat.machine.platforms import Machine
+from tprimat.results.run import GpuInfo, Platform
+from tprimat.units import round_figure
+
+ASKED: dict[Platform, str] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
+
+
+def platform_of(device: Any, torch: Any, asked: Platform | None) -> Platform:
+    """The platform of the device that a training runs on.
+
+    Args:
+        device: the trainer's torch.device.
+        torch: the module torch.
+        asked: what the user named; None for whatever is found.
+
+    Raises UsageError for a device that can't be measured, and where the user named another platform.
+    """
+    if device.type not in ("cuda", "cpu"):
+        raise UsageError(
+            f"BenchmarkCallback: the training runs on {device.type}, which is not measured: "
+            "use an NVIDIA or AMD GPU, or accelerator='cpu'",
+            heading="benchmark-callback",
+        )
+    found: Platform = "cpu" if device.type == "cpu" else "amd" if torch.version.hip else "nvd"
+    if asked not in (None, found):
+        raise UsageError(
+            f"BenchmarkCallback: platform={ASKED[asked]!r} was named, but the training runs on "
+            f"{ASKED[found]} (torch {torch.__version__}): name that, or 'auto'",
+            heading="benchmark-callback",
+        )
+    return found
+
+
+def narrowed(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
+    """The machine with the devices that take part, and without what concerns others.
+
+    Args:
+        machine: as it was detected.
+        platform: of the training.
+        device: this process's torch.device.
+        processes: how many train together, a device each on GPUs.
+    """
+    if platform != "cpu":
+        own = next((each.info for each in machine.devices if each.index == (device.index or 0)), machine.gpu_info)
+        return dataclasses.replace(machine, gpu_info=msgspec.structs.replace(own, device_count=processes))
+    if machine.platform == "cpu":
+        return machine
+    host = hosts.Host()
+    processor = GpuInfo(
+        device_name=hosts.cpu_name(host),
+        device_count=1,
+        total_memory_gb=round_figure(hosts.memory_gb(host)),
+        software_stack="cpu",
+        pytorch_version=machine.gpu_info.pytorch_version,
+        architecture=system.machine() or None,
+    )
+    environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=None)
+    return Machine("cpu", processor, environment, (), ())

@@ -1,0 +1,150 @@
+"""The journal of a training: what would be lost if its program ended without a word.
+
+A line for each step, written as it happens, beside the results. Nothing is forced to the disk: what
+was written outlives the program, whatever ends it, and a power cut costs some seconds. The result
+takes the journal's place; a journal whose program is gone is turned into a result by recover().
+
+    {"journal": 1, "owner": {…}}      whose it is
+    {"run": {…}}                      the setup, without records; the last such line counts
+    [step, window, seconds, loss, learning rate, gradient norm]
+    {"final": {…}}                    the whole Run, written just before the result is
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tprimat.record.folders import JOURNALS
+from tprimat.record.process_identity import Owner, lock, myself
+from tprimat.results.run import Run
+
+if TYPE_CHECKING:
+    from tprimat.record.recorder import Record
+
+SUFFIX = ".jsonl"
+UNNAMED = ".new"
+"""Ending of a journal on its way: it gets its name when its first line says whose it is."""
+
+VERSION = 1
+ATTEMPTS = 3
+
+
+class First(msgspec.Struct, frozen=True):
+    """A journal's first line."""
+
+    journal: int
+    owner: Owner
+
+
+class Journal:
+    """Writes the journal of one training. Never raises: a training is worth more than its journal.
+
+    Args:
+        folder: of the results.
+
+    Attributes:
+        trouble: why it can't be written, in a few words; None while it can.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.trouble: str | None = None
+        self.path: Path | None = None
+        self._handle: int | None = None
+        self._encode = msgspec.json.Encoder().encode
+        try:
+            self._open(folder / JOURNALS)
+        except OSError as error:
+            self._give_up(error)
+
+    def setup(self, run: Run) -> None:
+        """Writes what is known before the first step, or again when more is known."""
+        self._write({"run": run})
+
+    def step(self, record: Record) -> None:
+        """Writes one step; costs a system call."""
+        handle = self._handle
+        if handle is None:
+            return
+        line = self._encode(record) + b"\n"
+        try:
+            if os.write(handle, line) != len(line):
+                self._give_up(None)
+        except OSError as error:
+            self._give_up(error)
+
+    def final(self, run: Run) -> None:
+        """Writes what the result will say, so that neither is lost nor both are counted."""
+        self._write({"final": run})
+
+    def remove(self) -> None:
+        """The result is written: nothing is left behind."""
+        self.close()
+        if self.path is not None:
+            # A folder that has vanished has taken the journal with it.
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            with contextlib.suppress(OSError):
+                self.path.parent.rmdir()
+
+    def close(self) -> None:
+        """Leaves it to be turned into a result: there is none."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                os.close(handle)
+
+    def _open(self, folder: Path) -> None:
+        owner = myself()
+        name = f"{owner.pid}-{secrets.token_hex(4)}"
+        for attempt in range(ATTEMPTS):
+            # Another training that ends removes the folder when it is empty.
+            folder.mkdir(parents=True, exist_ok=True)
+            unnamed = folder / (name + UNNAMED)
+            try:
+                self._handle = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o666)
+                break
+            except FileNotFoundError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        try:
+            lock(self._handle)  # type: ignore[arg-type]
+            self._write(First(VERSION, owner))
+            if self._handle is None:
+                unnamed.unlink()
+                return
+            path = folder / (name + SUFFIX)
+            if os.name == "nt":
+                # Windows renames no open file.
+                os.close(self._handle)
+                self._handle = None
+                unnamed.rename(path)
+                self._handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+            else:
+                unnamed.rename(path)
+            self.path = path
+        except OSError:
+            self.close()
+            with contextlib.suppress(OSError):
+                unnamed.unlink()
+            raise
+
+    def _write(self, content: Any) -> None:
+        handle = self._handle
+        if handle is None:
+            return
+        left = memoryview(self._encode(content) + b"\n")
+        try:
+            while left:
+                left = left[os.write(handle, left) :]
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError | None) -> None:
+        self.trouble = (error.strerror or str(error)) if error else "no more than a part of a line could be written"
+        self.close()

@@ -1,0 +1,198 @@
+"""Memory of a training: what torch's allocator holds on a GPU, what the process holds on a CPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, Protocol
+
+from tprimat.results.run import MemoryMetrics
+from tprimat.units import GB, round_figure
+
+_STATM = "/proc/self/statm"
+
+FRESH_S = 0.1
+"""A younger reading of a process's memory isn't repeated: the system takes some 50 µs to add it up,
+which would show in steps of a millisecond."""
+
+
+class Memory(Protocol):
+    """What the callback asks of either kind.
+
+    Attributes:
+        warnings: what could not be read, and why.
+    """
+
+    warnings: list[str]
+
+    def start(self) -> None:
+        """The training starts: peaks count from here where they can be reset."""
+
+    def step_end(self) -> None:
+        """Reads what is cheap enough for each step."""
+
+    def sample(self) -> None:
+        """Reads what is only read every so many steps, and at the end."""
+
+    def current_gb(self) -> float | None:
+        """The newest reading, GB."""
+
+    def metrics(self) -> MemoryMetrics:
+        """All readings, summed up."""
+
+
+class _Readings:
+    """Mean, highest and newest of some readings, in bytes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.newest: int | None = None
+        self.peak: int | None = None
+
+    def add(self, value: int, peak: int | None = None) -> None:
+        self.count += 1
+        self.total += value
+        self.newest = value
+        self.raise_peak(value if peak is None else peak)
+
+    def raise_peak(self, value: int) -> None:
+        if self.peak is None or value > self.peak:
+            self.peak = value
+
+    def newest_gb(self) -> float | None:
+        return None if self.newest is None else self.newest / GB
+
+    def mean_gb(self) -> float | None:
+        return _gb(self.total / self.count) if self.count else None
+
+    def peak_gb(self) -> float | None:
+        return _gb(self.peak)
+
+
+class ProcessMemory:
+    """Resident memory of this process; for a training on the CPU."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self._resident = _Readings()
+        self._read_at = -FRESH_S
+
+    def start(self) -> None:
+        """Nothing: the system keeps the peak of the whole life of a process."""
+
+    def step_end(self) -> None:
+        """Nothing: a reading costs more than all that the recorder does in a step."""
+
+    def sample(self) -> None:
+        """Reads the resident memory, where the system tells it without a package."""
+        now = time.monotonic()
+        if now - self._read_at < FRESH_S:
+            return
+        self._read_at = now
+        resident = resident_bytes()
+        if resident is not None:
+            self._resident.add(resident)
+
+    def current_gb(self) -> float | None:
+        """The newest reading, GB, unrounded."""
+        return self._resident.newest_gb()
+
+    def metrics(self) -> MemoryMetrics:
+        """Mean of the readings, and the system's peak."""
+        peak = peak_resident_bytes()
+        if peak is not None:
+            self._resident.raise_peak(peak)
+        if self._resident.peak is None:
+            self.warnings.append(f"process memory unknown: {sys.platform} does not tell it without further packages")
+        return MemoryMetrics(
+            avg_memory_process_gb=self._resident.mean_gb(), peak_memory_process_gb=self._resident.peak_gb()
+        )
+
+
+class DeviceMemory:
+    """What torch's allocator holds, and what is in use on the whole device.
+
+    Args:
+        device: a torch.device of type cuda, which is ROCm's too.
+        cuda: the module torch.cuda.
+    """
+
+    def __init__(self, device: Any, cuda: Any) -> None:
+        self.warnings: list[str] = []
+        self._device = device
+        self._cuda = cuda
+        self._allocated = _Readings()
+        self._reserved = _Readings()
+        self._used = _Readings()
+        self._allocator_tells = True
+
+    def start(self) -> None:
+        """The allocator's peaks count from here."""
+        try:
+            self._cuda.reset_peak_memory_stats(self._device)
+        except RuntimeError as error:
+            # Allocators that were plugged in by the user keep no statistics.
+            self._allocator_tells = False
+            self.warnings.append(f"memory allocated and reserved unknown: {str(error).splitlines()[0]}")
+        self.sample()
+
+    def step_end(self) -> None:
+        """Reads the allocator: host memory only, the GPU is not asked."""
+        if not self._allocator_tells:
+            return
+        # The nested form: the flat one, which memory_allocated() reads too, costs several times as much.
+        stats = self._cuda.memory.memory_stats_as_nested_dict(self._device)
+        for readings, name in ((self._allocated, "allocated_bytes"), (self._reserved, "reserved_bytes")):
+            figures = stats[name]["all"]
+            # Peaks are taken each step: a training may reset the allocator's own.
+            readings.add(figures["current"], figures["peak"])
+
+    def sample(self) -> None:
+        """Asks the driver how much of the device is in use, by whomever."""
+        free, total = self._cuda.mem_get_info(self._device)
+        self._used.add(total - free)
+
+    def current_gb(self) -> float | None:
+        """Allocated at the newest step's end, GB."""
+        return self._allocated.newest_gb()
+
+    def metrics(self) -> MemoryMetrics:
+        """Means at step ends and peaks within steps."""
+        return MemoryMetrics(
+            avg_memory_allocated_gb=self._allocated.mean_gb(),
+            peak_memory_allocated_gb=self._allocated.peak_gb(),
+            avg_memory_reserved_gb=self._reserved.mean_gb(),
+            peak_memory_reserved_gb=self._reserved.peak_gb(),
+            peak_memory_device_used_gb=self._used.peak_gb(),
+        )
+
+
+def resident_bytes() -> int | None:
+    """Resident memory of this process now; None where only a package could tell."""
+    try:
+        # Bare calls: pathlib and the file objects would take as long as the reading itself.
+        handle = os.open(_STATM, os.O_RDONLY)
+        try:
+            pages = int(os.read(handle, 128).split()[1])
+        finally:
+            os.close(handle)
+    except (OSError, IndexError, ValueError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_resident_bytes() -> int | None:
+    """The highest resident memory in this process's life; None on Windows."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return None
+    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts KiB, macOS bytes (getrusage(2) of each).
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _gb(value: float | None) -> float | None:
+    return None if value is None else round_figure(value / GB)

@@ -1,0 +1,201 @@
+"""Step times of all processes of a training, brought together once, at its regular end.
+
+A step takes as long as it takes the slowest process. The times travel through the key-value store
+that torch.distributed keeps beside its process group, and in no collective: a process that has died
+or never comes costs the first one a bounded wait, and the training's own communication is not
+touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import statistics
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from tprimat.record.recorder import Record, named
+
+PATIENCE_S = 30.0
+"""How long the first process waits for the others' times. They end their last step together."""
+
+CHUNK = 1 << 20
+"""Characters of one entry in the store; torch's refuses more than 8 MiB."""
+
+SLOW_SHARE = 0.1
+"""Of a step's time: by so much longer must a process take before its backward pass to be named."""
+
+
+BEFORE_THE_END = "the training ended before they were gathered"
+WHILE_GATHERED = "the first process was ended while it gathered them"
+
+
+class Store(Protocol):
+    """What is asked of torch.distributed's store."""
+
+    def set(self, key: str, value: str) -> None:
+        """Writes an entry."""
+
+    def get(self, key: str) -> bytes:
+        """An entry that is there."""
+
+    def wait(self, keys: list[str], timeout: datetime.timedelta) -> None:
+        """Waits for entries; raises RuntimeError when they don't come."""
+
+
+class Times(msgspec.Struct, frozen=True):
+    """What one process has measured.
+
+    Attributes:
+        steps: numbers of the steps.
+        seconds: their times, s.
+        until_backward: median time from a step's start to its first backward pass, s: where a
+            process doesn't yet wait for the others.
+    """
+
+    steps: tuple[int, ...]
+    seconds: tuple[float | None, ...]
+    until_backward: float | None = None
+
+
+class Gathered(NamedTuple):
+    """Records of a whole training.
+
+    Attributes:
+        records: with the times that count.
+        over_ranks: whose times those are.
+        warnings: what is doubtful about that.
+    """
+
+    records: Sequence[Record]
+    over_ranks: str = "one process"
+    warnings: tuple[str, ...] = ()
+
+
+def gather(records: Sequence[Record], laps: Sequence[float], fit: str, rank: int, world_size: int) -> Gathered:
+    """The training's records, with the longest time of each step; called by every process at the regular end.
+
+    Args:
+        records: of this process.
+        laps: its times from a step's start to its backward pass, s.
+        fit: a name for this training, the same in all its processes.
+        rank: which process this is.
+        world_size: of how many.
+    """
+    store = open_store()
+    if store is None:
+        return alone(records, world_size, "they share no store of torch.distributed")
+    own = times_of(records, laps)
+    if rank:
+        # Should the first process be gone, this one has nobody left to tell.
+        with contextlib.suppress(RuntimeError):
+            tell(store, fit, rank, own)
+        return alone(records, world_size, "this is not the first process")
+    others, silent = hear(store, fit, world_size)
+    if silent:
+        return alone(records, world_size, f"{_ranks(silent)} did not tell theirs within {PATIENCE_S:g} s of the end")
+    kept, why = longest(records, others)
+    if kept is None:
+        return alone(records, world_size, str(why))
+    slow = said_of_slow(own, others)
+    return Gathered(kept, f"the longest of {world_size} processes, step by step", (slow,) if slow else ())
+
+
+def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
+    """The first process's records, with the reason why the others' are missing."""
+    of = f"the first of {world_size} processes"
+    return Gathered(records, of, (f"step times are those of {of}, not the longest over all: {why}",))
+
+
+def times_of(records: Sequence[Record], until_backward: Sequence[float]) -> Times:
+    """What this process has to tell."""
+    return Times(
+        tuple(record.step for record in records),
+        tuple(record.seconds for record in records),
+        statistics.median(until_backward) if until_backward else None,
+    )
+
+
+def open_store() -> Store | None:
+    """The store of the default process group; None where there is no such group."""
+    import torch.distributed as dist
+
+    if not dist.is_available() or not dist.is_initialized():
+        return None
+    try:
+        found: Store = dist.distributed_c10d._get_default_store()
+    except (AttributeError, RuntimeError, ValueError):
+        # A group of a kind that needs none, or a torch that keeps it elsewhere.
+        return None
+    return found
+
+
+def tell(store: Store, fit: str, rank: int, own: Times) -> None:
+    """Lays this process's times down for the first one. Raises RuntimeError where the store is gone."""
+    text = msgspec.json.encode(own).decode()
+    chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
+    for number, chunk in enumerate(chunks):
+        store.set(f"{fit}/{rank}/{number}", chunk)
+    # Last: whoever sees it finds the rest.
+    store.set(f"{fit}/{rank}", str(len(chunks)))
+
+
+def hear(store: Store, fit: str, world_size: int, patience_s: float = PATIENCE_S) -> tuple[dict[int, Times], list[int]]:
+    """The other processes' times by rank, and the ranks that didn't tell theirs in time."""
+    deadline = time.monotonic() + patience_s
+    heard: dict[int, Times] = {}
+    silent = []
+    for rank in range(1, world_size):
+        left = max(0.05, deadline - time.monotonic())
+        try:
+            store.wait([f"{fit}/{rank}"], datetime.timedelta(seconds=left))
+            chunks = [store.get(f"{fit}/{rank}/{number}") for number in range(int(store.get(f"{fit}/{rank}")))]
+            heard[rank] = msgspec.json.decode(b"".join(chunks), type=Times)
+        except (RuntimeError, ValueError):
+            silent.append(rank)
+    return heard, silent
+
+
+def longest(records: Sequence[Record], others: dict[int, Times]) -> tuple[list[Record] | None, str | None]:
+    """Each step with the time of the process that took longest.
+
+    Returns:
+        The records; or None, with the reason, where the processes didn't see the same steps.
+    """
+    steps = tuple(record.step for record in records)
+    different = [rank for rank, times in others.items() if times.steps != steps or len(times.seconds) != len(steps)]
+    if different:
+        return None, f"the {_ranks(different)} recorded other steps than the first process"
+    kept = []
+    for record, *seconds in zip(records, *(times.seconds for times in others.values()), strict=True):
+        all_seconds = (record.seconds, *seconds)
+        # Where one of them is unknown, so is the longest.
+        known = [each for each in all_seconds if each is not None]
+        kept.append(record._replace(seconds=max(known) if len(known) == len(all_seconds) else None))
+    return kept, None
+
+
+def said_of_slow(own: Times, others: dict[int, Times]) -> str | None:
+    """Names the process for which the others wait in each step; None where there is none."""
+    until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
+    known = {rank: value for rank, value in until.items() if value is not None}
+    steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
+    if len(known) < 2 or len(known) < len(until) or not steps:
+        return None
+    usual = statistics.median_low(known.values())
+    slow = [rank for rank, value in known.items() if value - usual > SLOW_SHARE * statistics.median(steps)]
+    if not slow or len(slow) * 2 > len(known):
+        return None
+    worst = max(slow, key=lambda rank: known[rank])
+    verb = "is" if len(slow) == 1 else "are"
+    return (
+        f"{_ranks(slow)} {verb} slow: up to {known[worst]:.3g} s from a step's start to the backward pass, where "
+        f"{usual:.3g} s are usual; the others wait for that in each step"
+    )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return named(ranks).replace("step", "rank", 1)

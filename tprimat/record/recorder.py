@@ -1,0 +1,267 @@
+"""Step ends in, records out. Pure: the clock is an argument, and tensors are unknown here.
+
+A mark is set at each step's end and read later, when the clock says that it is ready, so that
+a GPU never waits for the recorder. A step's time is the sum of the differences between
+neighbouring marks while the training runs; what lies between pause() and resume() is in no step.
+
+Ctrl-C or a signal may strike between any two lines. Therefore each change of state is one
+assignment or one append, and a mark that was already taken in is recognised.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from tprimat.results.run import LARGEST_VALUE, SHORTEST_STEP
+
+DISAGREEMENT = 0.01
+"""Fraction by which the sum of the clock's times may differ from the host's before they are doubtful."""
+
+NEGLIGIBLE_S = 1e-3
+"""A difference below this says nothing: waiting for a device takes up to some tenths of a millisecond."""
+
+NAMED_STEPS = 5
+"""How many steps a warning names before it only counts them."""
+
+Pair = tuple["float | None", "float | None"]
+Values = Pair | Callable[[], Pair]
+"""(loss, gradient norm) of a step; or what reads them, called once the step's mark is ready."""
+
+NOTHING: Pair = (None, None)
+
+
+class Clock(Protocol):
+    """What a recorder measures with. A stamp is whatever mark() returns."""
+
+    name: str
+
+    def mark(self) -> Any:
+        """Sets a mark behind all work that was given to the device so far, without waiting for it."""
+
+    def is_ready(self, stamp: Any) -> bool:
+        """Whether the device has passed the mark."""
+
+    def seconds(self, earlier: Any, later: Any) -> float:
+        """Time between two marks that are ready. Units: s."""
+
+    def wait(self, stamp: Any, patience_s: float | None) -> bool:
+        """Waits until a mark is ready, at most patience_s (None: as long as it takes); whether it is."""
+
+    def host_ns(self) -> int:
+        """The host's monotonic clock. Units: ns."""
+
+
+class Record(NamedTuple):
+    """One optimizer step, or a window of steps that couldn't be told apart.
+
+    Attributes:
+        step: number of the (last) step.
+        window: how many steps the record stands for.
+        seconds: wall time of one step, s; None where it couldn't be read.
+        loss: nats/token.
+        learning_rate: the one that this step used.
+        grad_norm: gradient norm before clipping.
+    """
+
+    step: int
+    window: int
+    seconds: float | None
+    loss: float | None
+    learning_rate: float | None
+    grad_norm: float | None
+
+
+# Plain tuples, as a step makes several and named ones take several times as long to make:
+# of a mark, its stamp, whether the time after it belongs to a step, and for a step's end the step,
+# how many steps it stands for, its learning rate and its values; a lap has no step and stands for one;
+_Mark = tuple[Any, bool, "int | None", int, "float | None", "Values"]
+# of how far the marks were taken in, the last mark, the seconds of the step in progress, and those
+# since the start, pauses included.
+_Position = tuple[_Mark, float, float]
+
+
+class Recorder:
+    """Turns the ends of steps into records.
+
+    Args:
+        clock: what to measure with.
+        sink: called with each record, in order, as soon as it is known.
+
+    Attributes:
+        records: what is known so far.
+        warnings: what was doubtful.
+        laps: of steps in which lap() was called, the time from the step's start to there, s.
+    """
+
+    def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None) -> None:
+        self.records: list[Record] = []
+        self.warnings: list[str] = []
+        self.laps: list[float] = []
+        self._lapped = 0
+        self._clock = clock
+        self._sink = sink
+        self._marks: deque[_Mark] = deque()
+        self._position: _Position | None = None
+        self._last_step = 0
+        self._running = False
+        self._not_finite: dict[str, list[int]] = {"loss": [], "gradient norm": []}
+        self._started_ns = 0
+
+    @property
+    def paused(self) -> bool:
+        """Whether time that passes now belongs to no step."""
+        return not self._running
+
+    def start(self, step: int = 0) -> None:
+        """The training starts after `step` steps: 0, or more where it was resumed."""
+        mark = (self._clock.mark(), True, None, 0, None, NOTHING)
+        # The device may still be at work on what came before the training; from here on the two
+        # clocks count the same time.
+        self._clock.wait(mark[0], None)
+        self._started_ns = self._clock.host_ns()
+        self._last_step = step
+        self._position = (mark, 0.0, 0.0)
+        self._running = True
+
+    def pause(self) -> None:
+        """What follows, until resume(), is no part of a step."""
+        if self._running and self._position:
+            self._running = False
+            self._marks.append((self._clock.mark(), False, None, 0, None, NOTHING))
+
+    def resume(self) -> None:
+        """The step in progress goes on."""
+        if not self._running and self._position:
+            self._running = True
+            self._marks.append((self._clock.mark(), True, None, 0, None, NOTHING))
+
+    def lap(self) -> None:
+        """A point within the step in progress; `laps` gets the time from the step's start to its first one."""
+        if self._running and self._position and self._lapped != self._last_step + 1:
+            self._lapped = self._last_step + 1
+            self._marks.append((self._clock.mark(), True, None, 1, None, NOTHING))
+
+    def step_end(self, step: int, values: Values = NOTHING, learning_rate: float | None = None) -> None:
+        """A step has ended, as far as the host sees.
+
+        Args:
+            step: its number; where it rose by more than one, the record is a window of those steps.
+            values: its loss and gradient norm, or what reads them.
+            learning_rate: the one that it used.
+
+        Raises ValueError when the number did not rise.
+        """
+        window = step - self._last_step
+        if window < 1:
+            raise ValueError(f"step {step} ends after step {self._last_step}")
+        self._marks.append((self._clock.mark(), self._running, step, window, learning_rate, values))
+        self._last_step = step
+        self.resolve()
+
+    def resolve(self) -> None:
+        """Takes in the marks that are ready."""
+        marks, is_ready = self._marks, self._clock.is_ready
+        while marks:
+            mark = marks[0]
+            if not is_ready(mark[0]):
+                return
+            self._take_in(mark)
+            marks.popleft()
+
+    def finish(self, patience_s: float | None = None) -> None:
+        """No step follows: reads what is still open and holds the two clocks against each other.
+
+        Args:
+            patience_s: how long to wait for the device; None waits as long as it takes. A device
+                that hangs must not keep the result from being written.
+        """
+        if self._position is None:
+            return
+        try:
+            last = self._clock.mark()
+            self._marks.append((last, False, None, 0, None, NOTHING))
+            answers = self._clock.wait(last, patience_s)
+            elapsed = (self._clock.host_ns() - self._started_ns) / 1e9
+            self.resolve()
+        except RuntimeError as error:
+            # What torch raises for each call once a device has failed.
+            self._give_up(f"the device reports an error: {(str(error).splitlines() or [type(error).__name__])[0]}")
+        else:
+            if answers:
+                self._cross_check(elapsed)
+            else:
+                self._give_up(f"the device did not answer within {patience_s:g} s")
+        self._running = False
+        self._say_not_finite()
+
+    def _give_up(self, reason: str) -> None:
+        """Keeps the steps whose marks can't be read, without a time, and says why."""
+        untimed = []
+        for _, _, step, window, learning_rate, _ in self._marks:
+            if step is not None:
+                untimed.append(step)
+                self._record(Record(step, window, None, None, learning_rate, None))
+        self._marks.clear()
+        if untimed:
+            self.warnings.append(f"{named(untimed)} without time, loss and gradient norm: {reason}")
+
+    def _take_in(self, mark: _Mark) -> None:
+        if self._position is None or self._position[0] is mark:
+            return
+        last, seconds, total = self._position
+        passed = self._clock.seconds(last[0], mark[0])
+        if last[1]:
+            seconds += passed
+        _, _, step, window, learning_rate, values = mark
+        if step is not None:
+            loss, grad_norm = values() if callable(values) else values
+            # Also true where a value is not a number.
+            if loss is not None and not abs(loss) <= LARGEST_VALUE:
+                self._not_finite["loss"].append(step)
+                loss = None
+            if grad_norm is not None and not abs(grad_norm) <= LARGEST_VALUE:
+                self._not_finite["gradient norm"].append(step)
+                grad_norm = None
+            time: float | None = seconds / window
+            if seconds < SHORTEST_STEP * window:
+                time = None
+                self.warnings.append(f"step {step} without a time: the clock did not advance")
+            self._record(Record(step, window, time, loss, learning_rate, grad_norm))
+            seconds = 0.0
+        elif window:
+            self.laps.append(seconds)
+        self._position = (mark, seconds, total + passed)
+
+    def _record(self, record: Record) -> None:
+        if self.records and self.records[-1].step >= record.step:
+            return  # an interruption struck after it was recorded and before that was noted
+        self.records.append(record)
+        if self._sink:
+            self._sink(record)
+
+    def _say_not_finite(self) -> None:
+        for what, steps in self._not_finite.items():
+            if steps:
+                self.warnings.append(f"{what} not finite (NaN or infinite) in {named(steps)}")
+
+    def _cross_check(self, host_seconds: float) -> None:
+        if self._position is None:
+            return
+        clock_seconds = self._position[2]
+        apart = abs(clock_seconds - host_seconds)
+        if apart > NEGLIGIBLE_S and apart > DISAGREEMENT * host_seconds:
+            self.warnings.append(
+                f"the step times are doubtful: by {self._clock.name} the training took {clock_seconds:.3f} s, "
+                f"by the host's clock {host_seconds:.3f} s"
+            )
+
+
+def named(steps: Sequence[int]) -> str:
+    """Steps for people, without end only where there are few."""
+    if len(steps) == 1:
+        return f"step {steps[0]}"
+    shown = ", ".join(str(step) for step in steps[:NAMED_STEPS])
+    more = f" and {len(steps) - NAMED_STEPS} more" if len(steps) > NAMED_STEPS else ""
+    return f"steps {shown}{more}"

@@ -1,0 +1,226 @@
+"""Journals of trainings that are gone, turned into results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from tprimat.errors import TensorPrimatError
+from tprimat.record.folders import JOURNALS
+from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, First
+from tprimat.record.process_identity import is_gone, lock
+from tprimat.results.run import LARGEST_COUNT, Run
+from tprimat.store import store
+from tprimat.text import plain
+
+REASON = "its program ended before it could write the result: killed, out of memory, or a power cut"
+RECOVERED = "recovered from the journal of the training, step by step as it was recorded"
+
+BROKEN = ".unreadable"
+"""Ending of a journal that holds nothing to be understood: it is said once, and kept."""
+
+CLAIMED = ".claimed"
+LEFT_UNNAMED_S = 3600.0
+
+_Record = tuple[int, int, float | None, float | None, float | None, float | None]
+
+
+class _Line(msgspec.Struct):
+    run: Run | None = None
+    final: Run | None = None
+
+
+class Recovered(NamedTuple):
+    """What became of a journal.
+
+    Attributes:
+        line: for people.
+        run: that was in it; None where that can't be told.
+        path: the result that holds it; None where there is none.
+        journal: the file's name.
+    """
+
+    line: str
+    run: Run | None = None
+    path: Path | None = None
+    journal: str = ""
+
+
+def names(folder: Path) -> set[str]:
+    """The journals that lie in a folder of results, by their files' names."""
+    try:
+        return {path.name for path in (folder / JOURNALS).iterdir()}
+    except OSError:
+        return set()
+
+
+def recover(folder: Path) -> list[Recovered]:
+    """Turns the journals of a folder whose programs are gone into results.
+
+    Never raises: what can't be recovered is said and stays.
+    """
+    recovered = []
+    try:
+        paths = sorted((folder / JOURNALS).iterdir())
+    except OSError:
+        return []
+    for path in paths:
+        if path.suffix in (SUFFIX, CLAIMED):
+            found = _recover_one(path, folder)
+            if found:
+                recovered.append(found._replace(journal=path.name))
+        elif path.suffix == UNNAMED:
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S:
+                    path.unlink()
+    with contextlib.suppress(OSError, TensorPrimatError):
+        store.clear_unfinished(folder)
+    with contextlib.suppress(OSError):
+        (folder / JOURNALS).rmdir()
+    return recovered
+
+
+def read(content: bytes) -> tuple[Run, bool]:
+    """The Run of a journal, and whether it is the one that the training itself had finished.
+
+    A last line that was cut is passed over, and so is all after a line that is none: a power cut
+    leaves zeros.
+
+    Raises ValueError for what is no journal of this version.
+    """
+    lines = content.split(b"\n")
+    first = msgspec.json.decode(lines[0], type=First)
+    if first.journal != VERSION:
+        raise ValueError(f"a journal of version {first.journal}, this TensorPrimat knows {VERSION}")
+    setup = final = None
+    records: list[_Record] = []
+    decode_record = msgspec.json.Decoder(_Record).decode
+    warnings = []
+    for line in lines[1:-1]:
+        try:
+            if line.startswith(b"{"):
+                entry = msgspec.json.decode(line, type=_Line)
+                # Writing the result may have been interrupted, and begun again with another end.
+                final = entry.final or final
+                setup = entry.run or setup
+            else:
+                record = decode_record(line)
+                if record[0] <= (records[-1][0] if records else 0) or not 1 <= record[1] <= LARGEST_COUNT:
+                    raise ValueError("steps must rise")
+                records.append(record)
+        except ValueError:  # msgspec's errors are that too
+            warnings.append("the journal is damaged: the steps after those recorded here are lost")
+            break
+    if final is not None:
+        return final, True
+    if setup is None:
+        raise ValueError("the journal ends before the setup")
+    series: list[tuple[Any, ...]] = list(zip(*records, strict=True)) if records else [()] * 6
+    names = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
+    run = msgspec.structs.replace(
+        setup,
+        status="incomplete",
+        status_reason=REASON,
+        warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
+        lines=(None,) * len(records),
+        **dict(zip(names, series, strict=True)),
+    )
+    return run, False
+
+
+def _is_empty(content: bytes) -> bool:
+    """Whether a journal says whose it is and nothing more, or no more than a part of the setup.
+
+    Raises ValueError for what is no journal of this version.
+    """
+    first, *following = content.split(b"\n")
+    return msgspec.json.decode(first, type=First).journal == VERSION and len(following) < 2
+
+
+def _recover_one(path: Path, folder: Path) -> Recovered | None:
+    if path.name.startswith(f"{os.getpid()}-"):
+        return None
+    try:
+        # Whatever lies there: a pipe would be waited for.
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None  # its training has just ended, or another command was faster
+    except OSError as error:
+        return _left(path, error.strerror or str(error))
+    # Closing the journal, by whatever handle, gives its lock away: this one is kept to the end.
+    with os.fdopen(handle, "r+b", buffering=0) as file:
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
+                return _left(path, "it is no journal")
+            return _turn_into_result(path, file, folder) if _is_ours(path, file) else None
+        except OSError as error:
+            return _left(path, error.strerror or str(error))
+
+
+def _is_ours(path: Path, file: IO[bytes]) -> bool:
+    """Whether the journal's owner is gone, and no other command is at it."""
+    try:
+        gone = is_gone(msgspec.json.decode(file.readline(), type=First).owner, file.fileno())
+    except ValueError:
+        # A power cut may have taken the first line, which is written before the journal gets its name.
+        gone = lock(file.fileno())
+    try:
+        return gone and os.fstat(file.fileno()).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
+    file.seek(0)
+    content = file.read()
+    if os.name == "nt":
+        file.close()
+        if path.suffix != CLAIMED:
+            # Windows refuses this while the owner has it open.
+            path = path.rename(path.with_suffix(CLAIMED))
+    try:
+        if _is_empty(content):
+            path.unlink()
+            return Recovered("a training was ended before it had begun to record: there is nothing of it to recover")
+        run, finished = read(content)
+    except ValueError as error:
+        kept = path.with_suffix(BROKEN)
+        path.rename(kept)
+        return Recovered(f"a training's journal can't be read ({plain(error, 200)}): it is kept as {kept}")
+    if finished:
+        there = store.locate(folder / store.file_name(run), store.fingerprint(run))
+        if there:
+            path.unlink()
+            return Recovered(
+                f"a training was ended after it had written its result: {there[1]} is whole, and its journal removed",
+                *there,
+            )
+    elif not file.closed:
+        with contextlib.suppress(OSError):
+            # Should this command be ended between the result and the journal's end.
+            file.write((b"" if content.endswith(b"\n") else b"\n") + msgspec.json.encode({"final": run}) + b"\n")
+    try:
+        saved = store.save(run, folder)
+    except TensorPrimatError as error:
+        return _left(path, error.message)
+    path.unlink()
+    count = len(run.steps)
+    what = f"{count} {'record' if count == 1 else 'records'}" if count else "no step"
+    lost = "" if run.status == "complete" else f", {run.status}"
+    moved = f"; the result of another setup that was there is now {saved.moved}" if saved.moved else ""
+    return Recovered(
+        f"a training was ended before it could write its result: {what} recovered{lost}, in {saved.path}{moved}",
+        run,
+        saved.path,
+    )
+
+
+def _left(path: Path, why: str) -> Recovered:
+    return Recovered(f"{path} is the journal of a training that is gone, and can't be turned into a result: {why}")

@@ -1,0 +1,63 @@
+"""The loss and the gradient norm of a step, as a training hands them over: tensors, numbers, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from tprimat.record.clocks import Scalars
+from tprimat.record.recorder import Values
+
+LOSS, NORM = "loss", "gradient norm"
+
+
+class StepValues:
+    """Takes the scalars of steps; none is read before its step's mark is ready.
+
+    Args:
+        scalars: takes the tensors' values.
+
+    Attributes:
+        refused: what could not be taken, and why.
+        seen: what came at least once.
+    """
+
+    def __init__(self, scalars: Scalars) -> None:
+        self.refused: dict[str, str] = {}
+        self.seen: set[str] = set()
+        self._scalars = scalars
+
+    def of(self, losses: Sequence[Any], grad_norm: Any = None, scale: float = 1.0) -> Values:
+        """What reads a step's loss and gradient norm later; on a CPU they are read at once.
+
+        Args:
+            losses: of its micro-batches, each as take() has kept it.
+            grad_norm: of the whole gradient, before clipping, kept in the same way.
+            scale: what the mean of the losses is multiplied by.
+        """
+        kept = [] if any(loss is None for loss in losses) else list(losses)
+        read = partial(self._read, kept, scale, grad_norm)
+        return read() if self._scalars.at_once else read
+
+    def take(self, what: str, value: Any) -> Any:
+        """One value, as it is now; None for none, and for what is no single number."""
+        if value is None:
+            return None
+        if hasattr(value, "full_tensor"):
+            # Bringing it together is work that each process would have to take part in.
+            self.refused[what] = "it is spread over the processes: give .full_tensor() of it"
+            return None
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number and not (isinstance(value, Tensor) and value.numel() == 1):
+            self.refused[what] = f"it is no single number but {type(value).__name__}"
+            return None
+        self.seen.add(what)
+        return self._scalars.copy(value.detach() if isinstance(value, Tensor) else value)
+
+    def _read(self, losses: list[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
+        read = self._scalars.read
+        loss = sum(map(read, losses)) / len(losses) * scale if losses else None
+        return loss, None if norm is None else read(norm)

@@ -1,0 +1,168 @@
+"""The shape of a model, from whatever a training script has at hand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.results.run import ModelConfig
+
+_TRANSFORMERS = {
+    "num_layers": "num_hidden_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_query_groups": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "ffn_hidden_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "tie_word_embeddings": "tie_word_embeddings",
+}
+_MEGATRON = {
+    "num_layers": "num_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_query_groups": "num_query_groups",
+    "head_dim": "kv_channels",
+    "ffn_hidden_size": "ffn_hidden_size",
+    "vocab_size": "vocab_size",
+    "tie_word_embeddings": "share_embeddings_and_output_weights",
+    "gated_ffn": "gated_linear_unit",
+}
+_GATED = frozenset(
+    [
+        "llama",
+        "qwen2",
+        "qwen3",
+        "mistral",
+        "ministral",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "phi3",
+        "olmo",
+        "olmo2",
+        "cohere",
+        "granite",
+        "smollm3",
+    ]
+)
+"""Model types of transformers that are dense and have three feed-forward matrices in each layer."""
+
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts")
+
+
+def given(config: Any) -> ModelConfig:
+    """What the argument model_config says.
+
+    Args:
+        config: a ModelConfig, a transformers configuration, or a dict with the names of either.
+
+    Raises UsageError for anything else, and for a dict with a field that nobody knows.
+    """
+    if isinstance(config, ModelConfig):
+        return config
+    if isinstance(config, Mapping):
+        if "num_hidden_layers" in config:
+            return _translated(dict(config).get, _TRANSFORMERS, "argument model_config")
+        unknown = sorted(set(config) - set(ModelConfig.__struct_fields__))
+        if unknown:
+            raise _wrong(f"has no field {unknown[0]!r}")
+        try:
+            return msgspec.convert(dict(config), ModelConfig)
+        except msgspec.ValidationError as error:
+            raise _wrong(str(error)) from None
+    shape = of_config(config)
+    if shape is None:
+        raise _wrong(f"is a {type(config).__name__}")
+    return shape
+
+
+def of_module(module: Any) -> ModelConfig | None:
+    """The shape that a module's own configuration states: its `config`, or that of a module in it."""
+    children = module.children() if callable(getattr(module, "children", None)) else ()
+    for owner in (module, *children):
+        shape = of_config(getattr(owner, "config", None))
+        if shape is not None:
+            return shape
+    return None
+
+
+def of_config(config: Any) -> ModelConfig | None:
+    """The shape that a transformers or Megatron configuration states; None for other objects."""
+    if isinstance(getattr(config, "num_hidden_layers", None), int):
+        return _translated(lambda name: getattr(config, name, None), _TRANSFORMERS, _named(config))
+    if isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
+        return _translated(lambda name: getattr(config, name, None), _MEGATRON, _named(config))
+    return None
+
+
+def name_of(shape: ModelConfig, module: Any) -> str:
+    """What a model is called that nobody has named: the full-size model of this very shape, or its class."""
+    known = models.with_shape(shape)
+    return known.name if known else type(module).__name__
+
+
+def missing(shape: ModelConfig) -> str | None:
+    """Why there can be no FLOPs of this shape, for a warning; None where nothing is missing."""
+    needed = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
+    unknown = [name for name in needed if getattr(shape, name) is None]
+    if not unknown or shape.num_experts is not None:
+        return None
+    if len(unknown) == len(needed):
+        return "the model's shape is unknown: no FLOPs, no MFU; pass model_config= to BenchmarkCallback"
+    return (
+        f"{' and '.join(unknown)} unknown from {shape.source or 'model_config'}: no FLOPs, no MFU; "
+        "pass model_config= to BenchmarkCallback"
+    )
+
+
+def _translated(value_of: Any, names: Mapping[str, str], source: str) -> ModelConfig:
+    fields = {field: _plain(value_of(name)) for field, name in names.items()}
+    heads, hidden = fields["num_attention_heads"], fields["hidden_size"]
+    if fields["head_dim"] is None and heads and hidden and hidden % heads == 0:
+        fields["head_dim"] = hidden // heads
+    if fields["num_query_groups"] is None:
+        # Both kinds of configuration mean by this that each head has its own keys and values.
+        fields["num_query_groups"] = heads
+    layers, kind = value_of("layer_types"), value_of("model_type")
+    all_bounded = not layers or all(each == "sliding_attention" for each in layers)
+    if value_of("use_sliding_window") is not False and all_bounded:
+        fields["sliding_window"] = _window(value_of("sliding_window") or value_of("window_size"))
+    if kind in _GATED:
+        fields["gated_ffn"] = True
+    # Rather no FLOPs than those of another model: experts, and layers whose matrices or windows
+    # aren't known to be alike, are left to the argument model_config.
+    elif kind is not None or any((_plain(value_of(name)) or 0) > 1 for name in _EXPERTS):
+        fields["ffn_hidden_size"] = None
+    if layers and not all_bounded and "sliding_attention" in layers:
+        fields["ffn_hidden_size"] = None
+    try:
+        return msgspec.convert({**fields, "source": source}, ModelConfig)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error)) from None
+
+
+def _window(value: Any) -> int | None:
+    """Transformers has a number, Megatron a pair of how far to the left and to the right, -1 for unbounded."""
+    size = value[0] if isinstance(value, (tuple, list)) and value else value
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, int)) else None
+
+
+def _named(config: Any) -> str:
+    return f"{type(config).__module__.split('.')[0]} {type(config).__name__}"
+
+
+def _wrong(what: str) -> UsageError:
+    return UsageError(
+        f"BenchmarkCallback: model_config {what}: give a transformers configuration or a dict of "
+        f"{', '.join(ModelConfig.__struct_fields__[:8])}, …",
+        heading="benchmark-callback",
+    )

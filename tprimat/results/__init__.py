@@ -1,0 +1,1 @@
+"""The result file: its types, its JSON, its schema."""

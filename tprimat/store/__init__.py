@@ -1,0 +1,1 @@
+"""Result files in folders: names, histories, older schemas."""

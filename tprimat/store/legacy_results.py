@@ -1,0 +1,428 @@
+"""Result files without `schema_version`: what an earlier tool wrote, read with every doubt said.
+
+Three forms are known, each one JSON object that holds the times of the steps:
+
+    first       platform "cuda" or "rocm", named benchmark_cuda_20260105_143022.json, no model
+    January     raw_step_times, software_stack "cuda" or "rocm", no parallelism
+    February    step_times, loss_values, learning_rates, software_stack "nemo" or "rocm"
+
+On NVIDIA a callback in the training wrote them, on AMD a reader of Primus logs, and the same key
+means different things. What can't be believed becomes None, with a warning that holds the figure.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from tprimat.catalog import gpus
+from tprimat.results.run import (
+    LARGEST_VALUE,
+    GpuInfo,
+    MemoryMetrics,
+    ParallelismConfig,
+    Platform,
+    Run,
+    Source,
+    SourceFile,
+    Timing,
+    TrainingConfig,
+    finite,
+)
+from tprimat.store.legacy_schema import (
+    CALLBACK_TIMING,
+    FRAMEWORKS,
+    INVENTED_DEVICE,
+    LOG_TIMING,
+    PLAIN,
+    PLATFORM_OF_STACK,
+    PLATFORMS,
+    PRECISIONS,
+    STACKS,
+    UNKNOWN_WORDS,
+    Parallelism,
+    Result,
+    from_name,
+    model_name,
+    parse,
+)
+from tprimat.text import plain
+from tprimat.units import gib_to_gb, round_figure
+
+TOLERANCE = 0.001
+"""How far a printed figure may lie from the one that the steps give; theirs are rounded."""
+
+LONGEST_TEXT = 200
+
+
+def decode(content: bytes, name: str) -> tuple[Run, ...]:
+    """The one run of a file of an earlier form.
+
+    Args:
+        content: the file.
+        name: its name, without folders; what the file itself doesn't state is taken from it.
+
+    Raises:
+        msgspec.DecodeError: the content is not JSON.
+        msgspec.ValidationError: it is no result, or a field has another type than it should;
+            the text names the field.
+    """
+    parsed = parse(content)
+    if not isinstance(parsed, dict) or not (parsed.get("step_times") or parsed.get("raw_step_times")):
+        raise msgspec.ValidationError("no step times: this is not a result of a benchmark")
+    file = SourceFile(path=name, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    return (_Reading(parsed, file).run(),)
+
+
+class _Reading:
+    """One file on its way to a Run; collects the doubts."""
+
+    def __init__(self, parsed: dict[str, Any], file: SourceFile) -> None:
+        self.stated = msgspec.convert(parsed, type=Result)
+        self.file = file
+        self.named = from_name(file.path)
+        self.warnings: list[str] = []
+        self.missing: list[str] = []
+        self.unread = _unread(parsed, self.stated, "")
+        self.printed = self._printed_figures()
+
+    def run(self) -> Run:
+        """The run, with all warnings. Raises msgspec.ValidationError for figures that can't be."""
+        stated = self.stated
+        times = self._step_times()
+        count = len(times)
+        framework = self._framework()
+        from_log = stated.source == "primus_log_extraction" or framework == "primus"
+        # The callback's first forms have raw_step_times and name neither framework nor source.
+        by_callback = not from_log and (framework == "nemo" or (framework is None and bool(stated.raw_step_times)))
+        platform = self._platform()
+        gpu_info = self._gpu_info(platform, from_log)
+        training = self._training_config()
+        learning_rates = self._series("learning_rates", stated.learning_rates, count)
+        if stated.learning_rates and learning_rates.count(None) == count:
+            # Without their places they still tell two schedules apart.
+            ends = finite((stated.learning_rates[0], stated.learning_rates[-1]))
+            self.printed.update(first_learning_rate=ends[0], last_learning_rate=ends[1])
+        status_reason = None
+        if training.max_steps is not None and count < training.max_steps:
+            status_reason = f"the file holds {count} steps of the {training.max_steps} that were asked for"
+        run = Run(
+            platform=platform,
+            framework=framework,
+            model=self._model(),
+            gpu_info=gpu_info,
+            training_config=training,
+            parallelism_config=self._parallelism(),
+            timing=LOG_TIMING if from_log else CALLBACK_TIMING if by_callback else Timing(),
+            timestamp=self._timestamp(from_log),
+            status="incomplete" if status_reason else "complete",
+            status_reason=status_reason,
+            source=Source(kind="result", files=(self.file,)),
+            memory_metrics=self._memory(from_log, gpu_info.total_memory_gb),
+            native_metrics=dict(self.printed),
+            steps=tuple(range(1, count + 1)),
+            window_steps=(1,) * count,
+            step_times=times,
+            loss_values=self._series("loss_values", stated.loss_values or stated.raw_loss_values, count),
+            learning_rates=learning_rates,
+            grad_norms=(None,) * count,
+            lines=(None,) * count,
+        )
+        self._hold_against_the_steps(times, training.max_steps)
+        self._say_what_is_missing(timed=from_log or by_callback)
+        return msgspec.structs.replace(run, warnings=tuple(self.warnings))
+
+    def _step_times(self) -> tuple[float, ...]:
+        stated, raw = self.stated.step_times, self.stated.raw_step_times
+        if stated and raw and stated != raw:
+            self.warnings.append("step_times and raw_step_times differ; step_times are taken")
+        return tuple(stated or raw)
+
+    def _series(self, name: str, values: list[float | None], count: int) -> tuple[float | None, ...]:
+        if not values:
+            self.missing.append(name)
+            return (None,) * count
+        if len(values) != count:
+            self.warnings.append(
+                f"{len(values)} {name} for {count} steps: which step each belongs to can't be told, so none is kept"
+            )
+            return (None,) * count
+        kept = finite(values)
+        lost = [step for step, (kept_one, value) in enumerate(zip(kept, values, strict=True), 1) if kept_one != value]
+        if lost:
+            first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
+            self.warnings.append(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
+        return kept
+
+    def _printed_figures(self) -> dict[str, float | None]:
+        figures: dict[str, float | None] = {}
+        for name, value in self.stated.performance_metrics.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
+                kind = {bool: "bool", str: "str", dict: "object", list: "array"}[type(value)]
+                raise msgspec.ValidationError(
+                    f"Expected `float | null`, got `{kind}` - at `$.performance_metrics.{_quoted(name)}`"
+                )
+            if name == "throughput_per_gpu_core":
+                self.warnings.append(
+                    "throughput_per_gpu_core is left out: steps/s over a core count measures nothing, "
+                    "since cores of two designs do different work"
+                )
+            elif re.fullmatch(r"\w{1,80}", name) is None:
+                self.unread.append(f"performance_metrics.{name}")
+            elif value is not None and not abs(value) <= LARGEST_VALUE:
+                self.warnings.append(f"performance_metrics.{name} is not a finite number: left out")
+            else:
+                figures[name] = None if value is None else float(value)
+        return figures
+
+    def _platform(self) -> Platform | None:
+        stated, device = self.stated.platform or "", (self.stated.gpu_info.device_name or "").lower()
+        stack = STACKS.get((self.stated.gpu_info.software_stack or "").lower())
+        platform = PLATFORMS.get(stated.lower())
+        if device.endswith(INVENTED_DEVICE):
+            # The warning is given with the device's other inventions.
+            return None
+        of_device: Platform | None = "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
+        if platform and of_device and platform != of_device:
+            self.warnings.append(f"platform {_quoted(stated)} contradicts the device {_quoted(device)}: unknown")
+            return None
+        if platform:
+            return platform
+        if stated.lower() not in UNKNOWN_WORDS:
+            self.warnings.append(f"platform {_quoted(stated)} is none of nvd, amd and cpu")
+        if of_device or stack:
+            return of_device or (PLATFORM_OF_STACK[stack] if stack else None)
+        if self.named.platform:
+            self.warnings.append(f"platform {self.named.platform} is taken from the file's name")
+        return self.named.platform
+
+    def _framework(self) -> str | None:
+        stack = (self.stated.gpu_info.software_stack or "").lower()
+        framework = (self.stated.framework or "").lower()
+        if PLAIN.fullmatch(framework) and framework not in UNKNOWN_WORDS:
+            return FRAMEWORKS.get(framework, framework)
+        if self.stated.source == "primus_log_extraction":
+            return "primus"
+        of_stack = FRAMEWORKS[stack] if stack in ("nemo", "prim") else None
+        named = self.named.framework
+        if of_stack and named and of_stack != named:
+            # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
+            self.warnings.append(
+                f"framework {named} is taken from the file's name; software_stack says {stack}, "
+                "as it does in every file that this tool wrote on that platform"
+            )
+        elif named and not of_stack:
+            self.warnings.append(f"framework {named} is taken from the file's name: the file doesn't state it")
+        elif not named and not of_stack:
+            self.missing.append("framework")
+        return named or of_stack
+
+    def _model(self) -> str | None:
+        model = self.stated.model or ""
+        if PLAIN.fullmatch(model) and model.lower() not in UNKNOWN_WORDS:
+            return model_name(model)
+        if self.named.model:
+            self.warnings.append(f"model {self.named.model} is taken from the file's name: the file doesn't state it")
+        else:
+            self.missing.append("model")
+        return self.named.model
+
+    def _gpu_info(self, platform: Platform | None, from_log: bool) -> GpuInfo:
+        gpu = self.stated.gpu_info
+        if (gpu.device_name or "").endswith(INVENTED_DEVICE):
+            self.warnings.append(
+                f"gpu_info and platform are left out: where torch was missing, as here, this tool wrote "
+                f"{_quoted(gpu.device_name or '')} with one card's constants, whatever had trained"
+            )
+            return GpuInfo()
+        name = self._text("gpu_info.device_name", gpu.device_name)
+        version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
+        stack = STACKS.get((gpu.software_stack or "").lower()) or (
+            "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
+        )
+        if stack is None:
+            self.missing.append("gpu_info.software_stack")
+        if from_log and name:
+            self.warnings.append(
+                "gpu_info is of the machine on which the log was read; it is taken to be the one that trained"
+            )
+        info = GpuInfo(
+            device_name=name,
+            device_count=self._count("gpu_info.device_count", gpu.device_count),
+            total_memory_gb=self._amount("gpu_info.total_memory_gb", gpu.total_memory_gb),
+            gpu_cores=self._count("gpu_info.gpu_cores", gpu.gpu_cores),
+            software_stack=stack,
+            software_version=self._text("gpu_info.software_version", version),
+            pytorch_version=self._text("gpu_info.pytorch_version", gpu.pytorch_version),
+        )
+        card = gpus.match(info).gpu
+        if card and info.gpu_cores and info.gpu_cores != card.cores:
+            self.warnings.append(
+                f"gpu_cores {info.gpu_cores} is another card's figure: {card.title} has {card.cores}; left out"
+            )
+            return msgspec.structs.replace(info, gpu_cores=None)
+        return info
+
+    def _training_config(self) -> TrainingConfig:
+        training = self.stated.training_config
+        names = ("max_steps", "global_batch_size", "micro_batch_size", "sequence_length", "num_gpus")
+        counts: dict[str, Any] = {n: self._count(f"training_config.{n}", getattr(training, n)) for n in names}
+        precision = self._text("training_config.precision", training.precision)
+        return TrainingConfig(
+            **counts, precision=precision if precision in PRECISIONS else None, precision_detail=precision
+        )
+
+    def _parallelism(self) -> ParallelismConfig:
+        stated = self.stated.parallelism_config
+        sizes = {
+            name: self._count(f"parallelism_config.{name}", size) if size is not None else None
+            for name in Parallelism.__struct_fields__
+            if name != "strategy_name"
+            for size in [getattr(stated, name)]
+        }
+        if not any(sizes.values()):
+            self.missing.append("parallelism_config")
+        names = (stated.strategy_name, self.stated.training_config.parallel_strategy)
+        strategy = next(
+            (plain(name, LONGEST_TEXT) for name in names if name and name.lower() not in UNKNOWN_WORDS), None
+        )
+        return ParallelismConfig(strategy_name=strategy, **sizes)
+
+    def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
+        stated = self.stated.memory_metrics
+        known = {
+            name: value for name in stated.__struct_fields__ if (value := self._amount(None, getattr(stated, name)))
+        }
+        if not known:
+            self.missing.append("memory_metrics")
+            return MemoryMetrics()
+        if not from_log:
+            peak = known.pop("peak_memory_allocated_gb", None)
+            if peak is not None:
+                self.warnings.append(
+                    f"peak_memory_allocated_gb {peak} is the highest reading at the ends of steps, "
+                    "not the peak within them, which is higher: left out"
+                )
+            return MemoryMetrics(**known)
+        # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
+        # "GB" is its total for an MI300X, whose memory is 206.1e9 bytes.
+        gib = max(known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0))
+        used = round_figure(gib_to_gb(gib))
+        if total_gb and used and used > total_gb:
+            self.warnings.append(
+                f"memory in use of {gib} GiB is more than the device's {total_gb} GB: one of them is wrong; left out"
+            )
+            return MemoryMetrics()
+        self.warnings.append(
+            f"the memory that the file calls allocated is what the log calls hip mem usage, all that is in use on "
+            f"the device, and in GiB: {gib} there is peak_memory_device_used_gb {used} here"
+        )
+        return MemoryMetrics(peak_memory_device_used_gb=used or None)
+
+    def _timestamp(self, from_log: bool) -> str | None:
+        text = self.stated.timestamp
+        if not text:
+            self.missing.append("timestamp")
+            return None
+        try:
+            moment = datetime.datetime.fromisoformat(re.sub("Z$", "+00:00", text))
+        except ValueError:
+            self.warnings.append(f"timestamp {_quoted(text)} is no time: left out")
+            return None
+        if from_log:
+            self.warnings.append(
+                f"timestamp {moment.isoformat()} is of the reading of the log, not of the training: left out"
+            )
+            return None
+        if moment.utcoffset() is None:
+            self.warnings.append(f"timestamp {moment.isoformat()} has no offset, so the moment is unknown: left out")
+            return None
+        return moment.isoformat()
+
+    def _hold_against_the_steps(self, times: tuple[float, ...], max_steps: int | None) -> None:
+        count, total = len(times), math.fsum(times)
+        if max_steps is not None and count > max_steps:
+            self.warnings.append(f"the file holds {count} step times, and says that {max_steps} steps were asked for")
+        printed = self.printed.get("total_steps")
+        if printed is not None and printed != count:
+            self.warnings.append(f"total_steps is {printed:.10g} in the file, which holds {count} step times")
+        average = self.printed.get("avg_step_time_seconds")
+        if average is not None and not _close(average, total / count):
+            after_first = (total - times[0]) / (count - 1) if count > 1 else None
+            if after_first is not None and _close(average, after_first):
+                self.warnings.append(
+                    f"avg_step_time_seconds {average} in the file leaves out the first step alone; "
+                    "here the warm-up is found from the step times, so the figures can differ"
+                )
+            else:
+                self.warnings.append(
+                    f"avg_step_time_seconds {average} in the file contradicts its step times, "
+                    f"whose mean is {total / count:.4g} s"
+                )
+        wall = self.printed.get("total_time_seconds")
+        if wall is not None and not _close(wall, total):
+            self.warnings.append(
+                f"total_time_seconds {wall} in the file is {wall - total:.4g} s more than the sum of its step times, "
+                f"{total:.6g} s: time between the steps that no step time holds"
+                if wall > total
+                else f"total_time_seconds {wall} in the file is less than the sum of its step times, {total:.6g} s"
+            )
+
+    def _say_what_is_missing(self, *, timed: bool) -> None:
+        never = ["recomputation", "optimizer", "data", "the model's shape"]
+        self.warnings.append(f"not in the file, so unknown: {', '.join([*self.missing, *never])}")
+        self.warnings.append("the file has no step numbers: they are counted from 1")
+        if not timed:
+            self.warnings.append("what a step time covers is unknown: the file doesn't say what wrote it")
+        if self.stated.training_config.num_gpus is None and self.stated.gpu_info.device_count is not None:
+            self.warnings.append(
+                f"num_gpus is not in the file; the {self.stated.gpu_info.device_count} devices "
+                "that the machine showed stand for it"
+            )
+        if self.unread:
+            names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
+            self.warnings.append(f"fields of the file that are not used: {names}")
+
+    def _text(self, name: str, value: str | None) -> str | None:
+        text = plain(value or "", LONGEST_TEXT)
+        if text.lower() in UNKNOWN_WORDS:
+            self.missing.append(name)
+            return None
+        return text
+
+    def _count(self, name: str, value: int | None) -> int | None:
+        if value is None or value < 1:
+            self.missing.append(name if value is None else f"{name} ({value})")
+            return None
+        return value
+
+    def _amount(self, name: str | None, value: float | None) -> float | None:
+        if value is None or not 0 < value <= LARGEST_VALUE:
+            if name:
+                self.missing.append(name if value is None else f"{name} ({value})")
+            return None
+        return value
+
+
+def _unread(parsed: dict[str, Any], stated: msgspec.Struct, prefix: str) -> list[str]:
+    """Names of the fields that a file holds and no form has, those of its groups too."""
+    names = [prefix + name for name in parsed if name not in stated.__struct_fields__]
+    for name in parsed:
+        group = getattr(stated, name, None)
+        if isinstance(group, msgspec.Struct):
+            names += _unread(parsed[name], group, f"{name}.")
+    return names
+
+
+def _close(figure: float, computed: float) -> bool:
+    return abs(figure - computed) <= max(TOLERANCE * computed, 0.0005)
+
+
+def _quoted(text: str) -> str:
+    """Text of a stranger within a message: in quotes, so that its end is seen."""
+    return f"'{plain(text, 60)}'"

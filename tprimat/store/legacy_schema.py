@@ -1,0 +1,180 @@
+"""What the files of an earlier tool hold: their fields, their words, and what their names say.
+
+earlier_forms.py makes a Run of it. Knows no files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from tprimat.catalog import models
+from tprimat.results.run import LARGEST_COUNT, Platform, SoftwareStack, StepTime, Timing
+
+PLATFORMS: dict[str, Platform] = {
+    "nvd": "nvd",
+    "nvidia": "nvd",
+    "cuda": "nvd",
+    "amd": "amd",
+    "rocm": "amd",
+    "cpu": "cpu",
+}
+STACKS: dict[str, SoftwareStack] = {"cuda": "cuda", "nemo": "cuda", "rocm": "rocm", "prim": "rocm", "cpu": "cpu"}
+PLATFORM_OF_STACK: dict[SoftwareStack, Platform] = {"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}
+FRAMEWORKS = {
+    "nemo": "nemo",
+    "prim": "primus",
+    "mega": "megatron",
+    "tran": "transformers",
+    "deep": "deepspeed",
+    "fsdp": "fsdp",
+}
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4")
+UNKNOWN_WORDS = ("", "unknown", "none", "n/a", "null")
+
+INVENTED_DEVICE = "(from log)"
+"""End of the device name that was written, with a card's constants, where torch was missing."""
+
+CALLBACK_TIMING = Timing(
+    clock="host clock (time.time)",
+    covers="one batch from its start hook to its end hook, the GPU synchronized at both; "
+    "the wait for data and the time between batches are left out",
+)
+LOG_TIMING = Timing(
+    clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",
+    covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer; "
+    "not evaluation and checkpoints",
+    over_ranks="all ranks meet at the timer's barrier; the last rank prints",
+)
+"""In the words of read/megatron_run.py: the timer is the same, and judgements compare the words."""
+
+_Integer = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
+
+
+class Gpu(msgspec.Struct):
+    """Of one device, as torch or a table named it."""
+
+    device_name: str | None = None
+    device_count: _Integer | None = None
+    total_memory_gb: float | None = None
+    gpu_cores: _Integer | None = None
+    software_stack: str | None = None
+    software_version: str | None = None
+    cuda_version: str | None = None
+    rocm_version: str | None = None
+    pytorch_version: str | None = None
+
+
+class Training(msgspec.Struct):
+    """What was asked for."""
+
+    max_steps: _Integer | None = None
+    global_batch_size: _Integer | None = None
+    micro_batch_size: _Integer | None = None
+    sequence_length: _Integer | None = None
+    num_gpus: _Integer | None = None
+    precision: str | None = None
+    parallel_strategy: str | None = None
+
+
+class Parallelism(msgspec.Struct):
+    """Megatron's names; only in the February form."""
+
+    strategy_name: str | None = None
+    tensor_model_parallel_size: _Integer | None = None
+    pipeline_model_parallel_size: _Integer | None = None
+    context_parallel_size: _Integer | None = None
+    expert_model_parallel_size: _Integer | None = None
+    data_parallel_size: _Integer | None = None
+    gradient_accumulation_steps: _Integer | None = None
+
+
+class Memory(msgspec.Struct):
+    """On NVIDIA read from torch at the ends of steps; on AMD what a Primus log says of the whole device."""
+
+    avg_memory_allocated_gb: float | None = None
+    peak_memory_allocated_gb: float | None = None
+    avg_memory_reserved_gb: float | None = None
+    peak_memory_reserved_gb: float | None = None
+
+
+class Result(msgspec.Struct):
+    """A file. Fields of all forms, since each has only some; of the wrong type, none is let through."""
+
+    platform: str | None = None
+    framework: str | None = None
+    model: str | None = None
+    source: str | None = None
+    timestamp: str | None = None
+    gpu_info: Gpu = msgspec.field(default_factory=Gpu)
+    training_config: Training = msgspec.field(default_factory=Training)
+    parallelism_config: Parallelism = msgspec.field(default_factory=Parallelism)
+    performance_metrics: dict[str, Any] = {}
+    memory_metrics: Memory = msgspec.field(default_factory=Memory)
+    step_times: list[StepTime] = []
+    raw_step_times: list[StepTime] = []
+    loss_values: list[float | None] = []
+    raw_loss_values: list[float | None] = []
+    learning_rates: list[float | None] = []
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What a file's name says."""
+
+    platform: Platform | None = None
+    framework: str | None = None
+    model: str | None = None
+
+
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+_PLATFORM = "|".join(PLATFORMS)
+_TRAIN_NAME = re.compile(rf"(?:({_PLATFORM})_)?train_(?:({_PLATFORM})_)?({'|'.join(FRAMEWORKS)})_(.+)")
+TRAIN_FILE = re.compile(rf"(?:(?:{_PLATFORM})_)?train_.+\.json", re.IGNORECASE)
+"""Names of results of trainings: train_mega_llama.json, train_nvd_mega_llama.json, nvd_train_mega_llama.json."""
+_BENCHMARK_NAME = re.compile(r"benchmark_(cuda|rocm|cpu)_(.+)")
+_TIME_OF_WRITING = re.compile(r"\d{8}_\d{6}")
+_COMMIT_OR_COPY = re.compile(r"(-(?=[a-f]*\d)[0-9a-f]{7,40})?( ?\(\d+\))?$")
+
+
+def from_name(name: str) -> Named:
+    """What the name of a file says, commit hash and "(1)" of a copy aside."""
+    stem = _COMMIT_OR_COPY.sub("", name.removesuffix(".json"), count=1)
+    if match := _TRAIN_NAME.fullmatch(stem):
+        before, platform, framework, model = match.groups()
+        return Named(PLATFORMS.get(platform or before or ""), FRAMEWORKS[framework], model_name(model))
+    if match := _BENCHMARK_NAME.fullmatch(stem):
+        platform, model = match.groups()
+        if _TIME_OF_WRITING.fullmatch(model):
+            return Named(PLATFORMS[platform])
+        # Names with a model are of the time when NVIDIA was measured through NeMo and AMD through Primus.
+        return Named(PLATFORMS[platform], {"cuda": "nemo", "rocm": "primus"}.get(platform), model_name(model))
+    return Named()
+
+
+def model_name(text: str) -> str | None:
+    """A model under the name of its row, or as it is written; None for what is no name."""
+    if not PLAIN.fullmatch(text):
+        return None
+    known = models.recognize(text)
+    return known.name if known else text.lower()
+
+
+def parse(content: bytes) -> Any:
+    """JSON as Python values, with the NaN and Infinity that Python writes and JSON hasn't.
+
+    Raises msgspec.DecodeError for what is not JSON.
+    """
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        if re.search(rb"\b(NaN|Infinity)\b", content) is None:
+            raise
+        try:
+            return json.loads(content)
+        except ValueError:
+            # Something else is wrong too; msgspec's error says at which byte.
+            pass
+        raise
