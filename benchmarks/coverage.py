@@ -150,7 +150,7 @@ def procedure(simulations: int, seed: int, count: int, *, fading: bool = False) 
         if len(found) != 1 or found[0].drift is not None:
             continue
         rest = values[found[0].start :]
-        interval = intervals.within_run(rest.tolist())
+        interval = intervals.within_run_interval(rest.tolist())
         if interval is None:
             continue
         own.append(interval)
@@ -206,7 +206,7 @@ def within(simulations: int, seed: int, count: int, window: int = 1) -> tuple[st
     held, half = 0, 0.0
     interval = None
     for values in records.tolist():
-        interval = intervals.within_run(values, steps=[window] * count)
+        interval = intervals.within_run_interval(values, steps=[window] * count)
         if interval is None:
             raise ValueError("no records")
         held += interval.low <= (TRUE_MEDIAN if interval.about == "median" else TRUE_MEAN) <= interval.high
@@ -306,7 +306,7 @@ def _sides_tables(simulations: int, seed: int) -> Iterator[Table]:
 def _differences_tables(simulations: int, seed: int) -> Iterator[Table]:
     runs = (2, 3, 5, 8, 10, 20)
     rows = [
-        (f"{spread:.1%}", *(f"{intervals.smallest_difference(spread, each):.2%}" for each in runs))
+        (f"{spread:.1%}", *(f"{intervals.minimum_detectable_effect(spread, each):.2%}" for each in runs))
         for spread in (0.005, 0.01, 0.02)
     ]
     yield Table(
@@ -342,7 +342,7 @@ def order_alarms(simulations: int, seed: int, runs: int) -> float:
     """Share of sets of independent runs whose order is said to mean something."""
     random = np.random.default_rng([seed, 6, runs])
     means = 1 + RUN_SPREAD * random.standard_normal((simulations, runs))
-    return sum(intervals.order_of_runs(each) is not None for each in means.tolist()) / simulations
+    return sum(intervals.run_order_trend(each) is not None for each in means.tolist()) / simulations
 
 
 def _order_tables(simulations: int, seed: int) -> Iterator[Table]:

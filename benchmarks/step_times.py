@@ -135,7 +135,7 @@ def mser5(values: Array) -> int | None:
 
 def tail_reference(values: Array) -> int | None:
     """The package's rule."""
-    state = stats.tail_reference(values.tolist())
+    state = stats.detect_warmup(values.tolist())
     return None if state is None else state.start
 
 

@@ -66,7 +66,7 @@ def child(monkeypatch, tmp_path):
             return Launch((sys.executable, "-c", code, *request.to_arguments()), {}, tmp_path)
 
         monkeypatch.setattr(
-            frameworks, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.settle, command),)
+            frameworks, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.resolve_config, command),)
         )
 
     return behave
@@ -140,7 +140,7 @@ def test_what_is_left_is_its_own_though_the_clock_was_set_back(child, tmp_path, 
     ],
 )
 def test_why_one_failed_that_left_nothing(status, why):
-    assert _benchmark_session.why_failed(None, process.Ended(status, False, False, ())).startswith(why)
+    assert _benchmark_session.why_failed(None, process.ProcessResult(status, False, False, ())).startswith(why)
 
 
 def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, capsys, monkeypatch):

@@ -102,18 +102,18 @@ GRAVEST_FIRST = [70, 2, 5, 4, 3, 1, 0]
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(GRAVEST_FIRST, 2)))
 def test_the_gravest_of_two_statuses_counts(first, second):
-    assert errors.gravest([ExitStatus(first), ExitStatus(second)]) == first
-    assert errors.gravest([ExitStatus(second), ExitStatus(first)]) == first
+    assert errors.most_severe([ExitStatus(first), ExitStatus(second)]) == first
+    assert errors.most_severe([ExitStatus(second), ExitStatus(first)]) == first
 
 
 def test_every_status_has_its_rank():
     assert {int(status) for status in ExitStatus} == set(GRAVEST_FIRST)
-    assert errors.gravest(ExitStatus) == ExitStatus.FAULT
+    assert errors.most_severe(ExitStatus) == ExitStatus.FAULT
 
 
 def test_with_nothing_to_tell_all_is_well():
-    assert errors.gravest([]) == ExitStatus.WELL
-    assert errors.gravest(iter(())) == 0
+    assert errors.most_severe([]) == ExitStatus.WELL
+    assert errors.most_severe(iter(())) == 0
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tprimat import read
 from tprimat.errors import TensorPrimatError
 from tprimat.read import merge
 from tprimat.read.parsing import text
-from tprimat.read.parsing.feeder import Intake, Patience
+from tprimat.read.parsing.feeder import DetectionLimits, LogFeeder
 from tprimat.results.run import Run, decode
 from tprimat.store.store import as_file, encode
 
@@ -204,7 +204,7 @@ def fault_of(content: bytes, rng: random.Random) -> str | None:
 
 def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
     # Readers that don't know the log are sent away at once, so that blocks are read as such.
-    log = Intake([dialect() for dialect in read.DIALECTS], Patience(steps=1, lines=1, known_lines=200))
+    log = LogFeeder([dialect() for dialect in read.LOG_FORMATS], DetectionLimits(steps=1, lines=1, known_lines=200))
     if chunks is None:
         log.feed_lines(text.lines([content]))
     else:
@@ -215,7 +215,7 @@ def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
         for block, whole in blocks.finish():
             log.feed(block, whole=whole)
     try:
-        found = merge.combined(log.finish())
+        found = merge.merge_logs(log.finish())
         runs: list[Run] = [reading.run() for reading in found]
     except TensorPrimatError as error:
         line = error.line()

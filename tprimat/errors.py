@@ -39,7 +39,7 @@ _GRAVEST_FIRST = (
 )
 
 
-def gravest(statuses: Iterable[ExitStatus]) -> ExitStatus:
+def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:
     """The status that a command ends with when several apply; WELL when none does."""
     seen = set(statuses)
     return next((status for status in _GRAVEST_FIRST if status in seen), ExitStatus.WELL)

@@ -162,11 +162,11 @@ def test_two_constant_levels_without_any_noise():
 
 @pytest.mark.parametrize("value", [2.5, 1e-6, 3e8])
 def test_a_constant_series_is_one_level(value):
-    assert changepoints.find([value] * 200) == (changepoints.Level(0, 200, value, None),)
+    assert changepoints.find([value] * 200) == (changepoints.Segment(0, 200, value, None),)
 
 
 def test_a_constant_series_of_zeros_is_no_division_by_zero():
-    assert changepoints.find([0.0] * 60) == (changepoints.Level(0, 60, 0.0, None),)
+    assert changepoints.find([0.0] * 60) == (changepoints.Segment(0, 60, 0.0, None),)
 
 
 def test_a_series_with_one_odd_value():
@@ -182,7 +182,7 @@ def test_too_short_for_a_steady_state(count):
 
 @pytest.mark.parametrize("count", [20, 21, 25, 39, 40, 41])
 def test_short_series_have_one_level(count):
-    assert changepoints.find([1.0] * count) == (changepoints.Level(0, count, 1.0, None),)
+    assert changepoints.find([1.0] * count) == (changepoints.Segment(0, count, 1.0, None),)
 
 
 def test_nothing_steady_is_found_in_a_series_that_keeps_falling():

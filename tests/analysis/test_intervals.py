@@ -36,13 +36,13 @@ def noise(count, *, seed=0, spread=0.02):
 
 
 def test_no_values_bear_no_interval():
-    assert intervals.within_run([]) is None
+    assert intervals.within_run_interval([]) is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 19])
 def test_few_values_bear_a_range(count):
     values = noise(count)
-    assert intervals.within_run(values) == intervals.Interval(min(values), max(values), "range", None)
+    assert intervals.within_run_interval(values) == intervals.Interval(min(values), max(values), "range", None)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_few_values_bear_a_range(count):
     ],
 )
 def test_what_so_many_steps_bear(count, about, coverage):
-    interval = intervals.within_run(noise(count))
+    interval = intervals.within_run_interval(noise(count))
     assert (interval.about, interval.coverage) == (about, coverage)
 
 
@@ -65,7 +65,7 @@ def test_batch_means_by_independent_calculation():
     values = noise(530, seed=1)
     means = [np.mean(values[53 * batch : 53 * (batch + 1)]) for batch in range(10)]
     low, high = scipy.stats.t.interval(0.95, 9, loc=np.mean(means), scale=scipy.stats.sem(means))
-    interval = intervals.within_run(values)
+    interval = intervals.within_run_interval(values)
     assert (interval.low, interval.high) == pytest.approx((low, high))
 
 
@@ -73,7 +73,7 @@ def test_batch_means_by_independent_calculation():
 def test_unequal_batches_leave_nothing_out(count):
     # A trend that doubles by the end: leaving values out at either end would move the centre.
     values = np.linspace(1, 2, count).tolist()
-    interval = intervals.within_run(values)
+    interval = intervals.within_run_interval(values)
     assert (interval.low + interval.high) / 2 == pytest.approx(statistics.fmean(values))
 
 
@@ -82,7 +82,7 @@ def test_median_interval_is_that_of_the_sign_test_for_independent_values(count):
     # Values that alternate around the median in pairs: the lag-1 autocorrelation is about zero.
     signs = np.resize([1, 1, -1, -1], count)
     values = (10 + signs * (1 + np.arange(count) / count)).tolist()
-    interval = intervals.within_run(values)
+    interval = intervals.within_run_interval(values)
     ordered = sorted(values)
     below, above = ordered.index(interval.low), count - 1 - ordered.index(interval.high)
     assert below == above
@@ -97,7 +97,7 @@ def test_median_interval_ignores_the_size_of_spikes():
     values = noise(100, seed=2)
     spiked = [value * 50 if index % 20 == 0 else value for index, value in enumerate(values)]
     more = [value * 5000 if index % 20 == 0 else value for index, value in enumerate(values)]
-    assert intervals.within_run(spiked) == intervals.within_run(more)
+    assert intervals.within_run_interval(spiked) == intervals.within_run_interval(more)
 
 
 def test_median_interval_widens_with_autocorrelation():
@@ -106,29 +106,29 @@ def test_median_interval_widens_with_autocorrelation():
     values = [0.0]
     for shock in shocks[1:]:
         values.append(0.8 * values[-1] + shock)
-    dependent = intervals.within_run([10 + value for value in values])
-    shuffled = intervals.within_run((10 + random.permutation(values)).tolist())
+    dependent = intervals.within_run_interval([10 + value for value in values])
+    shuffled = intervals.within_run_interval((10 + random.permutation(values)).tolist())
     assert dependent.high - dependent.low > 1.5 * (shuffled.high - shuffled.low)
 
 
 @pytest.mark.parametrize("count", [1, 20, 150, 200, 777])
 def test_equal_values_bear_an_interval_without_width(count):
-    interval = intervals.within_run([2.5] * count)
+    interval = intervals.within_run_interval([2.5] * count)
     assert (interval.low, interval.high) == (2.5, 2.5)
 
 
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=250), st.integers(-20, 20))
 def test_intervals_do_not_depend_on_the_unit(values, exponent):
     scale = 2.0**exponent
-    interval = intervals.within_run(values)
-    scaled = intervals.within_run([value * scale for value in values])
+    interval = intervals.within_run_interval(values)
+    scaled = intervals.within_run_interval([value * scale for value in values])
     assert (scaled.low, scaled.high) == pytest.approx((interval.low * scale, interval.high * scale))
     assert (scaled.about, scaled.coverage) == (interval.about, interval.coverage)
 
 
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=250))
 def test_an_interval_holds_what_it_is_about(values):
-    interval = intervals.within_run(values)
+    interval = intervals.within_run_interval(values)
     figure = statistics.fmean(values) if interval.about == "mean" else statistics.median(values)
     assert interval.low <= figure * (1 + 1e-12)
     assert interval.high >= figure * (1 - 1e-12)
@@ -153,15 +153,15 @@ def test_an_interval_holds_what_it_is_about(values):
     ],
 )
 def test_what_so_many_windows_bear(count, steps, about, coverage):
-    interval = intervals.within_run(noise(count), steps=[steps] * count)
+    interval = intervals.within_run_interval(noise(count), steps=[steps] * count)
     assert (interval.about, interval.coverage) == (about, coverage)
 
 
 def test_windows_of_unknown_length():
-    assert intervals.within_run(noise(9), windowed=True).about == "range"
+    assert intervals.within_run_interval(noise(9), windowed=True).about == "range"
     unknown, known = (
-        intervals.within_run(noise(10), windowed=True),
-        intervals.within_run(noise(10), steps=[10] * 10),
+        intervals.within_run_interval(noise(10), windowed=True),
+        intervals.within_run_interval(noise(10), steps=[10] * 10),
     )
     assert (unknown.low, unknown.high) == pytest.approx((known.low, known.high))
     assert (unknown.about, unknown.coverage) == (known.about, known.coverage)
@@ -169,7 +169,7 @@ def test_windows_of_unknown_length():
 
 def test_windows_of_different_lengths_weigh_by_their_steps():
     values, steps = noise(12, seed=4, spread=0.1), [192] + [48] * 11
-    interval = intervals.within_run(values, steps=steps)
+    interval = intervals.within_run_interval(values, steps=steps)
     assert (interval.low + interval.high) / 2 == pytest.approx(np.average(values, weights=steps))
 
 
@@ -228,13 +228,13 @@ def test_two_sides_that_do_not_vary_bear_no_interval():
 )
 def test_smallest_differences_of_the_study(spread, runs, tabled):
     # The study gives the difference of logarithms, to two digits.
-    difference = math.log1p(intervals.smallest_difference(spread, runs))
+    difference = math.log1p(intervals.minimum_detectable_effect(spread, runs))
     assert difference == pytest.approx(tabled, rel=0.035)
 
 
 @pytest.mark.parametrize(("spread", "runs"), [(0.01, 3), (0.02, 5), (0.003, 12)])
 def test_smallest_difference_has_the_power_that_it_says(spread, runs):
-    shift = math.log1p(intervals.smallest_difference(spread, runs)) / (spread * math.sqrt(2 / runs))
+    shift = math.log1p(intervals.minimum_detectable_effect(spread, runs)) / (spread * math.sqrt(2 / runs))
     freedom = 2 * (runs - 1)
     critical = scipy.stats.t.ppf(0.975, freedom)
     power = scipy.stats.nct.sf(critical, freedom, shift) + scipy.stats.nct.cdf(-critical, freedom, shift)
@@ -245,12 +245,16 @@ def test_smallest_difference_of_a_comparison_is_that_of_its_runs():
     first = [0.99, 1.0, 1.01]
     ratio = intervals.log_welch(first, first)
     spread = statistics.stdev(map(math.log, first))
-    assert ratio.smallest == pytest.approx(intervals.smallest_difference(spread, 3))
+    assert ratio.smallest == pytest.approx(intervals.minimum_detectable_effect(spread, 3))
 
 
 def test_runs_needed():
     needed = intervals.runs_needed(0.02, 0.01)
-    assert intervals.smallest_difference(0.01, needed) <= 0.02 < intervals.smallest_difference(0.01, needed - 1)
+    assert (
+        intervals.minimum_detectable_effect(0.01, needed)
+        <= 0.02
+        < intervals.minimum_detectable_effect(0.01, needed - 1)
+    )
     assert intervals.runs_needed(0.5, 0.001) == intervals.RUNS_FOR_SIGNIFICANCE
     assert intervals.runs_needed(0.001, 0.05) is None
     assert intervals.runs_needed(0.0, 0.01) is None
@@ -277,23 +281,23 @@ def test_halves_of_the_same_system_are_seldom_called_different(ten_runs):
 
 
 def test_runs_that_alternate(ten_runs):
-    order = intervals.order_of_runs(ten_runs[NVIDIA_H200])
+    order = intervals.run_order_trend(ten_runs[NVIDIA_H200])
     assert order.kind == "alternates"
     assert order.size == pytest.approx(0.0034, abs=0.0001)
 
 
 def test_runs_that_trend(ten_runs):
-    order = intervals.order_of_runs(ten_runs[ORACLE_H200])
+    order = intervals.run_order_trend(ten_runs[ORACLE_H200])
     assert order.kind == "rises"
     assert order.size == pytest.approx(0.0097, abs=0.0001)
-    throughput = intervals.order_of_runs([1 / value for value in ten_runs[ORACLE_H200]])
+    throughput = intervals.run_order_trend([1 / value for value in ten_runs[ORACLE_H200]])
     assert throughput.kind == "falls"
     assert throughput.size == pytest.approx(-0.0096, abs=0.0001)
 
 
 @pytest.mark.parametrize("name", [ORACLE_MI300X, AMD_LORA, AMD_LLAMA, NEBIUS_LLAMA])
 def test_runs_whose_order_means_nothing(ten_runs, name):
-    assert intervals.order_of_runs(ten_runs[name]) is None
+    assert intervals.run_order_trend(ten_runs[name]) is None
 
 
 @pytest.mark.parametrize(
@@ -323,29 +327,29 @@ def test_different_systems_come_out_with_the_right_sign(samples, slower, faster)
 
 @pytest.mark.parametrize("count", range(intervals.ORDER_RUNS))
 def test_too_few_runs_have_no_order(count):
-    assert intervals.order_of_runs([float(1 + index) for index in range(count)]) is None
+    assert intervals.run_order_trend([float(1 + index) for index in range(count)]) is None
 
 
 def test_a_trend_is_named_by_all_runs_and_not_by_an_odd_one():
     rising = [1 + 0.01 * index for index in range(14)]
-    order = intervals.order_of_runs([3.0, *rising[1:]])
+    order = intervals.run_order_trend([3.0, *rising[1:]])
     assert order.kind == "rises"
     assert order.size == pytest.approx(1.10 / 1.04 - 1)
 
 
 def test_rounded_means_that_alternate():
-    order = intervals.order_of_runs([2.47, 2.48] * 5)
+    order = intervals.run_order_trend([2.47, 2.48] * 5)
     assert order.kind == "alternates"
     assert order.size == pytest.approx(2.47 / 2.48 - 1)
 
 
 def test_six_rounded_means_may_alternate_by_chance():
-    assert intervals.order_of_runs([2.47, 2.48] * 3) is None
+    assert intervals.run_order_trend([2.47, 2.48] * 3) is None
 
 
 @pytest.mark.parametrize("count", [6, 10, 41])
 def test_equal_means_have_no_order(count):
-    assert intervals.order_of_runs([2.5] * count) is None
+    assert intervals.run_order_trend([2.5] * count) is None
 
 
 @pytest.mark.parametrize("count", [6, 7, 8])
@@ -370,14 +374,14 @@ def test_kendalls_distribution_goes_over_into_the_normal_one(monkeypatch, score)
 
 class TestOverRuns:
     def test_by_hand(self):
-        interval = intervals.over_runs([math.exp(x) for x in (1.0, 1.1, 1.2)])
+        interval = intervals.between_run_interval([math.exp(x) for x in (1.0, 1.1, 1.2)])
         half = 4.302653 * 0.1 / math.sqrt(3)
         assert math.log(interval.low) == pytest.approx(1.1 - half)
         assert math.log(interval.high) == pytest.approx(1.1 + half)
         assert (interval.about, interval.coverage) == ("mean", 0.95)
 
     def test_two_runs_have_none(self):
-        assert intervals.over_runs([1.0, 1.1]) is None
+        assert intervals.between_run_interval([1.0, 1.1]) is None
 
 
 class TestDifference:

@@ -105,7 +105,7 @@ def fake(monkeypatch, tmp_path):
             arguments = (sys.executable, "-c", CHILD, behaviour, *request.to_arguments())
             return Launch(arguments, {}, tmp_path)
 
-        framework = Framework("lightning", lambda: None, LIGHTNING.settle, command)
+        framework = Framework("lightning", lambda: None, LIGHTNING.resolve_config, command)
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework,))
 
     behave("train")

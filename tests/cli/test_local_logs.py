@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from test_finding import log, put
+from test_find_logs import log, put
 
 from tprimat.cli import _local_logs, benchmark, run
 from tprimat.machine import platforms

@@ -17,11 +17,11 @@ import primus_tree
 import pytest
 from made_runs import MI300X, make_run
 from test_benchmark import CHILD, CPU
-from test_finding import log, put
+from test_find_logs import log, put
 
 from tprimat import frameworks
 from tprimat.cli import COMMANDS, _benchmark_session, _display, _local_logs, run
-from tprimat.cli._display import Amount
+from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.lightning.launch import LIGHTNING
@@ -84,7 +84,7 @@ def benchmark(folder: Path, patch: pytest.MonkeyPatch, behaviour: str = "train")
     def command(request):
         return Launch((sys.executable, "-c", CHILD, behaviour, *request.to_arguments()), {}, folder)
 
-    framework = Framework("lightning", lambda: None, LIGHTNING.settle, command)
+    framework = Framework("lightning", lambda: None, LIGHTNING.resolve_config, command)
     patch.setattr(frameworks, "FRAMEWORKS", (framework,))
     return ["benchmark", "--model", "llama,qwen", "--steps", "10"]
 
@@ -348,7 +348,7 @@ class TestBenchmark:
             (one,) = frameworks.FRAMEWORKS
 
             def settle(*arguments):
-                request, notes = one.settle(*arguments)
+                request, notes = one.resolve_config(*arguments)
                 return dataclasses.replace(request, framework="transformers"), notes
 
             other = Framework("transformers", lambda: None, settle, one.launch)
@@ -459,24 +459,24 @@ class TestOthers:
 class TestTelling:
     def test_each_function_has_its_amounts(self, capsys):
         spoken = {}
-        for amount in Amount:
-            with _display.telling(amount) as output:
+        for amount in Verbosity:
+            with _display.capture_output(amount) as output:
                 print("somebody else")
-                _display.tell("told")
-                _display.detail("detail")
-                _display.essence("essence")
+                _display.info("told")
+                _display.debug("detail")
+                _display.summary("essence")
                 _display.warn("wrong")
                 output.finish(0)
             said = capsys.readouterr()
             spoken[amount] = said.out.splitlines(), said.err.splitlines()
-        assert spoken[Amount.NORMAL] == (["somebody else", "told"], [])
-        assert spoken[Amount.VERBOSE] == (["somebody else", "told", "detail"], [])
-        assert spoken[Amount.QUIET] == (["essence"], ["warning: wrong"])
-        out, err = spoken[Amount.JSON]
+        assert spoken[Verbosity.NORMAL] == (["somebody else", "told"], [])
+        assert spoken[Verbosity.VERBOSE] == (["somebody else", "told", "detail"], [])
+        assert spoken[Verbosity.QUIET] == (["essence"], ["warning: wrong"])
+        out, err = spoken[Verbosity.JSON]
         assert json.loads("\n".join(out)) == {"notes": [], "status": 0}
         assert err == ["somebody else"]
 
     def test_an_error_before_any_result_leaves_the_output_empty(self, capsys):
-        with pytest.raises(UsageError), _display.telling(Amount.JSON, results=[]):
+        with pytest.raises(UsageError), _display.capture_output(Verbosity.JSON, results=[]):
             raise UsageError("no: do", heading="wrong-usage")
         assert capsys.readouterr() == ("", "")

@@ -10,7 +10,7 @@ import pytest
 from tprimat.catalog import models
 from tprimat.cli import benchmark, run
 from tprimat.errors import UsageError
-from tprimat.frameworks.request import Wishes
+from tprimat.frameworks.request import RequestedConfig
 from tprimat.results import run as run_module
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
@@ -113,7 +113,7 @@ def test_every_option_of_nemo_is_a_wish():
     options = benchmark._parser().parse_args(["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"])
     from tprimat.cli import _nemo_options
 
-    wished = Wishes(**_nemo_options.wished(options, {}))
+    wished = RequestedConfig(**_nemo_options.wished(options, {}))
     assert wished.tensor_model_parallel_size == 2
     assert wished.settings == ("a.b=1", "c=2")
     assert wished.data == "tokens"

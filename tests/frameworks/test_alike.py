@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 from tprimat import frameworks
 from tprimat.catalog import models
 from tprimat.checks import compute, training
-from tprimat.frameworks.request import Place, Wishes
+from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.results.run import ModelConfig, Run
 from tprimat.store import store
 
@@ -74,8 +74,8 @@ def train_in(name: str, model: str, processes: int, folder: Path) -> None:
     )
     # Accumulated in one process, two sequences each in two. With a single one each, rounding alone (a sharded norm
     # of the gradients is summed in another order) grows to 1.3 % of a loss within sixty steps; so it stays below 0.3 %.
-    wishes = Wishes(num_gpus=processes, global_batch_size=4, micro_batch_size=2, **size)
-    request, _ = framework.settle(model, wishes, Place("cpu", 2, None), folder)
+    wishes = RequestedConfig(num_gpus=processes, global_batch_size=4, micro_batch_size=2, **size)
+    request, _ = framework.resolve_config(model, wishes, Device("cpu", 2, None), folder)
     command = framework.launch(request)
     done = subprocess.run(
         command.argv,

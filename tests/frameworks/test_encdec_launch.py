@@ -9,19 +9,19 @@ import pytest
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.launch import Wishes
+from tprimat.frameworks.encdec.launch import RequestedConfig
 from tprimat.frameworks.encdec.settings import Settings
-from tprimat.frameworks.request import Place
+from tprimat.frameworks.request import Device
 
-CPU = Place("cpu", 2, 25.3e9)
-H100S = Place("nvd", 8, 85.02e9, "sm_90")
-MI300X = Place("amd", 1, 206.1e9, "gfx942")
-V100 = Place("nvd", 1, 34.1e9, "sm_70")
+CPU = Device("cpu", 2, 25.3e9)
+H100S = Device("nvd", 8, 85.02e9, "sm_90")
+MI300X = Device("amd", 1, 206.1e9, "gfx942")
+V100 = Device("nvd", 1, 34.1e9, "sm_70")
 FOLDER = Path("/out")
 
 
 def settled(place, **wishes):
-    return encdec.settle(Wishes(**wishes), place, FOLDER)[0]
+    return encdec.resolve_config(RequestedConfig(**wishes), place, FOLDER)[0]
 
 
 def refusal(place, **wishes):
@@ -64,7 +64,7 @@ class TestSaid:
         assert settled(CPU, data_dir=Path("/data")).workers == 1
 
     def test_a_last_part_of_a_step_is_left_out_and_said(self):
-        settings, notes = encdec.settle(Wishes(num_samples=1000, batch_size=48), CPU, FOLDER)
+        settings, notes = encdec.resolve_config(RequestedConfig(num_samples=1000, batch_size=48), CPU, FOLDER)
         # What lies on disk doesn't depend on the batch.
         assert (settings.num_samples, settings.samples_per_epoch) == (1000, 960)
         assert notes == (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tprimat.errors import UsageError
-from tprimat.frameworks.encdec.ranks import Meeting, Ranks, from_environment
+from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
 
 TORCHRUN = {
     "RANK": "11",
@@ -51,7 +51,7 @@ def test_half_of_it_is_wrong_usage(change, said):
 
 
 def test_alone_everything_is_true_at_once():
-    meeting = Meeting(Ranks())
+    meeting = Rendezvous(Ranks())
     meeting.connect(None)
     meeting.barrier()
     assert meeting.highest([1.0, 3.5]) == [1.0, 3.5]

@@ -13,7 +13,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import resolve as nemo_settle
 from tprimat.frameworks.nemo.defaults import PUBLISHED, RECIPES, choose
-from tprimat.frameworks.request import Place, Request, Wishes
+from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine import host as hosts
 from tprimat.results.run import ModelConfig
 
@@ -21,11 +21,11 @@ OUTPUT = Path("/some/where")
 
 
 def place(devices=8, memory=80e9, architecture="sm_90", name="NVIDIA H100 80GB HBM3"):
-    return Place("nvd", devices, memory, architecture, name)
+    return Device("nvd", devices, memory, architecture, name)
 
 
 def settle(model="llama", where=None, **wishes):
-    return nemo.settle(model, Wishes(**wishes), where or place(), OUTPUT)
+    return nemo.resolve_config(model, RequestedConfig(**wishes), where or place(), OUTPUT)
 
 
 class TestDefaults:
@@ -101,7 +101,7 @@ class TestSettling:
 
     def test_a_processor_is_refused(self):
         with pytest.raises(UsageError, match="--framework lightning"):
-            settle(where=Place("cpu", 2, 24e9))
+            settle(where=Device("cpu", 2, 24e9))
 
     def test_the_time_that_it_will_take(self):
         _, notes = settle(steps=60)

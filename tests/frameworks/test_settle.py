@@ -10,18 +10,18 @@ import pytest
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.request import Place, Wishes
-from tprimat.frameworks.resolve import settle
+from tprimat.frameworks.request import Device, RequestedConfig
+from tprimat.frameworks.resolve import resolve_config
 
-CPU = Place("cpu", 2, 25.3e9)
-H100S = Place("nvd", 8, 85.02e9, "sm_90")
-MI300X = Place("amd", 1, 206.1e9, "gfx942")
-V100 = Place("nvd", 1, 34.1e9, "sm_70")
+CPU = Device("cpu", 2, 25.3e9)
+H100S = Device("nvd", 8, 85.02e9, "sm_90")
+MI300X = Device("amd", 1, 206.1e9, "gfx942")
+V100 = Device("nvd", 1, 34.1e9, "sm_70")
 FOLDER = Path("/out")
 
 
 def settled(place, model="llama", **wishes):
-    return settle(model, Wishes(**wishes), place, FOLDER)
+    return resolve_config(model, RequestedConfig(**wishes), place, FOLDER)
 
 
 def refusal(place, model="llama", **wishes):
@@ -52,7 +52,7 @@ class TestNothingSaid:
         assert settled(V100)[0].precision == "fp16"
 
     def test_unknown_memory_is_said(self):
-        request, notes = settled(Place("nvd", 1, None))
+        request, notes = settled(Device("nvd", 1, None))
         assert request.scale == "tiny"
         assert "memory of the device is unknown" in notes[0]
 

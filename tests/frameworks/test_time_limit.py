@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.frameworks.loops.agreement import Agreement
+from tprimat.frameworks.loops.agreement import RankConsensus
 from tprimat.frameworks.loops.time_limit import TimeLimit
 
 
@@ -67,15 +67,15 @@ class Store:
 
 def test_the_first_process_decides_for_all():
     store = Store()
-    first, second = (Agreement(store, rank, "limit") for rank in (0, 1))
+    first, second = (RankConsensus(store, rank, "limit") for rank in (0, 1))
     assert [first(False), first(True)] == [False, True]
     assert [second(True), second(False)] == [False, True]
 
 
 def test_a_first_process_that_is_gone_is_an_error():
     with pytest.raises(RuntimeError):
-        Agreement(Store(), 1, "limit")(True)
+        RankConsensus(Store(), 1, "limit")(True)
 
 
 def test_without_a_store_each_decides_by_itself():
-    assert Agreement(None, 3, "limit")(True) is True
+    assert RankConsensus(None, 3, "limit")(True) is True

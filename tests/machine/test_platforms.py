@@ -188,7 +188,7 @@ def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
     )
     machine = detect(rocm_torch(FakeCuda([properties])), host)
     assert machine.gpu_info.clock_mhz == 2400
-    found = platforms.hardware.match(machine.gpu_info)
+    found = platforms.gpus.match(machine.gpu_info)
     assert found.gpu is not None, found.reason
     assert found.gpu.key == "mi355x"
 

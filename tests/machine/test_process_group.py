@@ -13,7 +13,7 @@ import pytest
 
 from tprimat.errors import UsageError
 from tprimat.machine import process_group
-from tprimat.machine.process_group import Family
+from tprimat.machine.process_group import ProcessGroup
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is looked at here is told by /proc")
 
@@ -36,8 +36,8 @@ def gone(*pids: int, patience_s: float = 300.0) -> bool:
     return not any(map(runs, pids))
 
 
-def start(code: str, tmp_path: Path, grace_s: float = 20.0) -> Family:
-    return Family([sys.executable, "-uc", code], dict(os.environ), tmp_path, grace_s)
+def start(code: str, tmp_path: Path, grace_s: float = 20.0) -> ProcessGroup:
+    return ProcessGroup([sys.executable, "-uc", code], dict(os.environ), tmp_path, grace_s)
 
 
 def test_the_command_is_what_runs_and_its_input_is_empty(tmp_path):
@@ -52,7 +52,7 @@ def test_the_command_is_what_runs_and_its_input_is_empty(tmp_path):
 def test_strange_arguments_arrive_as_they_are(tmp_path):
     strange = ["a b", "$HOME", "'\"", "-n", "", "*", "ü\n"]
     argv = [sys.executable, "-uc", "import sys; print(ascii(sys.argv[1:]))", *strange]
-    started = Family(argv, dict(os.environ), tmp_path, 5)
+    started = ProcessGroup(argv, dict(os.environ), tmp_path, 5)
     assert started.stdout.read().decode() == ascii(strange) + "\n"
     while started.status() is None:
         time.sleep(0.01)
@@ -96,8 +96,8 @@ def guards() -> set[int]:
 COMMAND = """
 import os, sys, time
 from pathlib import Path
-from tprimat.machine.process_group import Family
-started = Family([sys.executable, "-uc", sys.argv[1]], dict(os.environ), Path.cwd(), {grace})
+from tprimat.machine.process_group import ProcessGroup
+started = ProcessGroup([sys.executable, "-uc", sys.argv[1]], dict(os.environ), Path.cwd(), {grace})
 for _ in range({lines}):
     print(started.stdout.readline().decode().strip(), flush=True)
 time.sleep(600)
@@ -172,13 +172,13 @@ class TestACommandThatIsKilled:
 def test_what_can_not_be_started_is_one_line(tmp_path, program, words):
     (tmp_path / "plain").write_text("text")
     with pytest.raises(UsageError, match=f"can't be started: {words}"):
-        Family([program], dict(os.environ), tmp_path, 5)
+        ProcessGroup([program], dict(os.environ), tmp_path, 5)
 
 
 def test_a_folder_that_is_gone_is_one_line_and_leaves_no_guard(tmp_path):
     before = guards()
     with pytest.raises(UsageError, match="can't be started: No such file or directory"):
-        Family([sys.executable, "-c", ""], dict(os.environ), tmp_path / "gone", 5)
+        ProcessGroup([sys.executable, "-c", ""], dict(os.environ), tmp_path / "gone", 5)
     assert gone(*(guards() - before))
 
 
@@ -187,6 +187,6 @@ def test_one_that_nobody_can_end_is_not_waited_for_for_ever(tmp_path, monkeypatc
     started = start(SLEEP, tmp_path)
     with monkeypatch.context() as patch:
         # As one that a driver holds in the kernel.
-        patch.setattr(Family, "kill", lambda self: None)
+        patch.setattr(ProcessGroup, "kill", lambda self: None)
         assert started.bury() == -signal.SIGKILL
     started.kill()

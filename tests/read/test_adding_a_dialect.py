@@ -32,7 +32,7 @@ def test_every_file_that_the_page_names_is_there(repository, page):
 
 
 def test_the_dialect_is_one_line():
-    assert [reader.name for reader in read.DIALECTS].count("litgpt") == 1
+    assert [reader.name for reader in read.LOG_FORMATS].count("litgpt") == 1
 
 
 def test_its_data_become_optimizer_steps(repository, tmp_path, monkeypatch, capsys):

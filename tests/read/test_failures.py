@@ -1,6 +1,6 @@
 import pytest
 
-from tprimat.read.parsing.failures import LONGEST_REASON, Causes
+from tprimat.read.parsing.failures import LONGEST_REASON, FailureReasons
 
 TRACEBACK = ["Traceback (most recent call last):", '  File "/opt/x.py", line 3, in main', "    raise ValueError(text)"]
 TORCHRUN = [
@@ -11,7 +11,7 @@ TORCHRUN = [
 
 
 def reason(*said: str) -> str | None:
-    causes = Causes()
+    causes = FailureReasons()
     for number, line in enumerate(said, start=1):
         causes.feed(number, line)
     return causes.reason()

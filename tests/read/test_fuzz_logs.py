@@ -44,7 +44,7 @@ def test_a_difference_between_blocks_and_lines_is_a_fault(fuzzer, monkeypatch):
         return number + block.count(b"\n")
 
     monkeypatch.setattr(megatron.Reader, "feed_block", forgetful)
-    monkeypatch.setattr(read, "DIALECTS", (megatron.Reader,))
+    monkeypatch.setattr(read, "LOG_FORMATS", (megatron.Reader,))
     content = "".join(fuzzer.OWN.replace("      3/", f"{number:7d}/") for number in range(1, 200))
     faults = {fuzzer.fault_of(content.encode(), random.Random(seed)) for seed in range(8)}
     assert any(fault and "blocks and lines differ" in fault for fault in faults)

@@ -32,7 +32,7 @@ NATIVE = {
 
 
 def run_of_bytes(content: bytes):
-    dialect = files.file_dialect_of(content[: files.HEAD])
+    dialect = files.file_format_of(content[: files.HEAD])
     assert dialect is not None
     (reading,) = dialect.read([files.Part("a file", io.BytesIO(content))], {})
     return reading.run()

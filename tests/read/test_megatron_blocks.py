@@ -19,11 +19,11 @@ from tprimat.read.megatron import line as megatron_line
 from tprimat.read.megatron import parts as megatron_parts
 from tprimat.read.megatron import reader as megatron
 from tprimat.read.parsing import text
-from tprimat.read.parsing.feeder import Intake, Patience
-from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.feeder import DetectionLimits, LogFeeder
+from tprimat.read.parsing.parsed_log import ParsedLog
 
 
-def told(readings: list[Reading]) -> list[tuple]:
+def told(readings: list[ParsedLog]) -> list[tuple]:
     return [(reading.run(), reading.notes, dict(reading.stated)) for reading in readings]
 
 
@@ -74,7 +74,7 @@ def in_parts(request, monkeypatch, tmp_path):
     monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", Threads)
     monkeypatch.setattr(megatron_parts, "LINES_BEFORE", 3)
     monkeypatch.setattr(inputs, "CHUNK", 512)
-    monkeypatch.setattr(read, "intake", lambda: Intake([megatron.Reader()], Patience(steps=1, lines=1)))
+    monkeypatch.setattr(read, "intake", lambda: LogFeeder([megatron.Reader()], DetectionLimits(steps=1, lines=1)))
     joined = []
     join = megatron.Reader.join
 

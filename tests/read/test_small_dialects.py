@@ -17,7 +17,7 @@ def runs_of_text(content: str):
 
 def run_of_csv(content: str):
     head = content.encode()[: files.HEAD]
-    dialect = files.file_dialect_of(head)
+    dialect = files.file_format_of(head)
     assert dialect is not None
     (reading,) = dialect.read([files.Part("metrics.csv", io.BytesIO(content.encode()))], {})
     return reading.run()
@@ -93,7 +93,7 @@ class TestLightningCsv:
 
     @pytest.mark.parametrize("content", ["name,step\nx,1\n", "a,b,c\n1,2,3\n", "step\n1\n", "the step, the loss\n"])
     def test_other_tables_are_none(self, content):
-        assert files.file_dialect_of(content.encode()) is None
+        assert files.file_format_of(content.encode()) is None
 
     def test_cut_anywhere(self, samples):
         content = (samples / "lightning" / "slm_version_10_metrics.csv").read_text()

@@ -18,7 +18,7 @@ SINGLE = (
 
 
 def runs_of(content: bytes, name="report.xlsx"):
-    assert files.file_dialect_of(content[: files.HEAD]) is WORKBOOK
+    assert files.file_format_of(content[: files.HEAD]) is WORKBOOK
     return [reading.run() for reading in WORKBOOK.read([files.Part(name, io.BytesIO(content))], {})]
 
 
@@ -87,7 +87,7 @@ def test_a_folder_of_tables_of_two_ranks():
 
     parts = [*tables(0, 80.0), *tables(1, 60.0)]
     assert len({TABLES.together(part.name) for part in parts}) == 1
-    assert all(files.file_dialect_of(part.stream.getvalue()) is TABLES for part in parts)
+    assert all(files.file_format_of(part.stream.getvalue()) is TABLES for part in parts)
     (reading,) = TABLES.read(parts, {})
     run = reading.run()
     assert run.breakdown["computation"] == pytest.approx(0.07)

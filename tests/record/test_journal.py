@@ -39,10 +39,10 @@ def gone():
     """The owner of a journal who has certainly ended."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    return msgspec.structs.replace(process_identity.myself(), pid=child.pid, started=1)
+    return msgspec.structs.replace(process_identity.current_process(), pid=child.pid, started=1)
 
 
-def written(folder: Path, whose: process_identity.Owner, *lines: object, name: str = "1-abc") -> Path:
+def written(folder: Path, whose: process_identity.ProcessIdentity, *lines: object, name: str = "1-abc") -> Path:
     """A journal as its owner left it."""
     path = folder / folders.JOURNALS / f"{name}{journal.SUFFIX}"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ class TestWriting:
 
 class TestReading:
     def content(self, *lines: bytes) -> bytes:
-        first = msgspec.json.encode({"journal": 1, "owner": process_identity.myself()})
+        first = msgspec.json.encode({"journal": 1, "owner": process_identity.current_process()})
         return b"\n".join([first, msgspec.json.encode({"run": SETUP}), *lines]) + b"\n"
 
     def test_all_that_was_recorded(self):
@@ -181,32 +181,33 @@ class TestOwner:
         os.close(handle)
 
     def changed(self, **fields):
-        return msgspec.structs.replace(process_identity.myself(), **fields)
+        return msgspec.structs.replace(process_identity.current_process(), **fields)
 
     def test_this_process_is_not_gone(self, handle):
-        assert not process_identity.is_gone(process_identity.myself(), handle)
+        assert not process_identity.has_exited(process_identity.current_process(), handle)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process started")
     def test_another_process_that_got_the_number_is_not_the_owner(self, handle):
-        assert process_identity.is_gone(self.changed(started=process_identity.myself().started - 1), handle)
+        assert process_identity.has_exited(self.changed(started=process_identity.current_process().started - 1), handle)
 
     def test_one_of_an_earlier_boot_of_this_machine_is_gone(self, handle):
-        assert process_identity.is_gone(self.changed(boot="another"), handle)
+        assert process_identity.has_exited(self.changed(boot="another"), handle)
 
     def test_of_another_machine_nothing_is_known_for_a_day(self, handle, tmp_path):
         stranger = self.changed(boot="another", host="elsewhere")
-        assert not process_identity.is_gone(stranger, handle)
+        assert not process_identity.has_exited(stranger, handle)
         long_ago = time.time() - 2 * process_identity.STRANGERS_WAIT_S
         os.utime(tmp_path / "x", (long_ago, long_ago))
-        assert process_identity.is_gone(stranger, handle)
+        assert process_identity.has_exited(stranger, handle)
 
     def test_in_another_container_the_lock_decides(self, handle, tmp_path):
         elsewhere = self.changed(namespace="pid:[1]", host="container")
-        if process_identity.myself().boot is None:
+        if process_identity.current_process().boot is None:
             pytest.skip("this system names no boots")
         code = (
-            "import os, sys, time; from tprimat.record import owner\n"
-            "h = os.open(sys.argv[1], os.O_RDWR); assert owner.lock(h); print('locked', flush=True); time.sleep(3600)"
+            "import os, sys, time; from tprimat.record import process_identity\n"
+            "h = os.open(sys.argv[1], os.O_RDWR); assert process_identity.lock(h); "
+            "print('locked', flush=True); time.sleep(3600)"
         )
         child = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path / "x")],
@@ -215,11 +216,11 @@ class TestOwner:
         )
         try:
             assert child.stdout.readline() == b"locked\n"
-            assert not process_identity.is_gone(elsewhere, handle)
+            assert not process_identity.has_exited(elsewhere, handle)
         finally:
             child.kill()
             child.communicate()
-        assert process_identity.is_gone(elsewhere, handle)
+        assert process_identity.has_exited(elsewhere, handle)
 
     def test_a_zombie_has_ended(self):
         child = subprocess.Popen([sys.executable, "-c", ""])
@@ -248,7 +249,7 @@ class TestRecovering:
         assert [run.status for run in store.read(recovered.path)] == ["complete", "incomplete"]
 
     def test_the_journal_of_a_training_that_goes_on_is_left_alone(self, tmp_path):
-        path = written(tmp_path, process_identity.myself(), {"run": SETUP}, a_record(1))
+        path = written(tmp_path, process_identity.current_process(), {"run": SETUP}, a_record(1))
         assert recovery.recover(tmp_path) == []
         assert path.exists()
 

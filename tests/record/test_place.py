@@ -49,14 +49,14 @@ def test_what_can_not_be_measured_is_said():
 
 
 def test_only_the_devices_that_take_part_count():
-    narrowed = device.narrowed(MACHINE, "nvd", SECOND_GPU, processes=1)
+    narrowed = device.restrict_to_devices(MACHINE, "nvd", SECOND_GPU, processes=1)
     assert narrowed.gpu_info.device_name == "NVIDIA A100-SXM4-80GB"
     assert narrowed.gpu_info.device_count == 1
-    assert device.narrowed(MACHINE, "nvd", SECOND_GPU, processes=16).gpu_info.device_count == 16
+    assert device.restrict_to_devices(MACHINE, "nvd", SECOND_GPU, processes=16).gpu_info.device_count == 16
 
 
 def test_a_training_on_the_processor_is_none_of_the_idle_gpus():
-    narrowed = device.narrowed(MACHINE, "cpu", CPU, processes=1)
+    narrowed = device.restrict_to_devices(MACHINE, "cpu", CPU, processes=1)
     assert narrowed.platform == "cpu"
     assert narrowed.gpu_info.software_stack == "cpu"
     assert narrowed.gpu_info.device_name != "NVIDIA H100 80GB HBM3"

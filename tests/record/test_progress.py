@@ -31,4 +31,4 @@ def test_marks_only_for_who_asked(monkeypatch, value, asked):
     monkeypatch.delenv(progress.ASKED, raising=False)
     if value is not None:
         monkeypatch.setenv(progress.ASKED, value)
-    assert progress.asked() is asked
+    assert progress.is_enabled() is asked

@@ -115,7 +115,7 @@ def _gone(*_):
 class TestSlowOnes:
     def said(self, until, step=1.0):
         own, *others = (Times((1, 2, 3), (step,) * 3, each) for each in until)
-        return ranks.said_of_slow(own, dict(enumerate(others, 1)))
+        return ranks.straggler_message(own, dict(enumerate(others, 1)))
 
     def test_the_one_that_all_wait_for_is_named(self):
         said = self.said([0.3, 0.31, 0.5, 0.29])
@@ -320,8 +320,8 @@ def test_the_store_is_torchs_own(trainings, tmp_path):
     dist.init_process_group("gloo", init_method=f"file://{Path(tmp_path, 'meet')}", rank=0, world_size=1)
     try:
         store_of_group = ranks.open_store()
-        ranks.tell(store_of_group, "fit", 1, Times((1, 2), (0.5, None), 0.25))
-        heard, silent = ranks.hear(store_of_group, "fit", 3, patience_s=0.2)
+        ranks.publish_times(store_of_group, "fit", 1, Times((1, 2), (0.5, None), 0.25))
+        heard, silent = ranks.collect_times(store_of_group, "fit", 3, patience_s=0.2)
     finally:
         dist.destroy_process_group()
     assert heard == {1: Times((1, 2), (0.5, None), 0.25)}

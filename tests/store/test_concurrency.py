@@ -44,7 +44,7 @@ _benchmark_session.LOOK_SECONDS = 0
 child = Path(sys.argv[1]).read_text()
 def command(request):
     return Launch((sys.executable, "-c", child, *request.to_arguments()), {}, Path.cwd())
-launch.FRAMEWORKS = (Framework("lightning", lambda: None, LIGHTNING.settle, command),)
+launch.FRAMEWORKS = (Framework("lightning", lambda: None, LIGHTNING.resolve_config, command),)
 sys.exit(run("benchmark", sys.argv[2:]))
 """
 
@@ -75,7 +75,7 @@ for step, time in zip(made.steps, times):
 kept.final(made)
 saved = store.save(made, request.output_dir)
 kept.remove()
-progress.tell(progress.Saved(str(saved.path), store.fingerprint(made)))
+progress.emit(progress.Saved(str(saved.path), store.fingerprint(made)))
 """
 
 

@@ -15,15 +15,15 @@ from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.frameworks.nemo import fields as nemo_fields
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
-from tprimat.frameworks.request import Place, Wishes
+from tprimat.frameworks.request import Device, RequestedConfig
 
-H100 = Place("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
+H100 = Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
 
 
 @pytest.fixture
 def request_of(tmp_path):
     def make(model="llama", **wishes):
-        return nemo.settle(model, Wishes(steps=50, **wishes), H100, tmp_path)[0]
+        return nemo.resolve_config(model, RequestedConfig(steps=50, **wishes), H100, tmp_path)[0]
 
     return make
 

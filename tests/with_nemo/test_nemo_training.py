@@ -11,7 +11,7 @@ import pytest
 from tprimat.analysis import metrics
 from tprimat.checks import physics, training
 from tprimat.frameworks.nemo import launch as nemo
-from tprimat.frameworks.request import Place, Wishes
+from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -129,7 +129,7 @@ def test_qwen_on_our_tokens_through_benchmark_and_profiled(trained):
 
 def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(command, on_a_cpu, tmp_path, monkeypatch):
     monkeypatch.setenv("TPRIMAT_EMULATED", "1")
-    wishes = Wishes(
+    wishes = RequestedConfig(
         scale="tiny",
         steps=2,
         global_batch_size=2,
@@ -138,7 +138,7 @@ def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(comma
         label="handed on",
         settings=tuple(on_a_cpu[1::2]),
     )
-    request, _ = nemo.settle("llama", wishes, Place("cpu", 2, 8e9), tmp_path / "output")
+    request, _ = nemo.resolve_config("llama", wishes, Device("cpu", 2, 8e9), tmp_path / "output")
     script = "tests/with_nemo/run_by_nemo_run.py"
     path = f"{EMULATED_GPU}:{REPOSITORY}"
     done = command(

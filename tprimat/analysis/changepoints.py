@@ -47,7 +47,7 @@ NEAR = LEAST_RECORDS // 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Level:
+class Segment:
     """A stretch of one level.
 
     Attributes:
@@ -64,7 +64,7 @@ class Level:
     drift: float | None
 
 
-def find(values: Sequence[float], *, minimum: int = stats.MINIMUM_RECORDS) -> tuple[Level, ...]:
+def find(values: Sequence[float], *, minimum: int = stats.MINIMUM_RECORDS) -> tuple[Segment, ...]:
     """The levels of a series after its warm-up, in order of time.
 
     Args:
@@ -89,11 +89,11 @@ def find(values: Sequence[float], *, minimum: int = stats.MINIMUM_RECORDS) -> tu
             edges = edges[1:]
         else:
             # The warm-up leads to the first level, so that is what it is judged by.
-            first = stats.tail_reference(values[: edges[1]])
+            first = stats.detect_warmup(values[: edges[1]])
             if first is not None and first.start <= min(stats.LEVEL_SHIFT_AFTER, edges[1] - LEAST_RECORDS):
                 edges[0] = first.start
     return tuple(
-        Level(low, high, float(np.median(series[low:high])), _drift(series[low:high]))
+        Segment(low, high, float(np.median(series[low:high])), _drift(series[low:high]))
         for low, high in itertools.pairwise(edges)
     )
 
@@ -110,7 +110,7 @@ def steady_from(values: Sequence[float], *, minimum: int = stats.MINIMUM_RECORDS
     start = state.start
     while start > stats.LEVEL_SHIFT_AFTER:
         brief = _is_brief(start, len(values))
-        earlier = stats.tail_reference(values[:start])
+        earlier = stats.detect_warmup(values[:start])
         if earlier is None:
             # The part before has no steady state of its own: a warm-up when it is brief, else a
             # drift, which is to be seen.
@@ -130,7 +130,7 @@ def _first_reference(values: Sequence[float], minimum: int) -> tuple[stats.Stead
 
     after = stats.LEVEL_SHIFT_AFTER
     for _ in range(DEPTH):
-        state = stats.tail_reference(values, minimum=minimum)
+        state = stats.detect_warmup(values, minimum=minimum)
         if state is not None:
             return state, values
         changes = _changes(np.asarray(values[after:], dtype=np.float64))

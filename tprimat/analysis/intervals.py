@@ -47,7 +47,7 @@ class Interval:
     coverage: float | None
 
 
-def within_run(
+def within_run_interval(
     values: Sequence[float], *, windowed: bool = False, steps: Sequence[int] | None = None
 ) -> Interval | None:
     """The interval that so many steady values of one run bear; None for no values.
@@ -150,7 +150,7 @@ class RatioInterval:
         return not self.low <= 1 <= self.high
 
 
-def over_runs(means: Sequence[float]) -> Interval | None:
+def between_run_interval(means: Sequence[float]) -> Interval | None:
     """The interval of what runs of one setup do on average, by Student's t on logarithms.
 
     Args:
@@ -225,7 +225,7 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, floa
     return statistics.fmean(first) - statistics.fmean(second), error, sum(variances) ** 2 / sum(shares)
 
 
-def smallest_difference(spread: float, runs: int) -> float:
+def minimum_detectable_effect(spread: float, runs: int) -> float:
     """The smallest relative difference that two sides of so many runs find with 80 % power.
 
     Args:
@@ -238,7 +238,7 @@ def smallest_difference(spread: float, runs: int) -> float:
 def runs_needed(difference: float, spread: float, *, most: int = 100) -> int | None:
     """Runs a side that find a relative difference with 80 % power; None when more than `most`."""
     candidates = range(RUNS_FOR_SIGNIFICANCE, most + 1)
-    return next((runs for runs in candidates if smallest_difference(spread, runs) <= difference), None)
+    return next((runs for runs in candidates if minimum_detectable_effect(spread, runs) <= difference), None)
 
 
 def _smallest(error: float, freedom: float) -> float:
@@ -271,7 +271,7 @@ class Order:
     size: float
 
 
-def order_of_runs(means: Sequence[float]) -> Order | None:
+def run_order_trend(means: Sequence[float]) -> Order | None:
     """Whether runs follow their order, so that their spread is not the machine's; None if not.
 
     A trend by Mann and Kendall's exact test at 1 %, an alternation by Welch's t of odd against

@@ -110,7 +110,7 @@ def by_name(name: str) -> Metric:
 
 
 @dataclasses.dataclass(frozen=True)
-class Stretch:
+class StepRange:
     """A part of a level that drifts.
 
     Attributes:
@@ -126,7 +126,7 @@ class Stretch:
 
 
 @dataclasses.dataclass(frozen=True)
-class LevelFigures:
+class SegmentMetrics:
     """The figures of a stretch of one level.
 
     Attributes:
@@ -149,7 +149,7 @@ class LevelFigures:
     drift: float | None
     spikes: int
     spike_share: float
-    extremes: tuple[Stretch, ...] = ()
+    extremes: tuple[StepRange, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Summary:
     steady: Steady
     performance: PerformanceMetrics
     warnings: tuple[str, ...]
-    levels: tuple[LevelFigures, ...] = ()
+    levels: tuple[SegmentMetrics, ...] = ()
 
     @property
     def one_level(self) -> bool:
@@ -175,7 +175,7 @@ class Summary:
         return len(self.levels) == 1 and self.levels[0].drift is None
 
     @property
-    def stretches(self) -> tuple[LevelFigures | Stretch, ...]:
+    def stretches(self) -> tuple[SegmentMetrics | StepRange, ...]:
         """What has a figure of its own: each level, or of a single one that drifts its extremes."""
         return self.levels[0].extremes or self.levels if len(self.levels) == 1 else self.levels
 
@@ -264,7 +264,7 @@ def unprofiled(run: Run) -> Run:
     return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
 
 
-def over_levels(run: Run, summary: Summary) -> Summary:
+def summarize_segments(run: Run, summary: Summary) -> Summary:
     """The figures over all levels of a run, instead of those of the level that it ended on.
 
     For one run among several: what it took on the whole is its figure, and the levels stay beside
@@ -300,7 +300,7 @@ def over_levels(run: Run, summary: Summary) -> Summary:
     return dataclasses.replace(summary, steady=steady, performance=performance)
 
 
-def _level_figures(run: Run, found: Sequence[levels.Level], *, rated: bool) -> tuple[LevelFigures, ...]:
+def _level_figures(run: Run, found: Sequence[levels.Segment], *, rated: bool) -> tuple[SegmentMetrics, ...]:
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
     times = [time for time in run.step_times if time is not None]
     windows = [run.window_steps[index] for index in timed]
@@ -313,13 +313,13 @@ def _level_figures(run: Run, found: Sequence[levels.Level], *, rated: bool) -> t
         spikes = [time for time in stretch if time > limit]
         whole = _stretch(run, timed[level.start : level.stop], rated=rated)
         figures.append(
-            LevelFigures(
+            SegmentMetrics(
                 first_step=whole.first_step,
                 last_step=whole.last_step,
                 mean=whole.mean,
                 median=sample.median,
                 tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
-                interval=intervals.within_run(stretch, steps=windows[level.start : level.stop]),
+                interval=intervals.within_run_interval(stretch, steps=windows[level.start : level.stop]),
                 drift=level.drift,
                 spikes=len(spikes),
                 spike_share=(sum(spikes) - len(spikes) * level.median) / sum(stretch),
@@ -329,17 +329,17 @@ def _level_figures(run: Run, found: Sequence[levels.Level], *, rated: bool) -> t
     return tuple(figures)
 
 
-def _stretch(run: Run, indices: Sequence[int], *, rated: bool) -> Stretch:
+def _stretch(run: Run, indices: Sequence[int], *, rated: bool) -> StepRange:
     sample = stats.summarize(
         [run.step_times[index] or 0.0 for index in indices], [run.window_steps[i] for i in indices]
     )
     assert sample is not None
     tokens, gpus = run.tokens_per_step, run.num_gpus
     rate = tokens / sample.mean / gpus if rated and tokens and gpus else None
-    return Stretch(run.steps[indices[0]], run.steps[indices[-1]], sample.mean, rate)
+    return StepRange(run.steps[indices[0]], run.steps[indices[-1]], sample.mean, rate)
 
 
-def _extremes(run: Run, indices: Sequence[int], *, rated: bool) -> tuple[Stretch, ...]:
+def _extremes(run: Run, indices: Sequence[int], *, rated: bool) -> tuple[StepRange, ...]:
     """The slowest and the fastest quarter of some records, in order of time."""
     edges = [number * len(indices) // 4 for number in range(5)]
     quarters = [_stretch(run, indices[low:high], rated=rated) for low, high in itertools.pairwise(edges)]
@@ -347,7 +347,7 @@ def _extremes(run: Run, indices: Sequence[int], *, rated: bool) -> tuple[Stretch
     return tuple(sorted(ends, key=lambda each: each.first_step))
 
 
-def _said_of_levels(found: tuple[LevelFigures, ...]) -> list[str]:
+def _said_of_levels(found: tuple[SegmentMetrics, ...]) -> list[str]:
     said = []
     if len(found) > 1:
         stretches = ", ".join(f"{level.mean:.4g} s in steps {level.first_step} to {level.last_step}" for level in found)

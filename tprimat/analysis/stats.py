@@ -50,7 +50,7 @@ def minimum_records(windows: Sequence[int]) -> int:
     return MINIMUM_WINDOWS if several else MINIMUM_RECORDS
 
 
-def tail_reference(values: Sequence[float], *, minimum: int = MINIMUM_RECORDS) -> SteadyState | None:
+def detect_warmup(values: Sequence[float], *, minimum: int = MINIMUM_RECORDS) -> SteadyState | None:
     """Finds where a series becomes steady, by the level of its second half.
 
     The first value counts that lies, with four of the five values from it, within
@@ -122,7 +122,7 @@ def _deviation(values: Sequence[float]) -> float:
     return math.ldexp(statistics.stdev(math.ldexp(value, -exponent) for value in values), exponent)
 
 
-def middle(values: Sequence[float]) -> int:
+def median_index(values: Sequence[float]) -> int:
     """Index of the value that is the median one; of an even number, the lower of the middle two.
 
     Raises ValueError for no values.

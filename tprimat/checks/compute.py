@@ -26,7 +26,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ledger:
+class ConfigDiff:
     """All settings of two runs side by side.
 
     Attributes:
@@ -45,7 +45,7 @@ class Ledger:
 _GRAVEST: tuple[Standing, ...] = ("disqualifying", "different", "unknown", "equal")
 
 
-def ledger(first: Run, second: Run, *, mode: Mode = "max") -> Ledger:
+def ledger(first: Run, second: Run, *, mode: Mode = "max") -> ConfigDiff:
     """Sets the settings of two runs side by side.
 
     Args:
@@ -58,15 +58,15 @@ def ledger(first: Run, second: Run, *, mode: Mode = "max") -> Ledger:
     identity = {setting.title for setting in SETTINGS if setting.identity}
     standings = {entry.standing for entry in entries if entry.title in identity}
     if "disqualifying" in standings:
-        return Ledger(tuple(entries), "not comparable")
+        return ConfigDiff(tuple(entries), "not comparable")
     # What one side alone states can't be called identical. What neither states is unknown, and stands
     # in the ledger as that.
     one_sided = any(
         entry.standing == "unknown" and entry.title in identity and entry.values != (None, None) for entry in entries
     )
     if "different" in standings or one_sided:
-        return Ledger(tuple(entries), "maximum performance")
-    return Ledger(tuple(entries), "identical configuration")
+        return ConfigDiff(tuple(entries), "maximum performance")
+    return ConfigDiff(tuple(entries), "identical configuration")
 
 
 def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:

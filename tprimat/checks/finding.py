@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-Gravity = Literal["impossible", "unjudged", "doubtful", "note"]
+Severity = Literal["impossible", "unjudged", "doubtful", "note"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Finding:
             first.
     """
 
-    gravity: Gravity
+    gravity: Severity
     rule: str
     text: str
     explanations: tuple[str, ...] = ()

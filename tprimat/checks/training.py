@@ -37,7 +37,7 @@ Nature = Literal["uniform random", "predictable", "known entropy", "synthetic", 
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class TrainingMatch:
     """Whether two runs are the same training.
 
     Attributes:
@@ -124,7 +124,7 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
     return None
 
 
-def same_training(first: Run, second: Run) -> Verdict:
+def same_training(first: Run, second: Run) -> TrainingMatch:
     """Whether two runs trained the same model on the same data in the same way."""
     against: list[str] = []
     for_it: list[str] = []
@@ -150,10 +150,10 @@ def same_training(first: Run, second: Run) -> Verdict:
         allowed = max(1, int(common * BAD_STEPS_SHARE))
         (for_it if (1 - share) * common <= allowed else against).append(text)
     if against:
-        return Verdict(False, tuple(against), share)
+        return TrainingMatch(False, tuple(against), share)
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
     proven = None not in digests and share is not None
-    return Verdict(True if proven else None, tuple(for_it), share)
+    return TrainingMatch(True if proven else None, tuple(for_it), share)
 
 
 def agreeing_steps(first: Run, second: Run) -> float | None:

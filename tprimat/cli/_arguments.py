@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
-from tprimat.cli._display import Amount
+from tprimat.cli._display import Verbosity
 from tprimat.errors import UsageError
 
 OF_TRAININGS = {
@@ -50,7 +50,7 @@ def add_output_options(parser: argparse.ArgumentParser, *, quiet: str, verbose: 
     group.add_argument("--json", action="store_true", help=json)
 
 
-def amount(options: argparse.Namespace) -> Amount:
+def verbosity(options: argparse.Namespace) -> Verbosity:
     """How much is to be printed, of options that add_output_options() has added."""
-    asked = (("quiet", Amount.QUIET), ("verbose", Amount.VERBOSE), ("json", Amount.JSON))
-    return next((each for name, each in asked if getattr(options, name)), Amount.NORMAL)
+    asked = (("quiet", Verbosity.QUIET), ("verbose", Verbosity.VERBOSE), ("json", Verbosity.JSON))
+    return next((each for name, each in asked if getattr(options, name)), Verbosity.NORMAL)

@@ -15,7 +15,7 @@ from tprimat import __version__, units
 from tprimat.analysis import metrics, stats
 from tprimat.checks import physics, training
 from tprimat.cli import _display
-from tprimat.cli._display import Amount
+from tprimat.cli._display import Verbosity
 from tprimat.frameworks.request import Request
 from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
@@ -57,7 +57,7 @@ def say(line: str = "", *, error: bool = False) -> None:
     if error:
         print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
     else:
-        _display.tell(line)
+        _display.info(line)
 
 
 def note(text: str, *, wrong: bool = False) -> None:
@@ -87,14 +87,14 @@ def would_run(command: str, *, model: str, framework: str, result: Path | None =
         result: the file that it would write; None where its name isn't known before.
     """
     say(command)
-    _display.essence(command)
+    _display.summary(command)
     shown = {"model": model, "framework": framework, "command": command, "result": result and str(result)}
     _display.current().values.setdefault("commands", []).append(shown)
 
 
 def on_terminal() -> bool:
     """Whether a progress bar can be drawn, and is wanted in the place of all lines."""
-    return _display.amount() is Amount.NORMAL and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return _display.verbosity() is Verbosity.NORMAL and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -199,7 +199,7 @@ def results(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         summaries = [metrics.summarize(run).performance for run in group.runs]
         times = [(each.avg_step_time_seconds, each) for each in summaries if each.avg_step_time_seconds is not None]
-        middle = times[stats.middle([time for time, _ in times])][1] if times else None
+        middle = times[stats.median_index([time for time, _ in times])][1] if times else None
         statuses = [run.status for run in group.runs] + ["failed"] * (group.asked - len(group.runs))
         bad = [status for status in statuses if status != "complete"]
         rows.append(
@@ -226,7 +226,7 @@ def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
         groups: the runs.
         known: what was said before they started, and is left out.
     """
-    amount = _display.amount()
+    amount = _display.verbosity()
     about: dict[str, list[str]] = {}
     for group in groups:
         for number, run in enumerate(group.runs, 1):
@@ -234,8 +234,8 @@ def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
             found = [*training.findings(run), *physics.findings(run, summary)]
             said = [
                 *([run.status_reason] if run.status == "complete" and run.status_reason else []),
-                *(() if amount is Amount.QUIET else (*run.warnings, *summary.warnings)),
-                *(each.text for each in found if amount is Amount.VERBOSE or each.gravity != "note"),
+                *(() if amount is Verbosity.QUIET else (*run.warnings, *summary.warnings)),
+                *(each.text for each in found if amount is Verbosity.VERBOSE or each.gravity != "note"),
             ]
             framework = _framework([each.request for each in groups], group.request.framework)
             name = " ".join([group.request.model, group.request.precision, *framework])

@@ -11,7 +11,7 @@ from tprimat import frameworks
 from tprimat.cli import _benchmark_display as display
 from tprimat.cli import _benchmark_session as session
 from tprimat.cli import _display, benchmark, compare
-from tprimat.cli._display import Amount
+from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.framework import Framework
 
@@ -47,10 +47,10 @@ def main(names: Sequence[str], options: argparse.Namespace, machine: Machine) ->
 def _compared(words: Sequence[str]) -> int:
     """Compares as much aloud as the rest; a program gets the comparison in the one document."""
     output = _display.current()
-    if output.amount is Amount.JSON:
+    if output.verbosity is Verbosity.JSON:
         status, output.values["comparison"] = compare.for_program(words)
         return status
-    option = {Amount.QUIET: ["--quiet"], Amount.VERBOSE: ["--verbose"]}.get(output.amount, [])
+    option = {Verbosity.QUIET: ["--quiet"], Verbosity.VERBOSE: ["--verbose"]}.get(output.verbosity, [])
     with output.standard_output():
         return compare.main([*words, *option])
 

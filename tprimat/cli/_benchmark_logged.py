@@ -29,7 +29,7 @@ def result(framework: Framework, request: Request, log: Path, *, complete: bool)
         log: all that it printed.
         complete: whether its process ended well.
     """
-    outcome = sources.read_unit(sources.Unit((str(log),), None, str(log.parent), True, log.stat().st_size))
+    outcome = sources.read_unit(sources.LogSource((str(log),), None, str(log.parent), True, log.stat().st_size))
     if outcome.error is not None:
         display.note(outcome.error, wrong=True)
         return None, None

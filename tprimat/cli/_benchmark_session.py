@@ -128,7 +128,7 @@ class Session:
         folder = _short(Path.cwd() / self._plan.output_dir)
         argument = [] if folder == Path("output") else [str(folder)]
         if self._plan.bundle is not None:
-            _bundle.tell(self._plan.bundle, files, self.logs)
+            _bundle.write_bundle(self._plan.bundle, files, self.logs)
         display.say(f"Next:    {shlex.join(['python3', 'compare_results.py', *argument])}")
 
     def _train(self, request: Request, title: str) -> None:
@@ -160,10 +160,10 @@ class Session:
                 else:
                     on_step(message)
 
-            _display.detail(f"command: {started.shell_line()}")
+            _display.debug(f"command: {started.shell_line()}")
             if framework.inner is not None:
-                _display.detail(f"which runs: {framework.inner(request).shell_line()}")
-            _display.detail(f"log: {_short(log)}")
+                _display.debug(f"which runs: {framework.inner(request).shell_line()}")
+            _display.debug(f"log: {_short(log)}")
             ended = process.run(
                 started,
                 log,
@@ -186,7 +186,7 @@ class Session:
                 display.note(f"the result of another setup that was there is now {_short(moved)}")
             if display.on_terminal():
                 display.say(display.outcome(title, run))
-            _display.detail(display.outcome(title, run))
+            _display.debug(display.outcome(title, run))
         if run is not None and path is not None and run.status == "complete":
             if not _is_below(path, request.output_dir):
                 # What was asked for is not where it was asked for.
@@ -217,7 +217,7 @@ class Session:
                 found = run, each.path
         return found
 
-    def _explain(self, title: str, request: Request, run: Run | None, ended: process.Ended, log: Path) -> None:
+    def _explain(self, title: str, request: Request, run: Run | None, ended: process.ProcessResult, log: Path) -> None:
         if ended.interrupted:
             kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
             display.say(f"{title}: interrupted; {kept}", error=True)
@@ -245,7 +245,7 @@ def _introduce(plan: Plan, machine: Machine) -> None:
     for line in display.machine(machine.platform, machine.gpu_info, machine.environment):
         display.say(line)
     for line in display.software(machine.environment):
-        _display.detail(line)
+        _display.debug(line)
     shapes = [
         scales.shape(models.by_name(request.model), scales.by_name(request.scale))
         if request.shape is None
@@ -269,7 +269,7 @@ def _name(request: Request, plan: Plan) -> str:
     return f"{request.model} {request.precision}" + (f" {request.framework}" if plan.others else "")
 
 
-def why_failed(run: Run | None, ended: process.Ended) -> str:
+def why_failed(run: Run | None, ended: process.ProcessResult) -> str:
     """Why a training failed, in a few words."""
     if ended.overdue:
         return "it went on far beyond its time limit, without an end, and was ended"

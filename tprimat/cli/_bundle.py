@@ -93,13 +93,13 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     return f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
 
 
-def tell(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
+def write_bundle(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
     """Writes a bundle and says so; what is not in it is said in any amount. Args and raises as of write()."""
     done, left_out = write(path, results, logs)
     for line in left_out:
-        _display.tell(f"note: {line}")
+        _display.info(f"note: {line}")
         _display.warn(line)
-    _display.tell(done)
+    _display.info(done)
     _display.current().values["bundle"] = str(path)
 
 

@@ -26,7 +26,7 @@ WIDEST = 200
 """Columns; beyond, even a table of many sides is only air."""
 
 
-class Amount(enum.Enum):
+class Verbosity(enum.Enum):
     """How much a command prints on its standard output."""
 
     QUIET = "the outcome"
@@ -39,14 +39,14 @@ class Output:
     """What a command says at its end.
 
     Attributes:
-        amount: how much it says.
+        verbosity: how much it prints.
         values: what a program is told, apart from notes and exit status.
         notes: what a program is told in sentences.
         speaks: whether this process is the one of several that says it.
     """
 
-    def __init__(self, amount: Amount, stream: TextIO, **values: Any) -> None:
-        self.amount = amount
+    def __init__(self, verbosity: Verbosity, stream: TextIO, **values: Any) -> None:
+        self.verbosity = verbosity
         self.values = values
         self.notes: list[str] = []
         self.speaks = True
@@ -62,7 +62,7 @@ class Output:
         """Takes a training with the file of its result; None where there is no file."""
         if path is not None:
             self._paths.append(str(path))
-        if self.amount is Amount.JSON:
+        if self.verbosity is Verbosity.JSON:
             from tprimat.report import machine
 
             self.values.setdefault("results", []).append(machine.run_values(run, path))
@@ -75,10 +75,10 @@ class Output:
         """
         if not self.speaks:
             return status
-        if self.amount is Amount.QUIET:
+        if self.verbosity is Verbosity.QUIET:
             for path in dict.fromkeys(self._paths):
                 self.put(plain(path))
-        elif self.amount is Amount.JSON:
+        elif self.verbosity is Verbosity.JSON:
             from tprimat.report import machine
 
             notes = list(dict.fromkeys(self.notes))
@@ -86,7 +86,7 @@ class Output:
         return status
 
     def put(self, text: str) -> None:
-        """Prints on the command's own standard output, whatever the amount."""
+        """Prints on the command's own standard output, at any verbosity."""
         print(for_encoding(text, self._stream.encoding), file=self._stream, flush=True)
 
     def standard_output(self) -> contextlib.AbstractContextManager[object]:
@@ -98,20 +98,20 @@ _CURRENT: ContextVar[Output | None] = ContextVar("output", default=None)
 
 
 @contextlib.contextmanager
-def telling(amount: Amount, **values: Any) -> Iterator[Output]:
-    """Has everything that is printed follow the amount, until the block ends.
+def capture_output(level: Verbosity, **values: Any) -> Iterator[Output]:
+    """Has everything that is printed follow the verbosity, until the block ends.
 
     What others print, such as a framework that is called in this process, leaves the outcome alone:
     it is dropped when it is to be quiet, and goes to the standard error beside JSON.
 
     Args:
-        amount: how much is printed.
+        level: how much is printed.
         values: what a program is told at least.
     """
-    output = Output(amount, sys.stdout, **values)
+    output = Output(level, sys.stdout, **values)
     token = _CURRENT.set(output)
     try:
-        with _others(amount):
+        with _others(level):
             yield output
     except (TensorPrimatError, KeyboardInterrupt) as error:
         # Results that were written are there, whatever ended the command after them.
@@ -123,11 +123,11 @@ def telling(amount: Amount, **values: Any) -> Iterator[Output]:
 
 
 @contextlib.contextmanager
-def _others(amount: Amount) -> Iterator[None]:
-    if amount is Amount.QUIET:
+def _others(level: Verbosity) -> Iterator[None]:
+    if level is Verbosity.QUIET:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
             yield
-    elif amount is Amount.JSON:
+    elif level is Verbosity.JSON:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     else:
@@ -136,35 +136,35 @@ def _others(amount: Amount) -> Iterator[None]:
 
 def current() -> Output:
     """The output of the command that runs; an ordinary one where none has begun."""
-    return _CURRENT.get() or Output(Amount.NORMAL, sys.stdout)
+    return _CURRENT.get() or Output(Verbosity.NORMAL, sys.stdout)
 
 
-def amount() -> Amount:
+def verbosity() -> Verbosity:
     """How much the command that runs prints."""
-    return current().amount
+    return current().verbosity
 
 
-def tell(line: str = "") -> None:
+def info(line: str = "") -> None:
     """Prints a line at once, for whoever watches."""
-    if amount() in (Amount.NORMAL, Amount.VERBOSE):
+    if verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE):
         print(for_encoding(line, sys.stdout.encoding), flush=True)
 
 
-def detail(line: str) -> None:
+def debug(line: str) -> None:
     """Prints a line that only whoever asks for everything wants."""
-    if amount() is Amount.VERBOSE:
-        tell(line)
+    if verbosity() is Verbosity.VERBOSE:
+        info(line)
 
 
-def essence(line: str) -> None:
+def summary(line: str) -> None:
     """Prints a line that stands for all that is left out when it is to be quiet."""
-    if amount() is Amount.QUIET:
+    if verbosity() is Verbosity.QUIET:
         current().put(line)
 
 
 def warn(line: str) -> None:
     """Says on the standard error that something is wrong, where the account that would say so is left out."""
-    if amount() is Amount.QUIET:
+    if verbosity() is Verbosity.QUIET:
         print(for_encoding(f"warning: {plain(line)}", sys.stderr.encoding), file=sys.stderr, flush=True)
 
 
@@ -181,13 +181,13 @@ def record(run: Run, path: Path | str | None, title: str | None = None) -> None:
         warn(f"{title}: {run.status}{f': {run.status_reason}' if run.status_reason else ''}")
 
 
-def room() -> tuple[int, bool]:
+def terminal_size() -> tuple[int, bool]:
     """Columns, and whether colour may be used."""
     terminal = sys.stdout.isatty()
     color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return min(shutil.get_terminal_size().columns, WIDEST) if terminal else 80, color
 
 
-def say(text: str) -> None:
-    """Prints text whatever the amount, in whatever encoding the output has."""
+def echo(text: str) -> None:
+    """Prints text at any verbosity, in whatever encoding the output has."""
     print(for_encoding(text, sys.stdout.encoding).rstrip("\n"), flush=True)

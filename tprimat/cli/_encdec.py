@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from tprimat.cli import _display
 from tprimat.cli import _encdec_options as encdec_options
-from tprimat.cli._encdec_options import Asked
+from tprimat.cli._encdec_options import EncDecArguments
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.ranks import Ranks, from_environment
 from tprimat.frameworks.encdec.settings import FRAMEWORK, MODEL
-from tprimat.frameworks.request import Place
+from tprimat.frameworks.request import Device
 from tprimat.results.run import Run
 from tprimat.store import store
 
@@ -47,11 +47,11 @@ def main(argv: Sequence[str]) -> int:
     ranks = from_environment(os.environ)
     if ranks is None:
         asked = encdec_options.parse(argv)
-        with _display.telling(asked.amount, results=[]) as output:
+        with _display.capture_output(asked.verbosity, results=[]) as output:
             return output.finish(_start(asked))
     try:
         asked = encdec_options.parse(argv)
-        with _display.telling(asked.amount, results=[]) as output:
+        with _display.capture_output(asked.verbosity, results=[]) as output:
             output.speaks = ranks.first
             return output.finish(_train(asked, ranks))
     except TensorPrimatError as error:
@@ -62,14 +62,14 @@ def main(argv: Sequence[str]) -> int:
         return error.status
 
 
-def _start(asked: Asked) -> int:
+def _start(asked: EncDecArguments) -> int:
     """Starts the processes, from here."""
     from tprimat.cli.benchmark import place_of
     from tprimat.machine import platforms
 
     _check_packages()
     machine = platforms.detect()
-    settings, notes = encdec.settle(asked.wishes, place_of(machine), Path.cwd() / asked.output_dir)
+    settings, notes = encdec.resolve_config(asked.wishes, place_of(machine), Path.cwd() / asked.output_dir)
     from tprimat.cli import _encdec_display as display
 
     display.introduce(settings, machine.gpu_info, machine.environment, [*machine.warnings, *notes])
@@ -113,8 +113,8 @@ def _run(settings: Settings, machine: Machine, title: str) -> tuple[ExitStatus, 
     display.say(f"\n{title}")
     log = _log_path(settings.output_dir)
     started = encdec.launch(settings)
-    _display.detail(f"command: {started.shell_line()}")
-    _display.detail(f"log: {log}")
+    _display.debug(f"command: {started.shell_line()}")
+    _display.debug(f"log: {log}")
     ended = process.run(
         started,
         log,
@@ -141,11 +141,11 @@ def _run(settings: Settings, machine: Machine, title: str) -> tuple[ExitStatus, 
     return ExitStatus.TRAINING_FAILED, False
 
 
-def _train(asked: Asked, ranks: Ranks) -> int:
+def _train(asked: EncDecArguments, ranks: Ranks) -> int:
     """Trains in this process, which torchrun or somebody else has started."""
     _check_ranks(asked, ranks)
     _check_packages()
-    settings, notes = encdec.settle(
+    settings, notes = encdec.resolve_config(
         dataclasses.replace(asked.wishes, num_gpus=ranks.world_size), _place_of(ranks), Path.cwd() / asked.output_dir
     )
     from tprimat.cli import _encdec_display as display
@@ -166,7 +166,7 @@ def _train(asked: Asked, ranks: Ranks) -> int:
     return ExitStatus.TRAINING_FAILED
 
 
-def _check_ranks(asked: Asked, ranks: Ranks) -> None:
+def _check_ranks(asked: EncDecArguments, ranks: Ranks) -> None:
     """Refuses options that say what torchrun has said already."""
     world = ranks.world_size
     processes = f"{world} {'process' if world == 1 else 'processes'}"
@@ -202,14 +202,14 @@ def _check_writable(folder: Path) -> None:
         ) from error
 
 
-def _place_of(ranks: Ranks) -> Place:
+def _place_of(ranks: Ranks) -> Device:
     """The machine of one of several processes, by torch alone: eight of them asking the drivers take seconds."""
     import torch
 
     from tprimat.frameworks.lightning.launch import cores
 
     if not torch.cuda.is_available():
-        return Place("cpu", max(ranks.world_size, cores()), None)
+        return Device("cpu", max(ranks.world_size, cores()), None)
     there = torch.cuda.device_count()
     if ranks.local_rank >= there:
         raise UsageError(
@@ -218,7 +218,7 @@ def _place_of(ranks: Ranks) -> Place:
             heading="torchrun",
         )
     properties = torch.cuda.get_device_properties(ranks.local_rank)
-    return Place(
+    return Device(
         "amd" if torch.version.hip else "nvd",
         ranks.world_size,
         float(properties.total_memory),
@@ -238,7 +238,7 @@ def _threads_note(settings: Settings, ranks: Ranks) -> list[str]:
     return [f"each process computes with {threads} of {share} threads that it could have: set OMP_NUM_THREADS={share}"]
 
 
-def _rest(asked: Asked, settings: Settings) -> bool:
+def _rest(asked: EncDecArguments, settings: Settings) -> bool:
     """Cools down; False where the user has ended that."""
     from tprimat.cli import _encdec_display as display
 

@@ -30,7 +30,7 @@ def introduce(settings: Settings, gpu: GpuInfo | None, environment: Environment 
         for line in display.machine(settings.platform, gpu, environment):
             say(line)
         for line in display.software(environment):
-            _display.detail(line)
+            _display.debug(line)
     processes = "process" if settings.num_gpus == 1 else "processes"
     pairs, steps = f"{settings.samples_per_epoch:,} pairs", f"{settings.steps_per_epoch:,} steps"
     say(
@@ -80,11 +80,11 @@ def results(run: Run, path: Path | None) -> None:
     for each in dict.fromkeys(said):
         note(each)
     for epoch in run.epochs:
-        _display.detail(", ".join(f"{name} {value}" for name, value in epoch.items()))
+        _display.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
     say(f"\nResults saved to: {path}" if path is not None else "\nResults were not saved")
 
 
-def failure(run: Run | None, ended: process.Ended, log: Path) -> None:
+def failure(run: Run | None, ended: process.ProcessResult, log: Path) -> None:
     """Why a training failed, and where all of it stands."""
     say(f"error: {plain(why_failed(run, ended))} (docs/troubleshooting.md#training-failed)", error=True)
     # Of several processes torchrun reports at length; what matters is what the one that failed said first.

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, amount
-from tprimat.cli._display import Amount
+from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, verbosity
+from tprimat.cli._display import Verbosity
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.launch import (
@@ -22,7 +22,7 @@ from tprimat.frameworks.encdec.launch import (
     PRECISIONS,
     SAMPLES_ON_CPU,
     SAMPLES_ON_GPU,
-    Wishes,
+    RequestedConfig,
 )
 from tprimat.frameworks.encdec.settings import MODEL
 from tprimat.text import plain
@@ -72,7 +72,7 @@ Exit status: 0 well, 2 wrong usage, 5 the training failed or was interrupted.
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class EncDecArguments:
     """What the command was asked for.
 
     Attributes:
@@ -82,16 +82,16 @@ class Asked:
         cooldown_s: seconds of rest between two of them; None for what the platform needs.
         single: whether --single was said.
         dry_run: whether nothing is to be run.
-        amount: how much is printed.
+        verbosity: how much is printed.
     """
 
-    wishes: Wishes
+    wishes: RequestedConfig
     output_dir: Path
     runs: int
     cooldown_s: float | None
     single: bool
     dry_run: bool
-    amount: Amount
+    verbosity: Verbosity
 
 
 def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
@@ -120,7 +120,7 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     return False
 
 
-def parse(argv: Sequence[str]) -> Asked:
+def parse(argv: Sequence[str]) -> EncDecArguments:
     """Reads the options. Raises UsageError for wrong ones."""
     options = parser().parse_args(argv)
     if options.model != MODEL:
@@ -131,9 +131,9 @@ def parse(argv: Sequence[str]) -> Asked:
     if options.single and options.gpus not in (None, 1):
         raise UsageError(f"--single and --gpus {options.gpus} contradict each other", heading="encoder-decoder")
     data_dir = options.data_dir or (Path(DISK_FOLDER) if options.disk else None)
-    names = {field.name for field in dataclasses.fields(Wishes)}
+    names = {field.name for field in dataclasses.fields(RequestedConfig)}
     known = {name: value for name, value in vars(options).items() if name in names and value is not None}
-    wishes = Wishes(
+    wishes = RequestedConfig(
         **{
             **known,
             "data_dir": data_dir.expanduser().resolve() if data_dir is not None else None,
@@ -142,14 +142,14 @@ def parse(argv: Sequence[str]) -> Asked:
         }
     )
     encdec.check(wishes)
-    return Asked(
+    return EncDecArguments(
         wishes=wishes,
         output_dir=options.output_dir,
         runs=options.runs,
         cooldown_s=options.cooldown,
         single=options.single,
         dry_run=options.dry_run,
-        amount=amount(options),
+        verbosity=verbosity(options),
     )
 
 
@@ -187,13 +187,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         ("seq-len", "tokens of a source, and of a target"),
     )
     for name, said in sizes:
-        default = getattr(Wishes, name.replace("-", "_"))
+        default = getattr(RequestedConfig, name.replace("-", "_"))
         group.add_argument(f"--{name}", type=_at_least(1), metavar="N", help=f"{said} (default: {default})")
     group.add_argument(
         "--vocab-size",
         type=_at_least(2),
         metavar="N",
-        help=f"tokens of source and target, with an embedding each (default: {Wishes.vocab_size})",
+        help=f"tokens of source and target, with an embedding each (default: {RequestedConfig.vocab_size})",
     )
 
 
@@ -202,16 +202,19 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         "--batch-size",
         type=_at_least(1),
         metavar="N",
-        help=f"sequence pairs of one GPU in a step (default: {Wishes.batch_size})",
+        help=f"sequence pairs of one GPU in a step (default: {RequestedConfig.batch_size})",
     )
     group.add_argument(
-        "--epochs", type=_at_least(1), metavar="N", help=f"passes over the data, measured (default: {Wishes.epochs})"
+        "--epochs",
+        type=_at_least(1),
+        metavar="N",
+        help=f"passes over the data, measured (default: {RequestedConfig.epochs})",
     )
     group.add_argument(
         "--warmup-epochs",
         type=_at_least(0),
         metavar="N",
-        help=f"passes before them, left out of the figures (default: {Wishes.warmup_epochs})",
+        help=f"passes before them, left out of the figures (default: {RequestedConfig.warmup_epochs})",
     )
     precision = group.add_mutually_exclusive_group()
     precision.add_argument(
@@ -227,7 +230,10 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         help=f"the same by name: {', '.join(PRECISIONS)} (default: fp16 with loss scaling on a GPU, fp32 on a CPU)",
     )
     group.add_argument(
-        "--seed", type=_at_least(0, LARGEST_SEED), metavar="N", help=f"of weights and data (default: {Wishes.seed})"
+        "--seed",
+        type=_at_least(0, LARGEST_SEED),
+        metavar="N",
+        help=f"of weights and data (default: {RequestedConfig.seed})",
     )
 
 

@@ -88,12 +88,12 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         options=options,
     )
     if arguments.json:
-        _display.say(machine.dumped(machine.gate_values(found)))
+        _display.echo(machine.dumped(machine.gate_values(found)))
     elif arguments.quiet:
-        _display.say(report.verdict(found))
+        _display.echo(report.verdict(found))
     else:
-        width, color = _display.room()
-        _display.say(report.console(found, width=width, color=color))
+        width, color = _display.terminal_size()
+        _display.echo(report.console(found, width=width, color=color))
     if arguments.summary is not None:
         path = Path(arguments.summary)
         try:

@@ -15,9 +15,9 @@ from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.cli import _details as facts
 from tprimat.cli import _display
-from tprimat.cli._display import Amount, tell
+from tprimat.cli._display import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError
-from tprimat.log_import.sources import Found, Outcome, Unit, digest_of
+from tprimat.log_import.sources import ImportedRun, LogSource, Outcome, digest_of
 from tprimat.read import merge
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -33,12 +33,12 @@ FULL_ACCOUNT = 3
 @dataclasses.dataclass
 class _Kept:
     title: str
-    found: Found
+    found: ImportedRun
     run: Run
     told_by: list[str]
 
 
-class Campaign:
+class LogImport:
     """Takes what was read, unit by unit, and writes the results of a folder once it is over.
 
     Args:
@@ -60,7 +60,7 @@ class Campaign:
         """Notes a file that is none of ours."""
         self._passed.append((path, reason))
 
-    def take(self, unit: Unit, outcome: Outcome) -> None:
+    def take(self, unit: LogSource, outcome: Outcome) -> None:
         """Takes what became of a unit."""
         if unit.group != self._group:
             self._write()
@@ -126,7 +126,7 @@ class Campaign:
                 return path
 
     def _show(self) -> None:
-        everything = _display.amount() is Amount.VERBOSE
+        everything = _display.verbosity() is Verbosity.VERBOSE
         if everything or len(self._rows) <= FULL_ACCOUNT:
             for row in self._rows:
                 _show_one(*row)
@@ -138,12 +138,12 @@ class Campaign:
         _display.current().values["passed_over"] = [{"path": path, "reason": reason} for path, reason in self._passed]
         _display.current().values["errors"] = list(self._errors)
         if self._passed:
-            tell(f"passed over: {len(self._passed)} file{'s' if len(self._passed) > 1 else ''}")
+            info(f"passed over: {len(self._passed)} file{'s' if len(self._passed) > 1 else ''}")
         for reason, paths in reasons.items():
             most = len(paths) if everything else MOST_PASSED
             shown = ", ".join(plain(path, 100) for path in paths[:most])
             more = f" and {len(paths) - most} more" if len(paths) > most else ""
-            tell(f"  {plain(reason, 200)}: {shown}{more}")
+            info(f"  {plain(reason, 200)}: {shown}{more}")
 
 
 def _once(waiting: list[_Kept], passed: list[tuple[str, str]]) -> list[_Kept]:
@@ -192,9 +192,9 @@ def _recognised(run: Run) -> str:
 
 
 def _show_one(title: str, run: Run, summary: metrics.Summary, notes: tuple[str, ...], path: str) -> None:
-    tell(plain(f"{title}: {_recognised(run)}: {run.status}"))
+    info(plain(f"{title}: {_recognised(run)}: {run.status}"))
     if run.status_reason:
-        tell(f"  because: {plain(run.status_reason)}")
+        info(f"  because: {plain(run.status_reason)}")
     training = run.training_config
     time, rate = _figures(run, summary)
     planned = f" of {training.max_steps}" if training.max_steps else ""
@@ -211,14 +211,14 @@ def _show_one(title: str, run: Run, summary: metrics.Summary, notes: tuple[str, 
         *((f"share of {name}", units.seconds(value)) for name, value in list(run.breakdown.items())[:12]),
     )
     for label, value in rows:
-        tell(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
+        info(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
     for line in facts.lines(run, summary):
-        _display.detail(f"  {line}")
+        _display.debug(f"  {line}")
     for note in notes:
-        tell(f"  note: {plain(note)}")
+        info(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
-        tell(f"  warning: {plain(warning)}")
-    tell(f"Results saved to: {plain(path)}")
+        info(f"  warning: {plain(warning)}")
+    info(f"Results saved to: {plain(path)}")
 
 
 def _show_table(rows: list[tuple[str, Run, metrics.Summary, tuple[str, ...], str]]) -> None:
@@ -230,14 +230,14 @@ def _show_table(rows: list[tuple[str, Run, metrics.Summary, tuple[str, ...], str
         table.append((*cells, plain(Path(path).name)))
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        tell("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    tell(f"{len(rows)} results are in {plain(str(Path(rows[0][4]).parent))}; each holds what is doubtful of it")
+        info("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    info(f"{len(rows)} results are in {plain(str(Path(rows[0][4]).parent))}; each holds what is doubtful of it")
 
 
 @contextlib.contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar on a terminal, and nothing elsewhere. Gives what is to be called when a unit is done."""
-    aloud = _display.amount() in (Amount.NORMAL, Amount.VERBOSE)
+    aloud = _display.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     if total < 2 or not sys.stderr.isatty() or not aloud:
         yield lambda _: None
         return

@@ -15,15 +15,15 @@ from tprimat import units
 from tprimat.catalog import models
 from tprimat.cli import _benchmark_display as display
 from tprimat.cli import _display
-from tprimat.cli._display import Amount
-from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, gravest
+from tprimat.cli._display import Verbosity
+from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
 from tprimat.log_import import find_logs
 from tprimat.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprimat.log_import.find_logs import Found, Search
+    from tprimat.log_import.find_logs import LocalLog, Search
     from tprimat.machine.platforms import Machine
     from tprimat.read.parsing.text import Line
 
@@ -78,7 +78,7 @@ def instead_of_measuring(options: argparse.Namespace, machine: Machine) -> int |
     _say(found, wanted)
     if options.dry_run:
         for each in found.found:
-            _display.essence(plain(each.path))
+            _display.summary(plain(each.path))
         display.say("\nNothing was read.")
         return ExitStatus.WELL
     return _read(found, options)
@@ -100,13 +100,13 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
         stated = f" ({plain(found.stated, 60)})" if found.stated and found.stated != found.model else ""
         display.say(f"  {found.model:<8} {found.path}")
         display.say(f"  {'':<8} found by {found.why}{stated}; written {age} ago")
-    most = len(search.passed_over) if _display.amount() is Amount.VERBOSE else MOST_SAID
+    most = len(search.passed_over) if _display.verbosity() is Verbosity.VERBOSE else MOST_SAID
     for text in search.passed_over[:most]:
         display.say(f"  passed over: {plain(text)}")
     if len(search.passed_over) > most:
         display.say(f"  passed over: {len(search.passed_over) - most} more")
     for folder in search.looked_in:
-        _display.detail(f"  looked in: {plain(folder)}")
+        _display.debug(f"  looked in: {plain(folder)}")
     _display.current().values["logs"] = [
         {"model": found.model, "path": str(found.path), "found_by": found.why} for found in search.found
     ]
@@ -133,14 +133,14 @@ def _read(search: Search, options: argparse.Namespace) -> int:
         results += [each.path for each in saved]
     bundle = getattr(options, "bundle", None)
     if bundle is not None and results:
-        _bundle.tell(bundle, list(dict.fromkeys(results)), [found.path for found in search.found])
+        _bundle.write_bundle(bundle, list(dict.fromkeys(results)), [found.path for found in search.found])
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
         display.say(f"\nNext:    python3 compare_results.py{folder}")
-    return gravest(statuses)
+    return most_severe(statuses)
 
 
-def _unsaid(found: Found) -> str | None:
+def _unsaid(found: LocalLog) -> str | None:
     """The model to give where the log leaves it open, or where the user says which it is."""
     if found.stated is None or (found.why == find_logs.variable(found.model)):
         return found.model

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
-from tprimat.frameworks.request import DATA, MOCK, Place, Request
+from tprimat.frameworks.request import DATA, MOCK, Device, Request
 from tprimat.machine.emulation import is_emulated
 from tprimat.units import GB
 
@@ -124,7 +124,7 @@ def under_torchrun(environ: Mapping[str, str]) -> bool:
     return "TORCHELASTIC_RUN_ID" in environ and "WORLD_SIZE" in environ
 
 
-def place(seen: Place, options: argparse.Namespace, notes: list[str]) -> Place:
+def place(seen: Device, options: argparse.Namespace, notes: list[str]) -> Device:
     """The machine that will train, which isn't this one for a Slurm job, and needn't be for a dry run."""
     elsewhere = options.executor == "slurm" or options.gpu is not None
     if not elsewhere and (seen.platform != "cpu" or not options.dry_run or is_emulated()):
@@ -137,9 +137,9 @@ def place(seen: Place, options: argparse.Namespace, notes: list[str]) -> Place:
     nodes = options.num_nodes or 1
     on_each = (options.gpus or GPUS_OF_A_NODE * nodes) // nodes
     if options.gpu is None:
-        return Place("nvd", max(1, on_each), None)
+        return Device("nvd", max(1, on_each), None)
     card = _card(options.gpu)
-    return Place("nvd", max(1, on_each), card.memory_gb * GB, card.architecture, card.short_name)
+    return Device("nvd", max(1, on_each), card.memory_gb * GB, card.architecture, card.short_name)
 
 
 def _card(name: str) -> Gpu:
@@ -178,7 +178,7 @@ def submit(options: argparse.Namespace, requests: Sequence[Request], notes: Sequ
     """Hands each training to Slurm, or shows the job."""
     from tprimat.cli import _benchmark_display as display
     from tprimat.cli import _display
-    from tprimat.cli._display import Amount
+    from tprimat.cli._display import Verbosity
     from tprimat.frameworks import slurm
     from tprimat.frameworks.nemo import submit as nemo_submit
 
@@ -188,14 +188,14 @@ def submit(options: argparse.Namespace, requests: Sequence[Request], notes: Sequ
         display.note(note)
     for request in requests:
         # A job that is only shown is itself the outcome.
-        quiet = options.dry_run and output.amount is Amount.QUIET
+        quiet = options.dry_run and output.verbosity is Verbosity.QUIET
         with output.standard_output() if quiet else contextlib.nullcontext():
             nemo_submit.submit(request, job, dry_run=options.dry_run)
         submitted = {"model": request.model, "folder": str(request.output_dir), "submitted": not options.dry_run}
         output.values.setdefault("jobs", []).append(submitted)
         if not options.dry_run:
             display.say(f"submitted; the result will be in {request.output_dir}")
-            _display.essence(str(request.output_dir))
+            _display.summary(str(request.output_dir))
 
 
 def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], machine: Machine) -> int:
@@ -209,7 +209,7 @@ def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], mac
     from tprimat.cli import _benchmark_display as display
     from tprimat.cli import _display
     from tprimat.cli._benchmark_session import identity
-    from tprimat.cli._display import Amount
+    from tprimat.cli._display import Verbosity
     from tprimat.frameworks.nemo import training as nemo_training
     from tprimat.machine import platforms
     from tprimat.store import store
@@ -225,6 +225,6 @@ def train_here(requests: Sequence[Request], runs: int, notes: Sequence[str], mac
     path = request.output_dir / store.file_name(identity(request))
     output = _display.current()
     output.speaks = first
-    if first and status == 0 and path.is_file() and output.amount in (Amount.QUIET, Amount.JSON):
+    if first and status == 0 and path.is_file() and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
         _display.record(store.read(path)[-1], path)
     return status

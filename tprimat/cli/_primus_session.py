@@ -46,7 +46,7 @@ def introduce(plans: Sequence[Plan], machine: Machine, advice: str | None) -> No
     for line in display.machine(machine.platform, machine.gpu_info, machine.environment):
         display.say(line)
     for line in display.software(machine.environment):
-        _display.detail(line)
+        _display.debug(line)
     first = plans[0]
     display.say(f"Primus in {plain(str(first.installation.path))}, started by {first.launcher}")
     rows = [("model", "configuration", "precision", "batch", "micro", "sequence", "parallel", "steps", "GPUs")]
@@ -147,8 +147,8 @@ class Job:
         files.write_atomically(start_record_path, start_record.encode(record))
         title = ", ".join(part for part in (f"{made.model} {made.precision}", which) if part)
         display.say(f"\n{title}: log in {log}")
-        _display.detail(f"command: {launch.shell_line()}")
-        _display.detail(f"what was recorded of the start: {start_record_path}")
+        _display.debug(f"command: {launch.shell_line()}")
+        _display.debug(f"what was recorded of the start: {start_record_path}")
         self._logs.append(log)
         try:
             ended = process.run(
@@ -259,15 +259,15 @@ class Job:
             return status or int(error.status)
         self.saved += saved
         for each in saved:
-            if progress.asked():
-                _display.say(progress.encode(progress.Saved(str(each.path.absolute()))))
+            if progress.is_enabled():
+                _display.echo(progress.encode(progress.Saved(str(each.path.absolute()))))
         whole = any(run.status == "complete" for each in saved for run in store.read(each.path)[-1:])
         return status or (0 if whole else int(ExitStatus.TRAINING_FAILED))
 
     def _write_bundle(self) -> None:
         if self._bundle is not None and self.saved:
             results = list(dict.fromkeys(saved.path for saved in self.saved))
-            _bundle.tell(self._bundle, results, self._logs)
+            _bundle.write_bundle(self._bundle, results, self._logs)
 
 
 class _Follower:
@@ -280,7 +280,7 @@ class _Follower:
     def line(self, text: str) -> None:
         """Takes a line of the output."""
         display.say(text)
-        if not progress.asked() or megatron_line.TIMED not in text:
+        if not progress.is_enabled() or megatron_line.TIMED not in text:
             return
         for record in megatron_line.records(Line(1, clean(text), True)):
             if record.iteration <= self._last:
@@ -291,10 +291,10 @@ class _Follower:
                 self._times.append(record.seconds)
             average = sum(self._times) / len(self._times) if self._times else None
             step = progress.Step(record.iteration, max(record.planned, 1), record.seconds, average)
-            _display.say(progress.encode(step))
+            _display.echo(progress.encode(step))
 
 
-def _why(ended: process.Ended, limit_s: float | None) -> str | None:
+def _why(ended: process.ProcessResult, limit_s: float | None) -> str | None:
     """Why a training was ended from here; None where it ended by itself."""
     if ended.overdue:
         return f"ended, since it ran longer than {units.duration(limit_s)}"
@@ -305,7 +305,7 @@ def _cause(log: Path) -> str | None:
     """What the log gives as the cause of a training's end."""
     from tprimat.log_import import inputs
 
-    causes = failures.Causes()
+    causes = failures.FailureReasons()
     for line in inputs.Log(str(log)).lines():
         causes.feed(line.number, line.text)
     return causes.reason()

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from tprimat.catalog import models
 from tprimat.cli import _display
 from tprimat.cli import _nemo_options as nemo_options
-from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, amount
+from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.request import PRECISIONS, PROFILERS, Place, Request, Wishes
+from tprimat.frameworks.request import PRECISIONS, PROFILERS, Device, Request, RequestedConfig
 from tprimat.text import plain
 from tprimat.units import GB
 
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
 
         return encdec.main(argv)
     options = _parser().parse_args(argv)
-    with _display.telling(amount(options), results=[]) as output:
+    with _display.capture_output(verbosity(options), results=[]) as output:
         return output.finish(_measured(options))
 
 
@@ -165,7 +165,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             if options.precision is not None and len(options.precision) > 1:
                 label = "-".join(part for part in (label, precision) if part)
             wanted = dataclasses.replace(wishes, precision=precision, label=label)
-            request, said = framework.settle(name, wanted, place, output_dir)
+            request, said = framework.resolve_config(name, wanted, place, output_dir)
             requests.append(_profiled(request, framework, options))
             notes += said
     cooldown = options.cooldown
@@ -199,10 +199,10 @@ def _profiled(request: Request, framework: Framework, options: argparse.Namespac
 
 
 def _wished(
-    options: argparse.Namespace, place: Place, framework: Framework
-) -> tuple[tuple[str, ...], Wishes, list[str]]:
+    options: argparse.Namespace, place: Device, framework: Framework
+) -> tuple[tuple[str, ...], RequestedConfig, list[str]]:
     """Models and wishes: the options, over those of the result that is to be matched; and what is to be said."""
-    stated = Wishes(
+    stated = RequestedConfig(
         scale=options.scale,
         steps=options.steps,
         global_batch_size=options.global_batch_size,
@@ -232,7 +232,9 @@ def _wished(
     return (name,), dataclasses.replace(matched, **changed), notes
 
 
-def _matched(options: argparse.Namespace, place: Place, framework: Framework) -> tuple[str, Wishes, list[str]]:
+def _matched(
+    options: argparse.Namespace, place: Device, framework: Framework
+) -> tuple[str, RequestedConfig, list[str]]:
     from tprimat.frameworks import match
     from tprimat.frameworks.loops import building
     from tprimat.store import store
@@ -255,19 +257,19 @@ def _matched(options: argparse.Namespace, place: Place, framework: Framework) ->
     return name, matched, [*notes, *(f"{options.match}: {each}" for each in different)]
 
 
-def place_of(machine: Machine) -> Place:
+def place_of(machine: Machine) -> Device:
     """The machine as far as what is trained depends on it."""
     gpu, environment = machine.gpu_info, machine.environment
     if machine.platform == "cpu":
         from tprimat.machine.host import Host, memory_limit_gb
 
         limits = [limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None]
-        return Place("cpu", environment.cpu_threads or 1, min(limits) * GB if limits else None)
+        return Device("cpu", environment.cpu_threads or 1, min(limits) * GB if limits else None)
     # Where the GPUs differ, the smallest bounds what each of them can hold.
     sizes = [each.info.total_memory_gb for each in machine.devices] or [gpu.total_memory_gb]
     known = [size for size in sizes if size is not None]
     memory = min(known) * GB if known else None
-    return Place(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name)
+    return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name)
 
 
 def _parser() -> argparse.ArgumentParser:

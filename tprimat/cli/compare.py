@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     _print(comparison, arguments)
     written = _write(comparison, folder, None if arguments.no_plot else picture, _command_line(argv))
     if not arguments.json and not arguments.quiet:
-        _display.say("\n".join(["", *written]))
+        _display.echo("\n".join(["", *written]))
     return comparison.status
 
 
@@ -174,14 +174,14 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     from tprimat.report.sheets import micro_batches, sheets
 
     if arguments.json:
-        _display.say(machine.dumped(machine.comparison_values(comparison)))
+        _display.echo(machine.dumped(machine.comparison_values(comparison)))
         return
-    width, color = _display.room()
+    width, color = _display.terminal_size()
     limits = console.QUIET if arguments.quiet else console.VERBOSE if arguments.verbose else console.NORMAL
-    _display.say(console.render(comparison, width=width, color=color, limits=limits))
+    _display.echo(console.render(comparison, width=width, color=color, limits=limits))
     if arguments.enhanced or arguments.peak_tflops is not None or arguments.energy_from_tdp:
         found = efficiency.console(sheets(comparison), micro_batches(comparison), width=width, color=color)
-        _display.say(f"\n{found}")
+        _display.echo(f"\n{found}")
 
 
 def _write(comparison: Comparison, folder: Path, picture: Path | None, command: str) -> list[str]:

@@ -54,7 +54,7 @@ def compare_frameworks(argv: Sequence[str], *, platform: str | None = None, pict
     _print(comparison, arguments)
     written = not arguments.no_plot and _draw(comparison, drawn_to)
     if written and not arguments.quiet and not arguments.json:
-        _display.say(f"\nPicture: {drawn_to}")
+        _display.echo(f"\nPicture: {drawn_to}")
     return comparison.status
 
 
@@ -62,16 +62,16 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     from tprimat.report import evidence, frameworks, machine
 
     if arguments.json:
-        _display.say(machine.dumped(machine.comparison_values(comparison)))
+        _display.echo(machine.dumped(machine.comparison_values(comparison)))
         return
-    room, _ = _display.room()
+    room, _ = _display.terminal_size()
     width = max(room, 100) if sys.stdout.isatty() else 100
     if arguments.quiet:
-        _display.say(frameworks.brief(comparison, width=width))
+        _display.echo(frameworks.brief(comparison, width=width))
         return
-    _display.say(frameworks.render(comparison, width=width))
+    _display.echo(frameworks.render(comparison, width=width))
     if arguments.verbose:
-        _display.say("\n".join(evidence.lines(comparison)))
+        _display.echo("\n".join(evidence.lines(comparison)))
 
 
 def _parser(platform: str | None, picture: str) -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tprimat.catalog import models
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, amount
+from tprimat.cli._arguments import Parser, add_output_options, verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.text import plain
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     if options.target is None:
         raise UsageError("say import or export, what to convert, and the folder to write", heading="convert")
     command = shlex.join(["tprimat", "convert", *argv])
-    with _display.telling(amount(options), command=command, model=options.model) as output:
+    with _display.capture_output(verbosity(options), command=command, model=options.model) as output:
         return output.finish(_converted(options))
 
 
@@ -65,13 +65,13 @@ def _converted(options: argparse.Namespace) -> int:
     values = _display.current().values
     values |= {"direction": options.direction, "source": source, "target": str(target)}
     for name in ("direction", "source", "target", "command"):
-        _display.detail(f"{name}: {plain(values[name])}")
+        _display.debug(f"{name}: {plain(values[name])}")
     if options.direction == "import":
         nemo_convert.to_nemo(options.model, source, target, overwrite=options.overwrite)
     else:
         nemo_convert.to_hugging_face(Path(source), target, overwrite=options.overwrite)
-    _display.tell(f"{models.title(options.model)} is in {options.target}")
-    _display.essence(str(options.target))
+    _display.info(f"{models.title(options.model)} is in {options.target}")
+    _display.summary(str(options.target))
     return ExitStatus.WELL
 
 

@@ -73,9 +73,9 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         import json
 
-        _display.say(json.dumps(_values(found), indent=2, ensure_ascii=False))
+        _display.echo(json.dumps(_values(found), indent=2, ensure_ascii=False))
     else:
-        _display.say("\n".join(lines(found, quiet=options.quiet, verbose=options.verbose)))
+        _display.echo("\n".join(lines(found, quiet=options.quiet, verbose=options.verbose)))
     return ExitStatus.WELL
 
 

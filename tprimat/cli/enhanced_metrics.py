@@ -42,15 +42,15 @@ def main(argv: Sequence[str]) -> int:
 
     said = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:
-        _display.say(machine.dumped({"results": machine.sheet_values(sheets(comparison)), "notes": said}))
+        _display.echo(machine.dumped({"results": machine.sheet_values(sheets(comparison)), "notes": said}))
         return ExitStatus.WELL
     if arguments.quiet:
-        _display.say("\n".join(efficiency.brief(sheets(comparison))))
+        _display.echo("\n".join(efficiency.brief(sheets(comparison))))
         return ExitStatus.WELL
-    width, color = _display.room()
-    _display.say(efficiency.console(sheets(comparison), said, width=width, color=color))
+    width, color = _display.terminal_size()
+    _display.echo(efficiency.console(sheets(comparison), said, width=width, color=color))
     if arguments.verbose:
-        _display.say("\n".join(evidence.lines(comparison)))
+        _display.echo("\n".join(evidence.lines(comparison)))
     return ExitStatus.WELL
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, amount
-from tprimat.cli._display import Amount, tell
-from tprimat.errors import TensorPrimatError, UsageError, gravest
+from tprimat.cli._arguments import Parser, add_output_options, verbosity
+from tprimat.cli._display import Verbosity, info
+from tprimat.errors import TensorPrimatError, UsageError, most_severe
 
 if TYPE_CHECKING:
     from tprimat.log_import.inputs import Log
-    from tprimat.read.parsing.parsed_log import Reading, Statement
+    from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
     from tprimat.results.run import Run
     from tprimat.store.store import Saved
 
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
         An ExitStatus. A log that can't be read doesn't keep the others from being read.
     """
     arguments = _parser().parse_args(argv)
-    with _display.telling(amount(arguments), results=[]) as output:
+    with _display.capture_output(verbosity(arguments), results=[]) as output:
         return output.finish(_extract_all(arguments))
 
 
@@ -112,8 +112,8 @@ def _extract_all(arguments: argparse.Namespace) -> int:
             print(error.line(), file=sys.stderr)
             statuses.append(error.status)
     if arguments.bundle and results:
-        _bundle.tell(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
-    return gravest(statuses)
+        _bundle.write_bundle(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
+    return most_severe(statuses)
 
 
 def extract(log_file: str, output_dir: Path, label: str | None = None, model: str | None = None) -> list[Saved]:
@@ -214,7 +214,7 @@ def _recorded(runs: list[Run], log: Log) -> list[Run]:
     return [start_record.applied(run, record) for run in runs]
 
 
-def _run(reading: Reading, log: Log, arguments: argparse.Namespace) -> Run:
+def _run(reading: ParsedLog, log: Log, arguments: argparse.Namespace) -> Run:
     """The training with what the options say.
 
     Raises UsageError when an option contradicts the log and --override is not given.
@@ -256,7 +256,7 @@ def _run(reading: Reading, log: Log, arguments: argparse.Namespace) -> Run:
     )
 
 
-def _agrees(name: str, value: Any, statement: Statement) -> bool:
+def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:
     """Whether an option says the same as the log, if less exactly."""
     if name != "model":
         return bool(value == statement.value)
@@ -269,7 +269,7 @@ def _agrees(name: str, value: Any, statement: Statement) -> bool:
     return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
 
 
-def _show(run: Run, reading: Reading, title: str) -> None:
+def _show(run: Run, reading: ParsedLog, title: str) -> None:
     """Prints what was recognised, where it stands, and the figures."""
     from tprimat import units
     from tprimat.analysis import metrics
@@ -279,9 +279,9 @@ def _show(run: Run, reading: Reading, title: str) -> None:
     figures, steady = summary.performance, summary.steady
     training, spread = run.training_config, run.parallelism_config
     dialect = run.source.dialect if run.source else None
-    tell(plain(f"{title}: {run.framework} training, {dialect}: {run.status}"))
+    info(plain(f"{title}: {run.framework} training, {dialect}: {run.status}"))
     if run.status_reason:
-        tell(f"  because: {plain(run.status_reason)}")
+        info(f"  because: {plain(run.status_reason)}")
     sizes = (
         ("TP", spread.tensor_model_parallel_size),
         ("PP", spread.pipeline_model_parallel_size),
@@ -319,16 +319,16 @@ def _show(run: Run, reading: Reading, title: str) -> None:
         statement = reading.stated.get(field) if field and field not in overridden else None
         place = f"line {statement.line}" if statement else ""
         shown = units.UNKNOWN if value in (None, "") else plain(str(value))
-        tell(f"  {label:<18} {shown:<44} {place}".rstrip())
-    if _display.amount() is Amount.VERBOSE:
+        info(f"  {label:<18} {shown:<44} {place}".rstrip())
+    if _display.verbosity() is Verbosity.VERBOSE:
         from tprimat.cli import _details
 
         for line in _details.lines(run, summary):
-            tell(f"  {line}")
+            info(f"  {line}")
     for note in reading.notes:
-        tell(f"  note: {plain(note)}")
+        info(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
-        tell(f"  warning: {plain(warning)}")
+        info(f"  warning: {plain(warning)}")
 
 
 def _say_saved(saved: Saved) -> None:
@@ -336,7 +336,7 @@ def _say_saved(saved: Saved) -> None:
     from tprimat.text import plain
 
     if saved.moved:
-        tell(f"  the file held another setup, which is now {plain(str(saved.moved))}")
+        info(f"  the file held another setup, which is now {plain(str(saved.moved))}")
     runs = "1 run" if saved.runs == 1 else f"{saved.runs} runs"
     again = "; this training was in it already and is not counted twice" if saved.known else ""
-    tell(plain(f"Results saved to: {saved.path} ({runs}{again})"))
+    info(plain(f"Results saved to: {saved.path} ({runs}{again})"))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, amount
-from tprimat.cli._display import Amount
+from tprimat.cli._arguments import Parser, add_output_options, verbosity
+from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     if options.yes and not options.kill:
         raise UsageError("--yes answers the question of --kill: give both", heading="wrong-usage")
-    with _display.telling(amount(options)) as output:
+    with _display.capture_output(verbosity(options)) as output:
         return output.finish(_looked(options))
 
 
@@ -61,7 +61,7 @@ def _looked(options: argparse.Namespace) -> int:
     for number, line in enumerate(_shown(listed, ours)):
         display.say(line)
         if number > 0 or not listed:
-            _display.essence(line)
+            _display.summary(line)
     if not options.kill:
         if ours:
             display.say(f"\nTo end those of yours: {_program()} --kill")
@@ -86,7 +86,7 @@ def _shown(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
 
     if not processes:
         return ["No process holds GPU memory."]
-    everything = _display.amount() is Amount.VERBOSE
+    everything = _display.verbosity() is Verbosity.VERBOSE
     rows = [["GPU", "process", "user", "memory", *(["may be ended"] if everything else []), "command"]]
     rows += [
         [
@@ -111,7 +111,7 @@ def _agreed(processes: Sequence[Process]) -> bool:
     numbers = ", ".join(str(process.pid) for process in processes)
     what = "process" if len(processes) == 1 else "processes"
     # The question is for a person, also where the answer of the command is for a program.
-    aloud = _display.amount() in (Amount.NORMAL, Amount.VERBOSE)
+    aloud = _display.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     with contextlib.nullcontext() if aloud else contextlib.redirect_stdout(sys.stderr):
         answer = input(f"\nEnd {what} {numbers} of yours? [y/N] ")
     return answer.strip().lower() in ("y", "yes")

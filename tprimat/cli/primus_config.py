@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tprimat.catalog import models
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, amount
+from tprimat.cli._arguments import Parser, add_output_options, verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus.installation import FILES, PRECISIONS
 
@@ -79,20 +79,20 @@ def main(argv: Sequence[str]) -> int:
     words = list(argv)
     cut = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:cut])
-    with _display.telling(amount(options)) as output:
+    with _display.capture_output(verbosity(options)) as output:
         return output.finish(_shown(options, tuple(words[cut + 1 :])))
 
 
 def _shown(options: argparse.Namespace, passed: tuple[str, ...]) -> int:
     from tprimat.frameworks.primus import installation as primus_installation
-    from tprimat.frameworks.primus.plan import Wanted, plan
+    from tprimat.frameworks.primus.plan import PrimusRequest, plan
     from tprimat.machine import platforms
     from tprimat.store import store
 
     config = options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
     machine = platforms.detect()
     made = plan(
-        Wanted(
+        PrimusRequest(
             model=_model(options, config),
             precision=options.precision,
             gpus=options.gpus,
@@ -173,8 +173,8 @@ def _show(made: Plan) -> None:
     named = {name for _, name in SHOWN}
     for name, setting in sorted(made.configuration.settings.items()):
         if name not in named:
-            _display.detail(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
-    _display.detail(f"  command line: {plain(shlex.join(made.arguments)) or 'nothing'}")
+            _display.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
+    _display.debug(f"  command line: {plain(shlex.join(made.arguments)) or 'nothing'}")
     for note in made.notes:
         display.note(note)
 
@@ -186,7 +186,7 @@ def _show_essence(made: Plan) -> None:
     for label, name in SHOWN:
         setting = made.configuration.settings.get(name)
         if setting is not None and setting.value is not None:
-            _display.essence(f"{label}: {plain(setting.value)}")
+            _display.summary(f"{label}: {plain(setting.value)}")
 
 
 def _differences(ours: Run, theirs: Run) -> Iterator[tuple[str, object, object]]:
@@ -223,7 +223,7 @@ def _show_differences(different: Sequence[tuple[str, object, object]], named: Pa
     display.say("")
     if not different:
         display.say(f"The same setup as {plain(str(named))}.")
-        _display.essence(f"The same setup as {plain(str(named))}.")
+        _display.summary(f"The same setup as {plain(str(named))}.")
         return
     display.say(f"Not as in {plain(str(named))}:")
     rows: list[tuple[str, ...]] = [("", "here", "there")]
@@ -231,7 +231,7 @@ def _show_differences(different: Sequence[tuple[str, object, object]], named: Pa
     for line in display.table(rows):
         display.say(f"  {line}")
     for label, here, there in different:
-        _display.essence(f"{label}: {_text(here)} here, {_text(there)} there")
+        _display.summary(f"{label}: {_text(here)} here, {_text(there)} there")
     display.say(f"To run Primus with that setup: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}")
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, amount
+from tprimat.cli._arguments import Parser, add_output_options, verbosity
 from tprimat.errors import UsageError
 
 if TYPE_CHECKING:
-    from tprimat.log_import.sources import Outcome, Unit
+    from tprimat.log_import.sources import LogSource, Outcome
 
 _EPILOG = """\
 Each file is recognised by what it holds, not by its name. Read are the consoles of Megatron-LM, Primus, NeMo,
@@ -74,10 +74,10 @@ def main(argv: Sequence[str]) -> int:
     from tprimat.cli import _import
     from tprimat.log_import import inputs, sources
 
-    with _display.telling(amount(arguments), results=[]) as output:
+    with _display.capture_output(verbosity(arguments), results=[]) as output:
         names = inputs.named_files(arguments.paths)
         units, passed = sources.units_of(names)
-        campaign = _import.Campaign(Path(arguments.output_dir), arguments.label)
+        campaign = _import.LogImport(Path(arguments.output_dir), arguments.label)
         for each in passed:
             campaign.pass_over(each.path, each.reason)
         for unit, outcome in _outcomes(units, arguments.jobs):
@@ -91,7 +91,7 @@ def _nothing(names: Sequence[str]) -> int:
     raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
 
 
-def _outcomes(units: list[Unit], jobs: int | None) -> Iterator[tuple[Unit, Outcome]]:
+def _outcomes(units: list[LogSource], jobs: int | None) -> Iterator[tuple[LogSource, Outcome]]:
     """What becomes of each unit, in their order; read in other processes where that is worth it."""
     import os
 
@@ -112,7 +112,7 @@ def _outcomes(units: list[Unit], jobs: int | None) -> Iterator[tuple[Unit, Outco
     # A forked process would inherit locks of whatever the parent runs at the time.
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
-    waiting: deque[tuple[Unit, concurrent.futures.Future[Outcome]]] = deque()
+    waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
     rest = iter(units)
     try:
         with _import.progress(len(units)) as advance:
@@ -131,7 +131,7 @@ def _outcomes(units: list[Unit], jobs: int | None) -> Iterator[tuple[Unit, Outco
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _result(unit: Unit, future: object) -> Outcome:
+def _result(unit: LogSource, future: object) -> Outcome:
     from concurrent.futures import Future
     from concurrent.futures.process import BrokenProcessPool
 

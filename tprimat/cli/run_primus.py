@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tprimat.catalog import models
 from tprimat.cli import _display
-from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, amount
+from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus.installation import FILES, LAUNCHERS, PRECISIONS, Installation
 
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     # A script for one model names it before what the user says.
     own = words[1] if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and cut > 1 else "all"
     options = _parser(own).parse_args(words[:cut])
-    with _display.telling(amount(options), results=[]) as output:
+    with _display.capture_output(verbosity(options), results=[]) as output:
         return output.finish(_trained(options, tuple(words[cut + 1 :])))
 
 
@@ -104,14 +104,14 @@ def _plans(
 ) -> tuple[Plan, ...]:
     """The trainings that are asked for, all of them planned before any is started."""
     from tprimat.frameworks.primus import installation as primus_installation
-    from tprimat.frameworks.primus.plan import Wanted, plan
+    from tprimat.frameworks.primus.plan import PrimusRequest, plan
 
     config = options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
     names, own = _models(options.model, config, installation)
     matched = _matched(options.match)
     made = [
         plan(
-            Wanted(
+            PrimusRequest(
                 model=name,
                 precision=options.precision,
                 iterations=options.train_iters,

@@ -173,7 +173,9 @@ def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
     counted = complete if any(complete) else timed
     if sum(counted) > 1:
         # The level that one of several runs happened to end on is not its figure.
-        summaries = [metrics.over_levels(run, summary) for (run, _), summary in zip(runs, summaries, strict=True)]
+        summaries = [
+            metrics.summarize_segments(run, summary) for (run, _), summary in zip(runs, summaries, strict=True)
+        ]
     results = tuple(
         RunResult(run, summary, file, is_counted)
         for (run, file), summary, is_counted in zip(runs, summaries, counted, strict=True)
@@ -198,7 +200,7 @@ def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
         _each_once([*doubts, *(finding.text for finding in findings if finding.gravity != "note")]),
         _each_once([*filter(None, said), *warnings]),
         tuple(findings),
-        intervals.order_of_runs(rates),
+        intervals.run_order_trend(rates),
     )
 
 

@@ -20,7 +20,7 @@ from tprimat.compare import ABOUT_REFERENCE, Comparison, Loaded, Pair, RunResult
 from tprimat.compare.allowance import RATE, Allowance
 from tprimat.compare.pairs import pair
 from tprimat.compare.values import value
-from tprimat.errors import ExitStatus, gravest
+from tprimat.errors import ExitStatus, most_severe
 from tprimat.results.run import Run
 from tprimat.text import plain
 
@@ -91,7 +91,7 @@ class Gate:
     @property
     def status(self) -> ExitStatus:
         """SLOWER when any metric is worse than allowed for sure; graver ones where there are such."""
-        return gravest(_STATUS[check.answer] for check in self.checks)
+        return most_severe(_STATUS[check.answer] for check in self.checks)
 
 
 def gate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tprimat.analysis import metrics
 from tprimat.analysis.intervals import Order
 from tprimat.checks import compute, training
-from tprimat.checks.compute import Ledger, Mode
+from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import ratios, windows
 from tprimat.compare.ratios import RATE
@@ -56,7 +56,7 @@ def _not_believed(side: SideResult) -> str | None:
     return f"the figures of {side.side.name} are left out: {finding.text}"
 
 
-def _not_identical(ledger: Ledger, mode: Mode) -> str | None:
+def _not_identical(ledger: ConfigDiff, mode: Mode) -> str | None:
     if mode != "identical" or ledger.verdict != "not comparable":
         return None
     titles = [entry.title for entry in ledger.of("disqualifying")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from tprimat.analysis import intervals
-from tprimat.analysis.metrics import LevelFigures, Stretch
+from tprimat.analysis.metrics import SegmentMetrics, StepRange
 from tprimat.compare.result import LevelRatio, Ratio, SideResult
 
 RATE = "tokens_per_second_per_gpu"
@@ -32,7 +32,7 @@ def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
     return Ratio(between.ratio, between.low, between.high, between.smallest, needed)
 
 
-def steps(level: LevelFigures | Stretch) -> str:
+def steps(level: SegmentMetrics | StepRange) -> str:
     """The steps of a level, as a report shows them."""
     return f"{level.first_step}–{level.last_step}"
 
@@ -83,5 +83,5 @@ def _speeds_by_level(side: SideResult) -> list[tuple[str | None, float]]:
     return [(None, statistics.fmean(_speeds(side)))]
 
 
-def _place(side: SideResult, number: int, stretch: LevelFigures | Stretch) -> str:
+def _place(side: SideResult, number: int, stretch: SegmentMetrics | StepRange) -> str:
     return steps(stretch) if len(side.counted) == 1 else f"{steps(stretch)} of run {number}"

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from tprimat.analysis import metrics
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Order
-from tprimat.analysis.metrics import LevelFigures
+from tprimat.analysis.metrics import SegmentMetrics
 from tprimat.catalog.prices import Price
-from tprimat.checks.compute import Ledger, Mode
+from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.finding import Finding
-from tprimat.checks.training import Verdict
+from tprimat.checks.training import TrainingMatch
 from tprimat.compare.sides import Side
 from tprimat.errors import ExitStatus
 from tprimat.results.run import Run
@@ -85,7 +85,7 @@ class SideResult:
         return next((each for each in self.findings if each.gravity in ("impossible", "unjudged")), None)
 
     @property
-    def levels(self) -> tuple[LevelFigures, ...]:
+    def levels(self) -> tuple[SegmentMetrics, ...]:
         """The levels of a single run that has several; empty for a side with one figure."""
         found = self.counted[0].summary.levels if len(self.counted) == 1 else ()
         return found if len(found) > 1 else ()
@@ -188,8 +188,8 @@ class Pair:
     ratio: Ratio | None
     reason: str | None
     caveats: tuple[str, ...]
-    ledger: Ledger
-    training: Verdict
+    ledger: ConfigDiff
+    training: TrainingMatch
     sensitivity: tuple[tuple[str, float], ...] = ()
 
 

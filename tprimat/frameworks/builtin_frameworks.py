@@ -11,11 +11,11 @@ from pathlib import Path
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve
 from tprimat.frameworks.lightning.launch import ENVIRONMENT, threads
-from tprimat.frameworks.request import REPOSITORY, Launch, Place, Request, Wishes
+from tprimat.frameworks.request import REPOSITORY, Device, Launch, Request, RequestedConfig
 
 INSTALL = "pip install -r requirements-frameworks.txt"
 
-Settle = Callable[[str, Wishes, Place, Path], tuple[Request, tuple[str, ...]]]
+Settle = Callable[[str, RequestedConfig, Device, Path], tuple[Request, tuple[str, ...]]]
 
 
 def missing(packages: Sequence[str], install: str = INSTALL) -> str | None:
@@ -32,13 +32,15 @@ def settle_as(name: str, precisions: Sequence[str]) -> Settle:
         precisions: that it trains in.
     """
 
-    def settled(model: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[Request, tuple[str, ...]]:
+    def settled(
+        model: str, wishes: RequestedConfig, place: Device, output_dir: Path
+    ) -> tuple[Request, tuple[str, ...]]:
         precision = wishes.precision or resolve.default_precision(place)
         if precision not in precisions:
             raise UsageError(
                 f"the framework {name} trains in {', '.join(precisions)} here, not in {precision}", heading="precision"
             )
-        request, notes = resolve.settle(model, wishes, place, output_dir)
+        request, notes = resolve.resolve_config(model, wishes, place, output_dir)
         return dataclasses.replace(request, framework=name), notes
 
     return settled

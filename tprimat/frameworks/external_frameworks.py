@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tprimat.errors import UsageError
-from tprimat.frameworks.request import Place, Wishes
+from tprimat.frameworks.request import Device, RequestedConfig
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """What the drivers of NVIDIA and AMD, and Windows' for its Linux, make while there is a GPU."""
@@ -42,10 +42,10 @@ def unavailable(variable: str, what: str, inside: str) -> str | None:
     return None
 
 
-def on_gpus(place: Place, wishes: Wishes, what: str) -> tuple[Place, tuple[str, ...]]:
+def on_gpus(place: Device, wishes: RequestedConfig, what: str) -> tuple[Device, tuple[str, ...]]:
     """The place, or on a machine without a GPU one that is made up to show the command; and what is to be said."""
     if place.platform != "cpu":
         return place, ()
     number = wishes.num_gpus or 1
     said = f"{what} needs a GPU, and there is none here: shown is what would be run on {number} of NVIDIA's"
-    return Place("nvd", number, None), (said,)
+    return Device("nvd", number, None), (said,)

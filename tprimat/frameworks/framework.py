@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tprimat.catalog import models
-from tprimat.frameworks.request import Launch, Place, Request, Wishes
+from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
 from tprimat.results.run import Platform
 
 
@@ -18,7 +18,7 @@ class Framework:
     Attributes:
         name: what a user types, and what a result states.
         unavailable: why it can't run here, and what to do; None where it can. Imports no torch.
-        settle: makes every choice that the user left open for a model, and says what is to be said
+        resolve_config: makes every choice that the user left open for a model, and says what is to be said
             of them. Arguments: the model's name, the wishes, the place, the output folder. Raises
             UsageError for wishes that can't be met.
         launch: the command for a request.
@@ -36,7 +36,7 @@ class Framework:
 
     name: str
     unavailable: Callable[[], str | None]
-    settle: Callable[[str, Wishes, Place, Path], tuple[Request, tuple[str, ...]]]
+    resolve_config: Callable[[str, RequestedConfig, Device, Path], tuple[Request, tuple[str, ...]]]
     launch: Callable[[Request], Launch]
     models: tuple[str, ...] = models.names()
     automatic_on: tuple[Platform, ...] = ("nvd", "amd", "cpu")

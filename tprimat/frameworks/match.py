@@ -6,7 +6,7 @@ import dataclasses
 
 from tprimat.catalog import models
 from tprimat.errors import NotComparableError, UsageError
-from tprimat.frameworks.request import Wishes
+from tprimat.frameworks.request import RequestedConfig
 from tprimat.frameworks.resolve import PRECISIONS
 from tprimat.results.run import ModelConfig, Optimizer, Run
 
@@ -31,7 +31,7 @@ _DIVISIONS = {
 }
 
 
-def wishes(run: Run, named: object) -> tuple[str, Wishes]:
+def wishes(run: Run, named: object) -> tuple[str, RequestedConfig]:
     """The model and the setup of a result.
 
     Args:
@@ -52,7 +52,7 @@ def wishes(run: Run, named: object) -> tuple[str, Wishes]:
         )
     _check_architecture(run.model_config, run.training_config.sequence_length or 0, named)
     precision, seed = run.training_config.precision, run.training_config.seed
-    return model.name, Wishes(
+    return model.name, RequestedConfig(
         precision=precision,
         steps=run.training_config.max_steps,
         global_batch_size=run.training_config.global_batch_size,
@@ -73,8 +73,8 @@ def check_precision(
         raise UsageError(f"{named}: {states}: choose one with --precision {'|'.join(precisions)}", heading="cant-match")
 
 
-def divided(wished: Wishes, run: Run) -> Wishes:
-    """Wishes with how the result's model was divided over GPUs; None where it isn't stated."""
+def divided(wished: RequestedConfig, run: Run) -> RequestedConfig:
+    """RequestedConfig with how the result's model was divided over GPUs; None where it isn't stated."""
     theirs = run.parallelism_config
     return dataclasses.replace(
         wished,

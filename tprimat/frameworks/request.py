@@ -137,7 +137,7 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wishes:
+class RequestedConfig:
     """What the user said of a training; None for what was left open.
 
     Attributes: see Request. `shape` is that of a result which is to be matched, `preset` a name
@@ -165,7 +165,7 @@ class Wishes:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Device:
     """The machine that is to train, as far as a choice depends on it.
 
     Attributes:

@@ -13,7 +13,7 @@ import msgspec
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.request import Place, Request, Wishes
+from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.results.run import ModelConfig
 from tprimat.units import GB, gigabytes
 
@@ -27,7 +27,9 @@ FIRST_WITH_BF16 = 80
 """Compute capability × 10: NVIDIA GPUs before sm_80 (Ampere) have no bf16 matrix units."""
 
 
-def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[Request, tuple[str, ...]]:
+def resolve_config(
+    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
+) -> tuple[Request, tuple[str, ...]]:
     """A request for a model with every choice made, and what the user should know of it.
 
     Raises UsageError for wishes that can't be met.
@@ -59,14 +61,14 @@ def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[R
     return request, tuple(notes)
 
 
-def default_precision(place: Place) -> str:
+def default_precision(place: Device) -> str:
     """What trains fastest without being asked: bf16 on a GPU that has it; fp32 on a CPU, where few do."""
     if place.platform == "cpu":
         return "fp32"
     return "bf16" if has_bf16(place) else "fp16"
 
 
-def _size(model: models.Model, wishes: Wishes, place: Place) -> tuple[scales.Scale | None, ModelConfig]:
+def _size(model: models.Model, wishes: RequestedConfig, place: Device) -> tuple[scales.Scale | None, ModelConfig]:
     """The scale, or None for a shape that no scale gives; and the shape."""
     if wishes.scale is not None:
         if wishes.scale not in scales.names():
@@ -88,7 +90,7 @@ def _size(model: models.Model, wishes: Wishes, place: Place) -> tuple[scales.Sca
     return scale, scales.shape(model, scale)
 
 
-def _memory(model: models.Model, scale: scales.Scale | None, shape: ModelConfig, place: Place) -> list[str]:
+def _memory(model: models.Model, scale: scales.Scale | None, shape: ModelConfig, place: Device) -> list[str]:
     if place.memory_bytes is None:
         unknown = "the memory of the device is unknown"
         return [
@@ -109,7 +111,7 @@ def _memory(model: models.Model, scale: scales.Scale | None, shape: ModelConfig,
     return []
 
 
-def _processes(wishes: Wishes, place: Place) -> int:
+def _processes(wishes: RequestedConfig, place: Device) -> int:
     on_cpu = place.platform == "cpu"
     processes = wishes.num_gpus or (1 if on_cpu else place.devices)
     if processes > place.devices:
@@ -122,7 +124,7 @@ def _processes(wishes: Wishes, place: Place) -> int:
     return processes
 
 
-def _batch(wishes: Wishes, defaults: scales.Scale, processes: int) -> tuple[int, int]:
+def _batch(wishes: RequestedConfig, defaults: scales.Scale, processes: int) -> tuple[int, int]:
     """Micro and global batch size; what is given decides what isn't."""
     batch = wishes.global_batch_size
     micro = wishes.micro_batch_size
@@ -145,7 +147,7 @@ def _batch(wishes: Wishes, defaults: scales.Scale, processes: int) -> tuple[int,
     return micro, batch
 
 
-def _precision(wishes: Wishes, place: Place) -> str:
+def _precision(wishes: RequestedConfig, place: Device) -> str:
     precision = wishes.precision or default_precision(place)
     if precision not in PRECISIONS:
         raise UsageError(
@@ -156,7 +158,7 @@ def _precision(wishes: Wishes, place: Place) -> str:
     return precision
 
 
-def has_bf16(place: Place) -> bool:
+def has_bf16(place: Device) -> bool:
     """Whether a GPU has bf16 matrix units; true where its architecture isn't known."""
     version = re.fullmatch(r"sm_(\d+)[a-z]?", place.architecture or "")
     return version is None or int(version[1]) >= FIRST_WITH_BF16

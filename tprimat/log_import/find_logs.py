@@ -41,7 +41,7 @@ class Folder:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class LocalLog:
     """A log for a model.
 
     Attributes:
@@ -70,7 +70,7 @@ class Search:
         missing: folders that are not.
     """
 
-    found: tuple[Found, ...]
+    found: tuple[LocalLog, ...]
     passed_over: tuple[str, ...]
     looked_in: tuple[Path, ...]
     missing: tuple[Path, ...]
@@ -119,9 +119,9 @@ def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str,
     Raises:
         UnreadableError: an environment variable names a file that isn't there.
     """
-    looks = _Looks(head)
+    looks = _LogProbes(head)
     passed_over: list[str] = []
-    found: dict[str, Found] = {}
+    found: dict[str, LocalLog] = {}
     for model in models:
         named = environ.get(variable(model), "").strip()
         if named:
@@ -153,7 +153,7 @@ class _File:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Look:
+class _LogProbe:
     """What the head of a file shows: the models of its trainings, surely or only by a name; or no training."""
 
     training: bool
@@ -162,36 +162,36 @@ class _Look:
     problem: str | None = None
 
 
-class _Looks:
+class _LogProbes:
     """Looks into files, each once."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
-        self._known: dict[Path, _Look] = {}
+        self._known: dict[Path, _LogProbe] = {}
 
-    def at(self, path: Path) -> _Look:
+    def at(self, path: Path) -> _LogProbe:
         if path not in self._known:
             self._known[path] = self._look(path)
         return self._known[path]
 
-    def _look(self, path: Path) -> _Look:
+    def _look(self, path: Path) -> _LogProbe:
         try:
             readings = read.readings(islice(self._head(path), HEAD_LINES), str(path))
         except UnreadableError as error:
-            return _Look(
+            return _LogProbe(
                 False, problem="not a training log" if error.heading == "not-a-training-log" else error.message
             )
         except TensorPrimatError as error:
-            return _Look(False, problem=error.message)
+            return _LogProbe(False, problem=error.message)
         statements = [reading.stated["model"] for reading in readings if "model" in reading.stated]
-        return _Look(
+        return _LogProbe(
             bool(readings),
             tuple(str(each.value) for each in statements if each.weight > 0),
             tuple(str(each.value) for each in statements if each.weight <= 0),
         )
 
 
-def _of_variable(model: str, named: str, looks: _Looks) -> Found:
+def _of_variable(model: str, named: str, looks: _LogProbes) -> LocalLog:
     path = Path(named).expanduser()
     modified = _modified(path)
     if modified is None:
@@ -199,16 +199,16 @@ def _of_variable(model: str, named: str, looks: _Looks) -> Found:
             f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
         )
     stated = looks.at(path).sure
-    return Found(path, model, variable(model), stated[0] if stated else None, modified)
+    return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
 
 
-def _by_name(model: str, files: Sequence[_File], looks: _Looks, passed_over: list[str]) -> Found | None:
+def _by_name(model: str, files: Sequence[_File], looks: _LogProbes, passed_over: list[str]) -> LocalLog | None:
     """The newest file with the model in its name whose content doesn't speak against it.
 
     A relative of the model, such as a smaller one, is taken where there is nothing nearer.
     """
-    relative: Found | None = None
-    nearest: Found | None = None
+    relative: LocalLog | None = None
+    nearest: LocalLog | None = None
     left = 0
     for number, file in enumerate(files):
         if nearest is not None or number >= MOST_LOOKS:
@@ -225,7 +225,7 @@ def _by_name(model: str, files: Sequence[_File], looks: _Looks, passed_over: lis
             (name for name in sorted(look.sure, key=lambda name: name != model) if belongs(name, model)), None
         )
         why = "its name, and what it says of its model" if stated else "its name; the log doesn't say its model"
-        found = Found(file.path, model, why, stated, file.modified)
+        found = LocalLog(file.path, model, why, stated, file.modified)
         if stated in (None, model):
             nearest = found
         else:
@@ -239,11 +239,11 @@ def _by_name(model: str, files: Sequence[_File], looks: _Looks, passed_over: lis
 
 
 def _by_content(
-    models: Sequence[str], files: Sequence[_File], looks: _Looks, passed_over: list[str]
-) -> Iterator[Found]:
+    models: Sequence[str], files: Sequence[_File], looks: _LogProbes, passed_over: list[str]
+) -> Iterator[LocalLog]:
     """The newest file for each model by what the logs say of theirs; a relative where there is nothing nearer."""
-    nearest: dict[str, Found] = {}
-    relatives: dict[str, Found] = {}
+    nearest: dict[str, LocalLog] = {}
+    relatives: dict[str, LocalLog] = {}
     others: list[tuple[Path, str]] = []
     for file in files[:MOST_LOOKS]:
         if len(nearest) == len(models):
@@ -253,7 +253,9 @@ def _by_content(
             for stated in look.sure:
                 if belongs(stated, model):
                     taken = nearest if stated == model else relatives
-                    taken.setdefault(model, Found(file.path, model, "what it says of its model", stated, file.modified))
+                    taken.setdefault(
+                        model, LocalLog(file.path, model, "what it says of its model", stated, file.modified)
+                    )
         if look.training:
             called = ", ".join(look.sure or look.named)
             others.append((file.path, f"a training of {called}" if called else "doesn't say its model"))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tprimat.read.megatron.parts import Segment
-    from tprimat.read.parsing.feeder import Intake
-    from tprimat.read.parsing.parsed_log import Reading
+    from tprimat.read.parsing.feeder import LogFeeder
+    from tprimat.read.parsing.parsed_log import ParsedLog
 
 LEAST = 256 << 20
 """Bytes of a file that is worth several processes."""
@@ -54,7 +54,7 @@ def readings(
     least: int = LEAST,
     size: int = RANGE,
     start_method: str | None = None,
-) -> list[Reading]:
+) -> list[ParsedLog]:
     """The trainings that a log holds. See read.readings().
 
     Args:
@@ -201,7 +201,7 @@ class _Division:
         """Of the file's bytes, how many were taken in or are held by the blocks."""
         self._whole = whole
 
-    def read(self, pool: Executor | None, size: int, ahead: int) -> Intake:
+    def read(self, pool: Executor | None, size: int, ahead: int) -> LogFeeder:
         """Reads all of it.
 
         Args:

@@ -26,7 +26,7 @@ from tprimat.log_import import inputs, large_log
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read import files
-from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run, SourceFile
 
 IN_MEMORY = 1 << 26
@@ -43,7 +43,7 @@ _CODE = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
+class LogSource:
     """What is read as one.
 
     Attributes:
@@ -69,7 +69,7 @@ class Unit:
 
 
 @dataclasses.dataclass(frozen=True)
-class Passed:
+class SkippedFile:
     """A file that was passed over, and why."""
 
     path: str
@@ -77,7 +77,7 @@ class Passed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ImportedRun:
     """A training that was read.
 
     Attributes:
@@ -95,21 +95,21 @@ class Found:
 class Outcome:
     """What became of a unit: trainings, or why there are none."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[ImportedRun, ...] = ()
     error: str | None = None
 
 
-def units_of(names: Sequence[str]) -> tuple[list[Unit], list[Passed]]:
+def units_of(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
     """The units that files and folders hold, in the order of the names, and within a folder by path.
 
     Raises UnreadableError for a name that is nothing.
     """
-    units: list[Unit] = []
-    passed: list[Passed] = []
+    units: list[LogSource] = []
+    passed: list[SkippedFile] = []
     seen: set[str] = set()
     for name in names:
         if name == STANDARD_INPUT:
-            units.append(Unit((name,), None, name, True, 0))
+            units.append(LogSource((name,), None, name, True, 0))
             continue
         path = Path(name)
         try:
@@ -125,9 +125,9 @@ def units_of(names: Sequence[str]) -> tuple[list[Unit], list[Passed]]:
     return units, passed
 
 
-def _below(folder: Path, passed: list[Passed]) -> Iterator[Path]:
+def _below(folder: Path, passed: list[SkippedFile]) -> Iterator[Path]:
     def unreadable(error: OSError) -> None:
-        passed.append(Passed(str(error.filename), f"can't be read: {error.strerror}"))
+        passed.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
 
     for parent, folders, names in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if name != "history" and not name.startswith("."))
@@ -136,29 +136,29 @@ def _below(folder: Path, passed: list[Passed]) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _add(path: Path, units: list[Unit], passed: list[Passed], *, named: bool) -> None:
+def _add(path: Path, units: list[LogSource], passed: list[SkippedFile], *, named: bool) -> None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) and not named:
-            passed.append(Passed(str(path), "is no plain file"))
+            passed.append(SkippedFile(str(path), "is no plain file"))
             return
         if inputs.is_handed_over(str(path), status.st_mode):
             # It can be read once.
-            units.append(Unit((str(path),), None, str(path.parent), named, 0))
+            units.append(LogSource((str(path),), None, str(path.parent), named, 0))
             return
         head = _head(path)
     except TensorPrimatError as error:
         if named:
             raise
-        passed.append(Passed(str(path), error.message.removeprefix(f"{path}: ")))
+        passed.append(SkippedFile(str(path), error.message.removeprefix(f"{path}: ")))
         return
     except OSError as error:
         why = f"can't be read: {error.strerror}"
         if named:
             raise UnreadableError(path, f"{why}: check the name", heading="unreadable-file") from error
-        passed.append(Passed(str(path), why))
+        passed.append(SkippedFile(str(path), why))
         return
-    dialect = files.file_dialect_of(head)
+    dialect = files.file_format_of(head)
     group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
     if dialect is not None:
         same = next(
@@ -177,11 +177,11 @@ def _add(path: Path, units: list[Unit], passed: list[Passed], *, named: bool) ->
                 unit, paths=(*unit.paths, str(path)), size=unit.size + status.st_size, named=unit.named or named
             )
         else:
-            units.append(Unit((str(path),), dialect.looks_for, group, named, status.st_size))
+            units.append(LogSource((str(path),), dialect.looks_for, group, named, status.st_size))
     elif not named and (reason := _no_log(path, head)):
-        passed.append(Passed(str(path), reason))
+        passed.append(SkippedFile(str(path), reason))
     else:
-        units.append(Unit((str(path),), None, group, named, status.st_size))
+        units.append(LogSource((str(path),), None, group, named, status.st_size))
 
 
 def _head(path: Path) -> bytes:
@@ -213,7 +213,7 @@ def _no_log(path: Path, head: bytes) -> str | None:
     return None
 
 
-def read_unit(unit: Unit) -> Outcome:
+def read_unit(unit: LogSource) -> Outcome:
     """Reads a unit. What a person can do something about comes back as the reason; nothing is raised for it."""
     try:
         if unit.dialect is not None:
@@ -227,7 +227,7 @@ def read_unit(unit: Unit) -> Outcome:
         return Outcome(error=missing_package(str(error.name), "pip install -r requirements.txt", unit.title).message)
 
 
-def _read_log(unit: Unit) -> Outcome:
+def _read_log(unit: LogSource) -> Outcome:
     log = Log(unit.paths[0])
     chunks = log.chunks()
     head = b""
@@ -235,7 +235,7 @@ def _read_log(unit: Unit) -> Outcome:
         head += chunk
         if len(head) >= files.HEAD:
             break
-    dialect = files.file_dialect_of(head)
+    dialect = files.file_format_of(head)
     if dialect is not None:
         # Only a pipe gets here: files were recognised before.
         with contextlib.ExitStack() as stack:
@@ -247,7 +247,7 @@ def _read_log(unit: Unit) -> Outcome:
     cut = tuple(_said_of_cut(log))
     return Outcome(
         tuple(
-            Found(
+            ImportedRun(
                 _with_source(with_system(reading.run(), Path(unit.paths[0])), source, cut),
                 reading.notes,
                 dialect is not None,
@@ -262,8 +262,8 @@ def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _read_files(unit: Unit) -> Outcome:
-    dialect = next(each for each in files.file_dialects() if each.looks_for == unit.dialect)
+def _read_files(unit: LogSource) -> Outcome:
+    dialect = next(each for each in files.file_formats() if each.looks_for == unit.dialect)
     with contextlib.ExitStack() as stack:
         parts, sources, cut = [], [], []
         for path in unit.paths:
@@ -278,13 +278,13 @@ def _read_files(unit: Unit) -> Outcome:
         for number, reading in enumerate(readings):
             # Files that are not of one training give one training each.
             own = sources if dialect.together or len(readings) != len(sources) else [sources[number]]
-            runs.append(Found(_with_source(reading.run(), tuple(own), tuple(cut)), reading.notes, True))
+            runs.append(ImportedRun(_with_source(reading.run(), tuple(own), tuple(cut)), reading.notes, True))
     return Outcome(tuple(runs))
 
 
 def _structured(
-    dialect: files.FileDialect, parts: Sequence[files.Part], beside: dict[str, bytes], title: str
-) -> list[Reading]:
+    dialect: files.FileFormat, parts: Sequence[files.Part], beside: dict[str, bytes], title: str
+) -> list[ParsedLog]:
     try:
         return dialect.read(parts, beside)
     except ValueError as error:

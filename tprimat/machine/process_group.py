@@ -52,7 +52,7 @@ done
 """
 
 
-class Family:
+class ProcessGroup:
     """A command that has been started, and its descendants.
 
     Args:

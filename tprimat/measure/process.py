@@ -17,21 +17,21 @@ from typing import IO, Any
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.request import Launch
-from tprimat.machine.process_group import GONE_SECONDS, Family
+from tprimat.machine.process_group import GONE_SECONDS, ProcessGroup
 from tprimat.measure.output import TAIL_LINES, Output
 from tprimat.record import progress
 
 GRACE_SECONDS = 20.0
 """How long an interrupted training has to write its result before it is killed."""
 
-__all__ = ["GRACE_SECONDS", "TAIL_LINES", "Ended", "new_log", "run"]
+__all__ = ["GRACE_SECONDS", "TAIL_LINES", "ProcessResult", "new_log", "run"]
 
 _POLL_SECONDS = 0.2
 _DRAIN_SECONDS = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
+class ProcessResult:
     """How a child ended.
 
     Attributes:
@@ -83,7 +83,7 @@ def run(
     on_message: Callable[[progress.Message], None],
     limit_s: float | None = None,
     grace_s: float = GRACE_SECONDS,
-) -> Ended:
+) -> ProcessResult:
     """Runs a command to its end.
 
     All that it prints goes to the log; what it prints on its standard output is also handed on,
@@ -143,7 +143,7 @@ class _Child:
 
     def __init__(self, launch: Launch, log: IO[bytes], grace_s: float) -> None:
         env = {**os.environ, **launch.environment(), progress.ASKED: "1"}
-        self._family = Family(launch.argv, env, launch.cwd, grace_s)
+        self._family = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
         self._output = Output(((self._family.stdout, True), (self._family.stderr, False)), log)
         self._output.write(f"$ {launch.shell_line()}\n")
         self._grace_s = grace_s
@@ -157,7 +157,7 @@ class _Child:
         on_line: Callable[[str], None],
         on_message: Callable[[progress.Message], None],
         limit_s: float | None,
-    ) -> Ended:
+    ) -> ProcessResult:
         """Passes output on until the child and its group have ended."""
         started = time.monotonic()
         overdue = False
@@ -176,7 +176,7 @@ class _Child:
         while self._output.is_open and time.monotonic() < deadline:
             self._output.pass_on(on_line, on_message, _POLL_SECONDS)
         self._output.close()
-        return Ended(status, bool(signals.count), overdue, self._output.tail, self._output.trouble)
+        return ProcessResult(status, bool(signals.count), overdue, self._output.tail, self._output.trouble)
 
     def _is_beyond_reach(self) -> bool:
         """Whether it was killed and is there all the same: held in the kernel, by a driver that hangs."""

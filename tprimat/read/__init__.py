@@ -1,4 +1,4 @@
-"""Readers of training logs: lines -> trainings. One file per dialect; each is a line in DIALECTS.
+"""Readers of training logs: lines -> trainings. One file per dialect; each is a line in LOG_FORMATS.
 
 Readers neither open files nor print: tprimat.log_import.inputs opens a log, text.lines() makes lines
 of its bytes.
@@ -27,13 +27,13 @@ from tprimat.read.hf_trainer import reader as hf_trainer
 from tprimat.read.megatron import reader as megatron
 from tprimat.read.mlperf import reader as mlperf
 from tprimat.read.nemo import reader as nemo
-from tprimat.read.parsing.feeder import Intake
-from tprimat.read.parsing.parsed_log import Reader, Reading
+from tprimat.read.parsing.feeder import LogFeeder
+from tprimat.read.parsing.parsed_log import ParsedLog, Reader
 from tprimat.read.parsing.text import Blocks, Line
 from tprimat.read.torchtitan import reader as torchtitan
 from tprimat.results.run import Run
 
-DIALECTS: tuple[type[Reader], ...] = (
+LOG_FORMATS: tuple[type[Reader], ...] = (
     megatron.Reader,
     mlperf.Reader,
     nemo.Reader,
@@ -57,7 +57,7 @@ FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
 
 
-def readings(lines: Iterable[Line], name: str) -> list[Reading]:
+def readings(lines: Iterable[Line], name: str) -> list[ParsedLog]:
     """The trainings that a log holds, in its order.
 
     Args:
@@ -72,7 +72,7 @@ def readings(lines: Iterable[Line], name: str) -> list[Reading]:
     return readings_in(log, name)
 
 
-def readings_of(chunks: Iterable[bytes], name: str) -> list[Reading]:
+def readings_of(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
     """As readings(), from the bytes of a log as they come: quicker where the log is long."""
     log = intake()
     blocks = Blocks()
@@ -84,12 +84,12 @@ def readings_of(chunks: Iterable[bytes], name: str) -> list[Reading]:
     return readings_in(log, name)
 
 
-def intake() -> Intake:
+def intake() -> LogFeeder:
     """What takes a log in, for all dialects."""
-    return Intake([dialect() for dialect in DIALECTS])
+    return LogFeeder([dialect() for dialect in LOG_FORMATS])
 
 
-def readings_in(log: Intake, name: str) -> list[Reading]:
+def readings_in(log: LogFeeder, name: str) -> list[ParsedLog]:
     """As readings(), when all of a log was taken in."""
     by_dialect = log.finish()
     if log.document:
@@ -98,7 +98,7 @@ def readings_in(log: Intake, name: str) -> list[Reading]:
             (name, [each for each in made if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
             for name, made in by_dialect
         ]
-    found = merge.combined(by_dialect)
+    found = merge.merge_logs(by_dialect)
     if found:
         return found
     wanted = " or ".join(reader.looks_for for reader in log.readers)
@@ -116,7 +116,7 @@ def read(lines: Iterable[Line], name: str) -> list[Run]:
 
 def recognize(lines: Iterable[Line]) -> str | None:
     """The dialect of some lines of a log, the earliest that shows; or None."""
-    readers = [dialect() for dialect in DIALECTS]
+    readers = [dialect() for dialect in LOG_FORMATS]
     for line in lines:
         for reader in readers:
             reader.feed(line)

@@ -31,9 +31,9 @@ import msgspec
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import Reading
-from tprimat.read.parsing.records import Record, Sorter, Surroundings, Training
-from tprimat.read.parsing.run_builder import Assembly, number, sizes_of, state
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import LogContext, Record, RecordSequencer, Training
+from tprimat.read.parsing.run_builder import RunBuilder, number, sizes_of, state
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.results.run import Run, Timing
 from tprimat.units import gib_to_gb, round_figure
@@ -81,7 +81,7 @@ class Reader:
     looks_for = "NeMo-Automodel's records (“step 0 | epoch 0 | loss … | tps …”, or training.jsonl)"
 
     def __init__(self) -> None:
-        self._sorter = Sorter()
+        self._sorter = RecordSequencer()
         self._decoder = json.JSONDecoder()
 
     @property
@@ -102,7 +102,7 @@ class Reader:
         if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
             _hear(line.number, text[:2_000], around)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         return [_reading(training) for training in self._sorter.finish()]
 
@@ -160,7 +160,7 @@ class Reader:
         self._sorter.take(record)
 
 
-def _hear(line: int, text: str, around: Surroundings) -> None:
+def _hear(line: int, text: str, around: LogContext) -> None:
     bare = without_prefixes(text)
     for pattern, name in _SIZES:
         if (found := pattern.search(text)) and int(found[1]) >= 1:
@@ -169,7 +169,7 @@ def _hear(line: int, text: str, around: Surroundings) -> None:
         state(around.stated, "model", model[1].rstrip("/").rsplit("/", 1)[-1], bare, line, 1)
 
 
-def _reading(training: Training) -> Reading:
+def _reading(training: Training) -> ParsedLog:
     found = training.ordered()
     for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
         record.window = window
@@ -197,7 +197,7 @@ def _reading(training: Training) -> Reading:
         )
         unknown["sequence_length"] = "the sequence length isn't stated"
     unknown["rate"] = _said_of_rate(ratio)
-    assembly = Assembly(
+    assembly = RunBuilder(
         framework="automodel",
         dialect="automodel",
         training=training,

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.nemo import reader as nemo
-from tprimat.read.parsing.parsed_log import Reading
-from tprimat.read.parsing.records import Record, Sorter, Training
-from tprimat.read.parsing.run_builder import Assembly, number
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.run_builder import RunBuilder, number
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
 
 MARK = "DLLL"
@@ -31,7 +31,7 @@ class Reader:
     looks_for = "DLLogger's records (“DLLL {…}”)"
 
     def __init__(self) -> None:
-        self._sorter = Sorter()
+        self._sorter = RecordSequencer()
         self._open: list[str] = []
         self._begun = 0
         self._decoder = json.JSONDecoder()
@@ -65,7 +65,7 @@ class Reader:
         if isinstance(found, dict):
             self._take(found, self._begun)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         trainings = self._sorter.finish()
         if trainings and self._open:
@@ -99,7 +99,7 @@ class Reader:
         self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or _start(found, record.stamp)
         self._sorter.take(record)
 
-    def _reading(self, training: Training) -> Reading:
+    def _reading(self, training: Training) -> ParsedLog:
         found = training.ordered()
         for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
             record.window = window
@@ -118,7 +118,7 @@ class Reader:
                 "the global batch size isn't stated; consumed_samples and the step would follow from "
                 f"{batches.pop():g}: --global-batch-size, if that is so"
             )
-        return Assembly(
+        return RunBuilder(
             framework="nemo",
             dialect="dllogger",
             training=training,

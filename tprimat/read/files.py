@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import BinaryIO
 
-from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.parsed_log import ParsedLog
 
 HEAD = 1 << 16
 """Bytes of a file that are looked at to recognise it."""
@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True)
-class FileDialect:
+class FileFormat:
     """How files of a kind are read.
 
     Attributes:
@@ -48,7 +48,7 @@ class FileDialect:
     name: str
     looks_for: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[Sequence[Part], Mapping[str, bytes]], list[Reading]]
+    read: Callable[[Sequence[Part], Mapping[str, bytes]], list[ParsedLog]]
     together: Callable[[str], str] | None = None
     beside: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ def folder_of(path: str) -> str:
     return str(PurePath(path).parent)
 
 
-def file_dialects() -> tuple[FileDialect, ...]:
+def file_formats() -> tuple[FileFormat, ...]:
     """All of them; the first that recognises a file reads it."""
     from tprimat.read import lightning_csv, tracelens
     from tprimat.read.hf_trainer import state as hf_state
@@ -74,6 +74,6 @@ def file_dialects() -> tuple[FileDialect, ...]:
     )
 
 
-def file_dialect_of(head: bytes) -> FileDialect | None:
+def file_format_of(head: bytes) -> FileFormat | None:
     """The dialect of a file that begins with these bytes, or None."""
-    return next((dialect for dialect in file_dialects() if dialect.recognises(head)), None)
+    return next((dialect for dialect in file_formats() if dialect.recognises(head)), None)

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.parsing.document import Document
-from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record, Training
-from tprimat.read.parsing.run_builder import Assembly, number
+from tprimat.read.parsing.run_builder import RunBuilder, number
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
 from tprimat.units import GB, round_figure
@@ -71,7 +71,7 @@ class Reader:
         if not self._named and ('"lm loss"' in line.text or '"iteration-time"' in line.text):
             self._named = True
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The training, or none."""
         if not self.recognised:
             return []
@@ -83,7 +83,7 @@ class Reader:
         return _of_bridge(found)
 
 
-def _of_megatron(found: Mapping[str, Any]) -> list[Reading]:
+def _of_megatron(found: Mapping[str, Any]) -> list[ParsedLog]:
     records: dict[int, Record] = {}
     timed: list[int] = []
     for name, called in _SCALARS.items():
@@ -108,7 +108,7 @@ def _of_megatron(found: Mapping[str, Any]) -> list[Reading]:
         )
     peak = [gb for record in records.values() if (gb := record.native.get("max_memory_allocated_gb"))]
     return [
-        Assembly(
+        RunBuilder(
             framework="megatron",
             dialect="golden (megatron)",
             training=training,
@@ -141,7 +141,7 @@ def _points(scalar: Any) -> list[tuple[int, float]]:
     return found
 
 
-def _of_bridge(found: Mapping[str, Any]) -> list[Reading]:
+def _of_bridge(found: Mapping[str, Any]) -> list[ParsedLog]:
     records: dict[int, Record] = {}
     for place, values in found.items():
         step = number(place)
@@ -162,7 +162,7 @@ def _of_bridge(found: Mapping[str, Any]) -> list[Reading]:
     figures = {name: known for name in ("alloc", "max_alloc") if (known := number(found.get(name))) is not None}
     training = Training(records=records, last=records[max(records)])
     return [
-        Assembly(
+        RunBuilder(
             framework="megatron_bridge",
             dialect="golden (megatron_bridge)",
             training=training,

@@ -10,11 +10,11 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from tprimat.read.files import FileDialect, Part
+from tprimat.read.files import FileFormat, Part
 from tprimat.read.parsing import hparams
-from tprimat.read.parsing.parsed_log import Reading
-from tprimat.read.parsing.records import Record, Surroundings, Training
-from tprimat.read.parsing.run_builder import Assembly, number
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import LogContext, Record, Training
+from tprimat.read.parsing.run_builder import RunBuilder, number
 from tprimat.results.run import Timing
 
 _LOSS = (
@@ -58,7 +58,7 @@ def _names(line: str) -> list[str]:
     return [name.strip().strip('"') for name in line.strip().split(",")]
 
 
-def _read(parts: Sequence[Part], beside: Mapping[str, bytes]) -> list[Reading]:
+def _read(parts: Sequence[Part], beside: Mapping[str, bytes]) -> list[ParsedLog]:
     return [_reading(part, beside) for part in parts]
 
 
@@ -84,8 +84,8 @@ def _rows(part: Part, training: Training) -> Iterator[tuple[int, dict[str, str]]
         text.detach()
 
 
-def _reading(part: Part, beside: Mapping[str, bytes]) -> Reading:
-    training = Training(around=Surroundings())
+def _reading(part: Part, beside: Mapping[str, bytes]) -> ParsedLog:
+    training = Training(around=LogContext())
     rates: dict[int, float] = {}
     validations = 0
     last_validation: float | None = None
@@ -142,7 +142,7 @@ def _reading(part: Part, beside: Mapping[str, bytes]) -> Reading:
             "no step times: iter_time is of a micro-batch, and not all micro-batches of a step are in the file"
         )
     zero = not micro
-    return Assembly(
+    return RunBuilder(
         "litgpt" if micro else "lightning",
         "litgpt (metrics.csv)" if micro else "lightning (CSVLogger)",
         training,
@@ -158,7 +158,7 @@ def _is_rate(name: str) -> bool:
     return name in _RATES or name.startswith("lr-")
 
 
-FILES = FileDialect(
+FILES = FileFormat(
     "lightning",
     "metrics.csv of Lightning's CSVLogger (a header with “step”)",
     _recognises,

@@ -19,9 +19,9 @@ import re
 import statistics
 
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import Reading
-from tprimat.read.parsing.records import Record, Sorter, Training
-from tprimat.read.parsing.run_builder import Assembly, state
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.run_builder import RunBuilder, state
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.results.run import Timing
 
@@ -78,7 +78,7 @@ class Reader:
     looks_for = "MaxText's step lines (“completed step: 49, seconds: …”)"
 
     def __init__(self) -> None:
-        self._sorter = Sorter()
+        self._sorter = RecordSequencer()
         self._devices: set[str] = set()
         self._diffusion = False
 
@@ -98,7 +98,7 @@ class Reader:
         if self._sorter.trainings:
             around.feed(line.number, text)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         return [self._reading(training) for training in self._sorter.finish()]
 
@@ -143,7 +143,7 @@ class Reader:
         elif "checkpoint" not in text and "Finished training" in text:
             around.marks["success"] = number
 
-    def _reading(self, training: Training) -> Reading:
+    def _reading(self, training: Training) -> ParsedLog:
         found = training.ordered()
         stated = training.around.stated
         shift = 1 if found and found[0].step == 0 else 0
@@ -176,7 +176,7 @@ class Reader:
                 f"the number of devices ({known.value}) is that of the memory table, which a process prints of its own"
             )
         loop = stated.number("loop_seconds")
-        return Assembly(
+        return RunBuilder(
             framework="maxdiffusion" if self._diffusion else "maxtext",
             dialect="maxtext",
             training=training,

@@ -14,9 +14,9 @@ import re
 from tprimat.analysis.stats import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import Reading
-from tprimat.read.parsing.records import Record, Surroundings, Training
-from tprimat.read.parsing.run_builder import Assembly, state
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import LogContext, Record, Training
+from tprimat.read.parsing.run_builder import RunBuilder, state
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.results.run import Timing
 
@@ -50,7 +50,7 @@ class Reader:
         self._records: list[Record] = []
         self._before: list[int | None] = []
         self._iterations: list[int] = []
-        self._around = Surroundings()
+        self._around = LogContext()
         self._memory: dict[str, float] = {}
         self._bare = True
         self._lines = 0
@@ -89,7 +89,7 @@ class Reader:
         if self._records:
             self._around.feed(line.number, text)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings; one a line where nothing but a few such lines is in the file."""
         if not self._records:
             return []
@@ -126,7 +126,7 @@ class Reader:
         places = [min(before or 0, len(numbers) - 1) for before in self._before]
         return [numbers[place] for place in places]
 
-    def _reading(self, found: list[Record], steps: list[int], said: str | None) -> Reading:
+    def _reading(self, found: list[Record], steps: list[int], said: str | None) -> ParsedLog:
         kept: dict[int, Record] = {}
         for record, step in zip(found, steps, strict=True):
             record.step = step
@@ -134,7 +134,7 @@ class Reader:
         training = Training(records=kept, around=self._around, last=kept[max(kept)])
         if said:
             training.warnings.append(said)
-        return Assembly(
+        return RunBuilder(
             framework="megatron_bridge",
             dialect="megatron_bridge",
             training=training,

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run
 
 INSIDE = {
@@ -38,7 +38,7 @@ LOSS_DIGITS = 5e-4
 """Share by which a loss of four printed digits may be off."""
 
 
-def combined(found: Sequence[tuple[str, Sequence[Reading]]]) -> list[Reading]:
+def merge_logs(found: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
     """The trainings of one log, each once.
 
     Args:
@@ -60,11 +60,11 @@ def combined(found: Sequence[tuple[str, Sequence[Reading]]]) -> list[Reading]:
             by_name[host] = [_merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)]
         else:
             note = f"{name}'s lines tell of {len(inner)} trainings, {host}'s of {len(outer)}: {name}'s are passed over"
-            by_name[host] = [Reading(each.steps, each.stated, (*each.notes, note), each.build) for each in outer]
+            by_name[host] = [ParsedLog(each.steps, each.stated, (*each.notes, note), each.build) for each in outer]
     return [reading for name, _ in found for reading in by_name.get(name, ())]
 
 
-def _merged(one: Reading, one_name: str, other: Reading, other_name: str) -> Reading:
+def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
     def build(given: Mapping[str, Any]) -> Run:
         run = filled(one.run(given), other.run(), f"{other_name}'s lines in the log")
         if other_name == "deepspeed" and any(run.steps) and not any(run.grad_norms):
@@ -81,7 +81,7 @@ def _merged(one: Reading, one_name: str, other: Reading, other_name: str) -> Rea
 
     stated = {**other.stated, **one.stated}
     note = f"{other_name}'s lines tell of the same training: they fill what {one_name}'s leave open"
-    return Reading(one.steps, stated, (*one.notes, *other.notes, note), build)
+    return ParsedLog(one.steps, stated, (*one.notes, *other.notes, note), build)
 
 
 def filled(run: Run, other: Run, origin: str) -> Run:

@@ -18,8 +18,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.files import FileDialect, Part, folder_of
-from tprimat.read.parsing.parsed_log import Reading
+from tprimat.read.files import FileFormat, Part, folder_of
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.run_builder import number, without_records
 from tprimat.results.run import Timing
 
@@ -182,7 +182,7 @@ def _has_document_type(content: bytes) -> bool:
     return b"<!DOCTYPE" in plain or b"<!ENTITY" in plain
 
 
-def _read_workbooks(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Reading]:
+def _read_workbooks(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     tables = []
     for part in parts:
         table: Table = {}
@@ -192,7 +192,7 @@ def _read_workbooks(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list
     return _readings(tables, "xlsx")
 
 
-def _read_tables(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Reading]:
+def _read_tables(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     by_folder: dict[str, Table] = {}
     for part in parts:
         text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
@@ -206,7 +206,7 @@ def _read_tables(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Re
     return _readings(list(by_folder.values()), "CSV")
 
 
-def _readings(tables: Sequence[Table], form: str) -> list[Reading]:
+def _readings(tables: Sequence[Table], form: str) -> list[ParsedLog]:
     """One reading a side; several tables are of several ranks."""
     sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
     if not sides:
@@ -214,7 +214,7 @@ def _readings(tables: Sequence[Table], form: str) -> list[Reading]:
     return [_reading(side, [table[side] for table in tables if side in table], form, len(sides)) for side in sides]
 
 
-def _reading(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str, sides: int) -> Reading:
+def _reading(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str, sides: int) -> ParsedLog:
     breakdown: dict[str, float | None] = {}
     figures: dict[str, float | None] = {}
     for row, part in _PARTS.items():
@@ -274,7 +274,7 @@ def _is_table(head: bytes) -> bool:
     return _kind_of(header) is not None
 
 
-WORKBOOK = FileDialect(
+WORKBOOK = FileFormat(
     "tracelens",
     "a workbook of TraceLens (a sheet gpu_timeline)",
     _is_workbook,
@@ -282,7 +282,7 @@ WORKBOOK = FileDialect(
     # A trace of another rank is called alike, but for its number.
     together=_without_rank,
 )
-TABLES = FileDialect(
+TABLES = FileFormat(
     "tracelens",
     "CSV files of TraceLens (gpu_timeline and others)",
     _is_table,

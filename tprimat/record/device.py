@@ -43,7 +43,7 @@ def platform_of(device: Any, torch: Any, asked: Platform | None) -> Platform:
     return found
 
 
-def narrowed(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
+def restrict_to_devices(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
     """The machine with the devices that take part, and without what concerns others.
 
     Args:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tprimat.record.folders import JOURNALS
-from tprimat.record.process_identity import Owner, lock, myself
+from tprimat.record.process_identity import ProcessIdentity, current_process, lock
 from tprimat.results.run import Run
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ VERSION = 1
 ATTEMPTS = 3
 
 
-class First(msgspec.Struct, frozen=True):
+class JournalHeader(msgspec.Struct, frozen=True):
     """A journal's first line."""
 
     journal: int
-    owner: Owner
+    owner: ProcessIdentity
 
 
 class Journal:
@@ -100,7 +100,7 @@ class Journal:
                 os.close(handle)
 
     def _open(self, folder: Path) -> None:
-        owner = myself()
+        owner = current_process()
         name = f"{owner.pid}-{secrets.token_hex(4)}"
         for attempt in range(ATTEMPTS):
             # Another training that ends removes the folder when it is empty.
@@ -114,7 +114,7 @@ class Journal:
                     raise
         try:
             lock(self._handle)  # type: ignore[arg-type]
-            self._write(First(VERSION, owner))
+            self._write(JournalHeader(VERSION, owner))
             if self._handle is None:
                 unnamed.unlink()
                 return

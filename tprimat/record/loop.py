@@ -24,7 +24,7 @@ from tprimat.errors import UsageError
 from tprimat.record import describe, options, outcome, result, shapes
 from tprimat.record.describe import Description
 from tprimat.record.scalars import LOSS, NORM, StepValues
-from tprimat.record.session import Processes, Watching
+from tprimat.record.session import MeasurementSession, Processes
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Run, Timing, TrainingConfig
 
 OWN = "own"
@@ -157,7 +157,7 @@ class LoopRecorder:
         self._rate: float | None = None
         self._hook: Any = None
         self._values: StepValues | None = None
-        self._watching: Watching | None = None
+        self._watching: MeasurementSession | None = None
 
     def __enter__(self) -> LoopRecorder:
         """The first step starts."""
@@ -165,7 +165,7 @@ class LoopRecorder:
             raise UsageError("record: a recorder records one loop: make a new one for the next", heading=HEADING)
         processes = processes_here()
         with said_by("record"):
-            watching = Watching(
+            watching = MeasurementSession(
                 self._said,
                 self._device_here(),
                 processes,
@@ -257,7 +257,7 @@ class LoopRecorder:
             return torch.device("cuda", torch.cuda.current_device())
         return torch.device("cpu")
 
-    def _describe(self, watching: Watching, processes: Processes) -> Description:
+    def _describe(self, watching: MeasurementSession, processes: Processes) -> Description:
         known = self._said.known
         stated, detail = self._precision
         precision = stated = stated or known.training_config.precision

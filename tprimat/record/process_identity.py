@@ -20,7 +20,7 @@ STRANGERS_WAIT_S = 24 * 3600.0
 _PROC = Path("/proc")
 
 
-class Owner(msgspec.Struct, frozen=True):
+class ProcessIdentity(msgspec.Struct, frozen=True):
     """A process, told from all others.
 
     Attributes:
@@ -38,10 +38,10 @@ class Owner(msgspec.Struct, frozen=True):
     host: str | None = None
 
 
-def myself() -> Owner:
+def current_process() -> ProcessIdentity:
     """This process."""
     pid = os.getpid()
-    return Owner(pid, started_at(pid), _boot(), _namespace(), socket.gethostname())
+    return ProcessIdentity(pid, started_at(pid), _boot(), _namespace(), socket.gethostname())
 
 
 def started_at(pid: int) -> int | None:
@@ -54,14 +54,14 @@ def started_at(pid: int) -> int | None:
         return None
 
 
-def is_gone(owner: Owner, handle: int) -> bool:
+def has_exited(owner: ProcessIdentity, handle: int) -> bool:
     """Whether the owner of a journal has certainly ended. Takes the journal's lock where it has.
 
     Args:
         owner: as the journal states it.
         handle: the open journal.
     """
-    here = myself()
+    here = current_process()
     same_boot = owner.boot is not None and owner.boot == here.boot
     if same_boot and owner.namespace == here.namespace and owner.started is not None:
         if started_at(owner.pid) == owner.started:

@@ -39,12 +39,12 @@ class Saved(msgspec.Struct, frozen=True, tag="saved"):
 Message = Step | Saved
 
 
-def asked() -> bool:
+def is_enabled() -> bool:
     """Whether the parent of this process wants to be told."""
     return os.environ.get(ASKED) == "1"
 
 
-def tell(message: Message) -> None:
+def emit(message: Message) -> None:
     """Prints a message; when the parent has gone there is nobody to tell, and the training goes on."""
     with contextlib.suppress(OSError, ValueError):
         print(encode(message), flush=True)

@@ -92,15 +92,15 @@ def gather(records: Sequence[Record], laps: Sequence[float], fit: str, rank: int
     if rank:
         # Should the first process be gone, this one has nobody left to tell.
         with contextlib.suppress(RuntimeError):
-            tell(store, fit, rank, own)
+            publish_times(store, fit, rank, own)
         return alone(records, world_size, "this is not the first process")
-    others, silent = hear(store, fit, world_size)
+    others, silent = collect_times(store, fit, world_size)
     if silent:
         return alone(records, world_size, f"{_ranks(silent)} did not tell theirs within {PATIENCE_S:g} s of the end")
     kept, why = longest(records, others)
     if kept is None:
         return alone(records, world_size, str(why))
-    slow = said_of_slow(own, others)
+    slow = straggler_message(own, others)
     return Gathered(kept, f"the longest of {world_size} processes, step by step", (slow,) if slow else ())
 
 
@@ -133,7 +133,7 @@ def open_store() -> Store | None:
     return found
 
 
-def tell(store: Store, fit: str, rank: int, own: Times) -> None:
+def publish_times(store: Store, fit: str, rank: int, own: Times) -> None:
     """Lays this process's times down for the first one. Raises RuntimeError where the store is gone."""
     text = msgspec.json.encode(own).decode()
     chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
@@ -143,7 +143,9 @@ def tell(store: Store, fit: str, rank: int, own: Times) -> None:
     store.set(f"{fit}/{rank}", str(len(chunks)))
 
 
-def hear(store: Store, fit: str, world_size: int, patience_s: float = PATIENCE_S) -> tuple[dict[int, Times], list[int]]:
+def collect_times(
+    store: Store, fit: str, world_size: int, patience_s: float = PATIENCE_S
+) -> tuple[dict[int, Times], list[int]]:
     """The other processes' times by rank, and the ranks that didn't tell theirs in time."""
     deadline = time.monotonic() + patience_s
     heard: dict[int, Times] = {}
@@ -178,7 +180,7 @@ def longest(records: Sequence[Record], others: dict[int, Times]) -> tuple[list[R
     return kept, None
 
 
-def said_of_slow(own: Times, others: dict[int, Times]) -> str | None:
+def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     """Names the process for which the others wait in each step; None where there is none."""
     until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
     known = {rank: value for rank, value in until.items() if value is not None}

@@ -13,8 +13,8 @@ import msgspec
 
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
-from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, First
-from tprimat.record.process_identity import is_gone, lock
+from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader
+from tprimat.record.process_identity import has_exited, lock
 from tprimat.results.run import LARGEST_COUNT, Run
 from tprimat.store import store
 from tprimat.text import plain
@@ -95,7 +95,7 @@ def read(content: bytes) -> tuple[Run, bool]:
     Raises ValueError for what is no journal of this version.
     """
     lines = content.split(b"\n")
-    first = msgspec.json.decode(lines[0], type=First)
+    first = msgspec.json.decode(lines[0], type=JournalHeader)
     if first.journal != VERSION:
         raise ValueError(f"a journal of version {first.journal}, this TensorPrimat knows {VERSION}")
     setup = final = None
@@ -140,7 +140,7 @@ def _is_empty(content: bytes) -> bool:
     Raises ValueError for what is no journal of this version.
     """
     first, *following = content.split(b"\n")
-    return msgspec.json.decode(first, type=First).journal == VERSION and len(following) < 2
+    return msgspec.json.decode(first, type=JournalHeader).journal == VERSION and len(following) < 2
 
 
 def _recover_one(path: Path, folder: Path) -> Recovered | None:
@@ -167,7 +167,7 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
 def _is_ours(path: Path, file: IO[bytes]) -> bool:
     """Whether the journal's owner is gone, and no other command is at it."""
     try:
-        gone = is_gone(msgspec.json.decode(file.readline(), type=First).owner, file.fileno())
+        gone = has_exited(msgspec.json.decode(file.readline(), type=JournalHeader).owner, file.fileno())
     except ValueError:
         # A power cut may have taken the first line, which is written before the journal gets its name.
         gone = lock(file.fileno())

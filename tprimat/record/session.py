@@ -42,7 +42,7 @@ class Processes:
     world_size: int = 1
 
 
-class Watching:
+class MeasurementSession:
     """A training from before its first step to its result.
 
     Args:
@@ -81,7 +81,7 @@ class Watching:
         on_cpu = self.platform == "cpu"
         # Only the process that writes asks the vendor's tools, which may take seconds.
         found = Machine(self.platform, GpuInfo(), Environment()) if processes.rank else detect()
-        self.machine = place.narrowed(found, self.platform, device, processes.world_size)
+        self.machine = place.restrict_to_devices(found, self.platform, device, processes.world_size)
         clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
         self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
         self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
@@ -242,9 +242,9 @@ class Watching:
         self.path, troubles = result.write(run, self._said.output_dir)
         if self._journal:
             self._leave(self._journal)
-        if self.path is not None and progress.asked():
+        if self.path is not None and progress.is_enabled():
             # At once: a signal may end this process before its loop has ended.
-            progress.tell(progress.Saved(str(self.path), store.fingerprint(run)))
+            progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._said.quiet:
             summary = metrics.summarize(run)
             saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"

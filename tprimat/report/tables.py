@@ -140,7 +140,7 @@ def _within(side: SideResult) -> str | None:
 def _between(side: SideResult) -> str:
     """Half the width of the interval between runs, relative; nothing below three runs."""
     rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
-    interval = intervals.over_runs([each for each in rates if each])
+    interval = intervals.between_run_interval([each for each in rates if each])
     if interval is None or not all(len(result.summary.levels) <= 1 for result in side.counted):
         return ""
     return f" ±{(interval.high / interval.low) ** 0.5 - 1:.1%}"

@@ -49,7 +49,7 @@ StepTime = Annotated[float, msgspec.Meta(ge=SHORTEST_STEP, le=LONGEST_STEP)]
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A group of fields. None means unknown; the reason stands in the run's warnings."""
 
     def known(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fal
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
-class GpuInfo(_Part, frozen=True, kw_only=True):
+class GpuInfo(_Section, frozen=True, kw_only=True):
     """The machine that trained, never the one that read."""
 
     device_name: Annotated[str | None, _said("as the driver names it")] = None
@@ -72,7 +72,7 @@ class GpuInfo(_Part, frozen=True, kw_only=True):
     clock_mhz: Annotated[Positive | None, _said("the highest clock that the device states, MHz")] = None
 
 
-class Environment(_Part, frozen=True, kw_only=True):
+class Environment(_Section, frozen=True, kw_only=True):
     """Where and with what software a run was made."""
 
     versions: Annotated[dict[str, str], _said("packages, driver, Python, by name")] = {}
@@ -98,7 +98,7 @@ class Environment(_Part, frozen=True, kw_only=True):
         return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(self.cpu_instructions)
 
 
-class ModelConfig(_Part, frozen=True, kw_only=True):
+class ModelConfig(_Section, frozen=True, kw_only=True):
     """The shape of a decoder, and of its encoder where it has one; without it there are no FLOPs."""
 
     num_layers: Annotated[Count | None, _said("transformer layers, of the decoder")] = None
@@ -129,7 +129,7 @@ class ModelConfig(_Part, frozen=True, kw_only=True):
     source: Annotated[str | None, _said("where these figures come from")] = None
 
 
-class TrainingConfig(_Part, frozen=True, kw_only=True):
+class TrainingConfig(_Section, frozen=True, kw_only=True):
     """What one optimizer step is."""
 
     max_steps: Annotated[Count | None, _said("optimizer steps that were asked for")] = None
@@ -143,7 +143,7 @@ class TrainingConfig(_Part, frozen=True, kw_only=True):
     seed: Annotated[Seed | None, _said("of weights and dropout")] = None
 
 
-class ParallelismConfig(_Part, frozen=True, kw_only=True):
+class ParallelismConfig(_Section, frozen=True, kw_only=True):
     """How the work is spread over devices; Megatron's names."""
 
     strategy_name: Annotated[str | None, _said("in the framework's own words")] = None
@@ -155,7 +155,7 @@ class ParallelismConfig(_Part, frozen=True, kw_only=True):
     gradient_accumulation_steps: Annotated[Count | None, _said("global batch / (micro batch × data parallel)")] = None
 
 
-class Optimizer(_Part, frozen=True, kw_only=True):
+class Optimizer(_Section, frozen=True, kw_only=True):
     """What changes the weights."""
 
     name: Annotated[str | None, _said("AdamW, …")] = None
@@ -168,7 +168,7 @@ class Optimizer(_Part, frozen=True, kw_only=True):
     gradient_clipping: Annotated[float | None, _said("largest gradient norm")] = None
 
 
-class Data(_Part, frozen=True, kw_only=True):
+class Data(_Section, frozen=True, kw_only=True):
     """What was trained on."""
 
     kind: Annotated[str | None, _said("markov (our token source), mock, tokens, or a data set's name")] = None
@@ -178,7 +178,7 @@ class Data(_Part, frozen=True, kw_only=True):
     seed: Annotated[Seed | None, _said("of the token source or the shuffling")] = None
 
 
-class MemoryMetrics(_Part, frozen=True, kw_only=True):
+class MemoryMetrics(_Section, frozen=True, kw_only=True):
     """Each only what was really measured; the three kinds are never compared with each other."""
 
     avg_memory_allocated_gb: Annotated[NonNegative | None, _said("mean at step ends, by torch's allocator")] = None
@@ -194,7 +194,7 @@ class MemoryMetrics(_Part, frozen=True, kw_only=True):
     avg_memory_process_gb: Annotated[NonNegative | None, _said("the same, mean of the readings (CPU)")] = None
 
 
-class Timing(_Part, frozen=True, kw_only=True):
+class Timing(_Section, frozen=True, kw_only=True):
     """What a step time is."""
 
     clock: Annotated[str | None, _said("device_event, monotonic, or what the log was timed with")] = None
@@ -202,7 +202,7 @@ class Timing(_Part, frozen=True, kw_only=True):
     over_ranks: Annotated[str | None, _said("max over ranks, or the rank that was timed")] = None
 
 
-class SourceFile(_Part, frozen=True, kw_only=True):
+class SourceFile(_Section, frozen=True, kw_only=True):
     """A file that a run was read from."""
 
     path: Annotated[str, _said("as it was named to the command")]
@@ -210,7 +210,7 @@ class SourceFile(_Part, frozen=True, kw_only=True):
     bytes: Annotated[Natural | None, _said("size of the file")] = None
 
 
-class Source(_Part, frozen=True, kw_only=True):
+class Source(_Section, frozen=True, kw_only=True):
     """Where a run comes from."""
 
     kind: Annotated[Literal["live", "log", "result"], _said("measured, read from a log, or from an older result")]
@@ -220,7 +220,7 @@ class Source(_Part, frozen=True, kw_only=True):
     overrides: Annotated[dict[str, str], _said("what the user set against the log's own word")] = {}
 
 
-class Steady(_Part, frozen=True, kw_only=True):
+class Steady(_Section, frozen=True, kw_only=True):
     """Which steps the summary figures are of."""
 
     first_step: Annotated[Count | None, _said("number of the first steady step")] = None
@@ -229,7 +229,7 @@ class Steady(_Part, frozen=True, kw_only=True):
     found: Annotated[bool, _said("false: no steady state; figures are of all steps after the first")] = False
 
 
-class PerformanceMetrics(_Part, frozen=True, kw_only=True):
+class PerformanceMetrics(_Section, frozen=True, kw_only=True):
     """Figures of the steady steps, computed from the series each time they are needed."""
 
     total_steps: Annotated[int | None, _said("steps recorded")] = None
@@ -263,7 +263,7 @@ SERIES = _Series.__struct_fields__
 """Names of the series, in the order of the file."""
 
 
-class Repetition(_Series, frozen=True, kw_only=True):
+class RunRecord(_Series, frozen=True, kw_only=True):
     """What differs between runs of one setup."""
 
     timestamp: Annotated[str | None, _said("start of the training, ISO 8601 with offset")] = None
@@ -300,7 +300,7 @@ class Repetition(_Series, frozen=True, kw_only=True):
             return None
 
 
-class Run(Repetition, frozen=True, kw_only=True):
+class Run(RunRecord, frozen=True, kw_only=True):
     """One training: its setup, its records, where it came from, what was doubtful.
 
     Raises ValueError when series differ in length, steps don't rise, or a number is not finite.
@@ -335,11 +335,11 @@ class Run(Repetition, frozen=True, kw_only=True):
         return self.training_config.num_gpus or self.gpu_info.device_count
 
 
-REPETITION_FIELDS = Repetition.__struct_fields__
+REPETITION_FIELDS = RunRecord.__struct_fields__
 SETUP_FIELDS = tuple(name for name in Run.__struct_fields__ if name not in REPETITION_FIELDS)
 
 
-class RecordedRepetition(Repetition, frozen=True, kw_only=True):
+class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
     """A run within a file, with the figures that were computed when it was written."""
 
     steady: Annotated[Steady, _said("which steps the figures are of")] = Steady()
@@ -368,7 +368,7 @@ def setup_key(run: Run) -> bytes:
 def runs_of(file: ResultFile) -> tuple[Run, ...]:
     """The runs that a file holds, in the order in which they were made."""
     setup = {name: getattr(file, name) for name in SETUP_FIELDS}
-    repetitions: Sequence[Repetition] = file.runs or (file,)
+    repetitions: Sequence[RunRecord] = file.runs or (file,)
     return tuple(Run(**setup, **{name: getattr(each, name) for name in REPETITION_FIELDS}) for each in repetitions)
 
 
@@ -401,7 +401,7 @@ def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
     return tuple(value if value is not None and abs(value) <= LARGEST_VALUE else None for value in values)
 
 
-def _check_series(run: Repetition) -> None:
+def _check_series(run: RunRecord) -> None:
     length = len(run.steps)
     for name in SERIES:
         if len(getattr(run, name)) != length:

@@ -265,7 +265,7 @@ def as_file(runs: Sequence[Run]) -> ResultFile:
         for run, summary in zip(runs, summaries, strict=True)
     )
     measured = [index for index, time in enumerate(mean_times) if time] or range(len(runs))
-    chosen = measured[stats.middle([mean_times[index] for index in measured])]
+    chosen = measured[stats.median_index([mean_times[index] for index in measured])]
     fields: dict[str, Any] = {name: getattr(runs[chosen], name) for name in Run.__struct_fields__}
     fields["warnings"] = tuple(dict.fromkeys((*runs[chosen].warnings, *summaries[chosen].warnings)))
     return ResultFile(

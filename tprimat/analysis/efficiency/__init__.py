@@ -16,7 +16,7 @@ from tprimat.analysis import flops, intervals
 from tprimat.analysis.efficiency import epochs
 from tprimat.analysis.efficiency.table import METRICS as METRICS
 from tprimat.analysis.efficiency.value import Value as Value
-from tprimat.analysis.metrics import LevelFigures, Metric, Summary, model_shape
+from tprimat.analysis.metrics import Metric, SegmentMetrics, Summary, model_shape
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models
 from tprimat.catalog.prices import Price
@@ -83,7 +83,7 @@ def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options)
     known = [rate for rate in rates if rate is not None]
     speed = Value(None)
     if len(known) == len(rates) and known:
-        between = intervals.over_runs(known)
+        between = intervals.between_run_interval(known)
         low, high = (between.low, between.high) if between else (None, None)
         speed = Value(statistics.fmean(known), low, high)
     # What must fit is the run that took the most memory; energy is that of a run that measured it.
@@ -124,11 +124,11 @@ def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
     )
 
 
-def _unsteady(summary: Summary) -> LevelFigures | None:
+def _unsteady(summary: Summary) -> SegmentMetrics | None:
     figures, steady = summary.performance, summary.steady
     if figures.avg_step_time_seconds is None or steady.first_step is None or steady.last_step is None:
         return None
-    return LevelFigures(
+    return SegmentMetrics(
         first_step=steady.first_step,
         last_step=steady.last_step,
         mean=figures.avg_step_time_seconds,
@@ -141,7 +141,7 @@ def _unsteady(summary: Summary) -> LevelFigures | None:
     )
 
 
-def _speed(level: LevelFigures) -> Value:
+def _speed(level: SegmentMetrics) -> Value:
     rate = level.tokens_per_second_per_gpu
     return Value(None) if rate is None else Value(rate, *_bounds(rate, level))
 
@@ -161,7 +161,7 @@ def _efficiency(run: Run, steps: str, speed: Value, options: Options) -> Efficie
     return Efficiency(steps, values, _hints(values))
 
 
-def _bounds(rate: float, level: LevelFigures) -> tuple[float | None, float | None]:
+def _bounds(rate: float, level: SegmentMetrics) -> tuple[float | None, float | None]:
     """The interval of the rate: that of the mean step time, turned round. A median's is of another figure."""
     interval = level.interval
     if interval is None or interval.about != "mean":

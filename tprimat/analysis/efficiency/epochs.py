@@ -65,7 +65,7 @@ def _between(found: Sequence[float | None]) -> Value | None:
     known = [value for value in found if value is not None]
     if not known or len(known) < len(found):
         return None
-    between = intervals.over_runs(known)
+    between = intervals.between_run_interval(known)
     return Value(statistics.fmean(known), *((between.low, between.high) if between else (None, None)))
 
 

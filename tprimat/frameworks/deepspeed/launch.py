@@ -11,7 +11,7 @@ from pathlib import Path
 from tprimat.errors import UsageError
 from tprimat.frameworks import builtin_frameworks
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.request import Launch, Place, Request, Wishes
+from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
 
 NAME = "deepspeed"
 """What a user types for all stages, one after the other."""
@@ -27,7 +27,9 @@ def unavailable() -> str | None:
     return builtin_frameworks.missing(("torch", "transformers", "deepspeed"))
 
 
-def settle(name: str, model: str, wishes: Wishes, place: Place, folder: Path) -> tuple[Request, tuple[str, ...]]:
+def resolve_config(
+    name: str, model: str, wishes: RequestedConfig, place: Device, folder: Path
+) -> tuple[Request, tuple[str, ...]]:
     """A request with every choice made. Raises UsageError for wishes that can't be met."""
     if place.platform == "cpu":
         lacks = "ninja" if shutil.which("ninja", path=_path()) is None else None
@@ -59,7 +61,7 @@ DEEPSPEED = tuple(
     Framework(
         f"{NAME}-zero{stage}",
         unavailable,
-        partial(settle, f"{NAME}-zero{stage}"),
+        partial(resolve_config, f"{NAME}-zero{stage}"),
         launch,
         automatic_on=(),
         precisions=PRECISIONS,

@@ -14,7 +14,7 @@ from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.settings import Settings, parameters
 from tprimat.frameworks.lightning.launch import ENVIRONMENT, cores, threads
-from tprimat.frameworks.request import REPOSITORY, Launch, Place
+from tprimat.frameworks.request import REPOSITORY, Device, Launch
 from tprimat.frameworks.resolve import FIRST_WITH_BF16, has_bf16
 from tprimat.units import GB, gigabytes
 
@@ -33,7 +33,7 @@ MOST_WORKERS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Wishes:
+class RequestedConfig:
     """What the user said; None for what was left open. Names are those of Settings.
 
     Attributes:
@@ -64,7 +64,7 @@ class Wishes:
     label: str | None = None
 
 
-def check(wishes: Wishes) -> None:
+def check(wishes: RequestedConfig) -> None:
     """Refuses what no machine could do. Raises UsageError."""
     if wishes.d_model % wishes.nhead:
         raise UsageError(
@@ -88,7 +88,7 @@ def check(wishes: Wishes) -> None:
                 )
 
 
-def settle(wishes: Wishes, place: Place, output_dir: Path) -> tuple[Settings, tuple[str, ...]]:
+def resolve_config(wishes: RequestedConfig, place: Device, output_dir: Path) -> tuple[Settings, tuple[str, ...]]:
     """A training with every choice made, and what the user should know of it.
 
     Raises UsageError for wishes that can't be met.
@@ -156,7 +156,7 @@ def launch(settings: Settings) -> Launch:
     return Launch(tuple(argv), environment, REPOSITORY)
 
 
-def _processes(wishes: Wishes, place: Place) -> int:
+def _processes(wishes: RequestedConfig, place: Device) -> int:
     on_cpu = place.platform == "cpu"
     processes = wishes.num_gpus or (1 if on_cpu else place.devices)
     if processes > place.devices:
@@ -168,7 +168,7 @@ def _processes(wishes: Wishes, place: Place) -> int:
     return processes
 
 
-def _precision(wishes: Wishes, place: Place) -> str:
+def _precision(wishes: RequestedConfig, place: Device) -> str:
     precision = wishes.precision or ("fp32" if place.platform == "cpu" else "fp16")
     if place.platform == "cpu" and precision == "fp16":
         raise UsageError("fp16 takes a GPU: on a CPU leave it out (fp32), or choose --bf16", heading="precision")
@@ -181,7 +181,7 @@ def _precision(wishes: Wishes, place: Place) -> str:
     return precision
 
 
-def _shards(wishes: Wishes, samples: int, pairs: Pairs) -> int:
+def _shards(wishes: RequestedConfig, samples: int, pairs: Pairs) -> int:
     if wishes.data_dir is None:
         return 0
     if wishes.num_shards is not None and wishes.num_shards > samples:
@@ -192,7 +192,7 @@ def _shards(wishes: Wishes, samples: int, pairs: Pairs) -> int:
     return wishes.num_shards or min(samples, shards.default_shards(samples * pairs.bytes))
 
 
-def _workers(wishes: Wishes, place: Place, processes: int) -> int:
+def _workers(wishes: RequestedConfig, place: Device, processes: int) -> int:
     if wishes.data_dir is None:
         return 0
     if wishes.workers is not None:
@@ -201,7 +201,7 @@ def _workers(wishes: Wishes, place: Place, processes: int) -> int:
     return 1 if place.platform == "cpu" else max(1, min(MOST_WORKERS, cores() // processes - 1))
 
 
-def _memory(settings: Settings, place: Place) -> list[str]:
+def _memory(settings: Settings, place: Device) -> list[str]:
     if place.memory_bytes is None:
         return []
     number = parameters(settings)

@@ -24,7 +24,7 @@ from tprimat import units
 from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
 from tprimat.frameworks.encdec import data, storage
 from tprimat.frameworks.encdec import result as encdec_result
-from tprimat.frameworks.encdec.ranks import Meeting, Ranks, from_environment
+from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
 from tprimat.frameworks.encdec.result import Epoch, Seen
 from tprimat.frameworks.encdec.settings import OPTIMIZER, Settings
 from tprimat.frameworks.encdec.utilisation import Sampler
@@ -88,7 +88,7 @@ def train(settings: Settings, ranks: Ranks, *, say: Callable[[str], None], datas
         TrainingFailedError: the training failed; what was recorded until then is written.
     """
     say = say if ranks.first else lambda line: None
-    meeting = Meeting(ranks)
+    meeting = Rendezvous(ranks)
     _data_there(settings, meeting, say)
     with _terminable() as terminated:
         training = Training(settings, meeting, say, dataset)
@@ -114,12 +114,12 @@ class Training:
         ended: what came of it; empty until it has ended.
     """
 
-    def __init__(self, settings: Settings, meeting: Meeting, say: Callable[[str], None], dataset: Any) -> None:
+    def __init__(self, settings: Settings, meeting: Rendezvous, say: Callable[[str], None], dataset: Any) -> None:
         import torch
 
         from tprimat.frameworks.encdec import step
         from tprimat.machine import platforms
-        from tprimat.record.device import narrowed
+        from tprimat.record.device import restrict_to_devices
 
         self.ended = Trained(None, None)
         self._settings = settings
@@ -131,7 +131,7 @@ class Training:
         machine = platforms.detect() if self._ranks.first else None
         devices = machine.devices[: self._ranks.local_world_size] if machine else ()
         if machine is not None:
-            machine = narrowed(machine, settings.platform, self._device, settings.num_gpus)
+            machine = restrict_to_devices(machine, settings.platform, self._device, settings.num_gpus)
         self.seen = Seen(machine=machine, clock=DeviceClock.name if on_gpu else HostClock.name)
         if on_gpu:
             torch.cuda.set_device(self._device)
@@ -192,7 +192,7 @@ class Training:
         path, troubles = result.write(run, self._settings.output_dir)
         for line in troubles:
             print(line, file=sys.stderr, flush=True)
-        if path is not None and progress.asked():
+        if path is not None and progress.is_enabled():
             print(progress.encode(progress.Saved(str(path))), flush=True)
         self.ended = Trained(run, path)
         return self.ended
@@ -295,7 +295,7 @@ def _print(line: str) -> None:
     print(line, flush=True)
 
 
-def _data_there(settings: Settings, meeting: Meeting, say: Callable[[str], None]) -> None:
+def _data_there(settings: Settings, meeting: Rendezvous, say: Callable[[str], None]) -> None:
     """Has the data lie there, by one process of each machine; the others wait for it."""
     if settings.data_dir is None or settings.data_checked:
         return

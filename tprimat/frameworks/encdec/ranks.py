@@ -55,7 +55,7 @@ def from_environment(environ: Mapping[str, str]) -> Ranks | None:
     )
 
 
-class Meeting:
+class Rendezvous:
     """The processes' way to each other. With one process alone everything is true of it at once.
 
     Args:

@@ -19,7 +19,7 @@ from lightning.pytorch.callbacks import Callback
 
 from tprimat.analysis import metrics
 from tprimat.errors import UsageError
-from tprimat.frameworks.lightning.step_metrics import Watched
+from tprimat.frameworks.lightning.step_metrics import StepMetrics
 from tprimat.machine.platforms import Machine, detect
 from tprimat.record import console, options, outcome, progress, ranks, result
 from tprimat.record import device as place
@@ -229,13 +229,13 @@ class _Fit:
         self._name = f"tprimat/{next(_FITS)}"
         # Only the process that writes asks the vendor's tools, which may take seconds.
         found = detect() if self.first_process else Machine(self.platform, GpuInfo(), Environment())
-        self.machine = place.narrowed(found, self.platform, device, trainer.world_size)
+        self.machine = place.restrict_to_devices(found, self.platform, device, trainer.world_size)
         clock: Clock = HostClock() if self.platform == "cpu" else DeviceClock(device, torch.cuda)
         scalars: Scalars = HostScalars() if self.platform == "cpu" else DeviceScalars()
         self.memory: Memory = ProcessMemory() if self.platform == "cpu" else DeviceMemory(device, torch.cuda)
         self.clock_name = clock.name
         self.recorder = Recorder(clock, self._take)
-        self.watched = Watched(trainer, module, scalars)
+        self.watched = StepMetrics(trainer, module, scalars)
         self.watch = TermWatch(self._last_words)
         self.rate_unseen = True
         self.started = False
@@ -393,9 +393,9 @@ class _Fit:
         self._ended = path is not None
         if self._journal:
             self._leave(self._journal, path)
-        if path is not None and progress.asked():
+        if path is not None and progress.is_enabled():
             # At once: a signal may end this process before trainer.fit returns.
-            progress.tell(progress.Saved(str(path), store.fingerprint(run)))
+            progress.emit(progress.Saved(str(path), store.fingerprint(run)))
         if not self._said.quiet:
             summary = metrics.summarize(run)
             saved = f"Results saved to: {path}" if path else "Results were not saved"

@@ -9,7 +9,7 @@ import sys
 from tprimat.frameworks import profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import REPOSITORY, Launch, Request
-from tprimat.frameworks.resolve import settle
+from tprimat.frameworks.resolve import resolve_config
 from tprimat.machine.host import Host, cpu_threads
 
 MODULE = "tprimat.frameworks.lightning.loop"
@@ -71,4 +71,4 @@ def threads(processes: int) -> dict[str, str]:
     return {name: value for name, value in chosen.items() if name not in os.environ}
 
 
-LIGHTNING = Framework("lightning", unavailable, settle, launch, profiles=True)
+LIGHTNING = Framework("lightning", unavailable, resolve_config, launch, profiles=True)

@@ -21,7 +21,7 @@ GRAD_NORM = "grad_norm"
 """Name under which NeMo logs it, and of the attribute where the built-in training keeps it."""
 
 
-class Watched:
+class StepMetrics:
     """Collects the scalars of the step in progress; none is read before its step's mark is ready.
 
     Args:

@@ -14,7 +14,7 @@ PATIENCE = datetime.timedelta(seconds=600)
 """How long the others wait for the first process, which may be compiling."""
 
 
-class Agreement:
+class RankConsensus:
     """One line of questions, which every process asks in the same order.
 
     Args:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tprimat.errors import TensorPrimatError
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.loops.processes import Process, joined, this_one
-from tprimat.frameworks.loops.progress_reporter import Telling
+from tprimat.frameworks.loops.progress_reporter import ProgressReporter
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
@@ -86,7 +86,7 @@ def _train(made: Recipe, process: Process, engine: Engine) -> None:
         precision=request.precision,
         precision_detail=engine.precision_detail,
         setup=setup,
-        on_step=Telling() if process.rank == 0 and progress.asked() else None,
+        on_step=ProgressReporter() if process.rank == 0 and progress.is_enabled() else None,
     )
     with recording as recorder:
         limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)

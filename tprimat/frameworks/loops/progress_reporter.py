@@ -9,7 +9,7 @@ from tprimat.record import progress
 TOLD_EVERY_S = 0.25
 
 
-class Telling:
+class ProgressReporter:
     """What BenchmarkCallback calls with each step."""
 
     def __init__(self) -> None:
@@ -29,4 +29,4 @@ class Telling:
         if now - self._told < TOLD_EVERY_S and step != max_steps:
             return
         self._told = now
-        progress.tell(progress.Step(step, max_steps or step, step_time, average, loss, memory_gb))
+        progress.emit(progress.Step(step, max_steps or step, step_time, average, loss, memory_gb))

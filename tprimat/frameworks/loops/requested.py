@@ -11,7 +11,7 @@ from typing import Any
 
 from tprimat.frameworks.lightning.callback import BenchmarkCallback
 from tprimat.frameworks.loops import profiled
-from tprimat.frameworks.loops.progress_reporter import Telling
+from tprimat.frameworks.loops.progress_reporter import ProgressReporter
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.record import progress
@@ -27,7 +27,7 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
     """
 
     def __init__(self, request: Request, setup: Run) -> None:
-        super().__init__(request.output_dir, setup=setup, on_step=Telling() if progress.asked() else None)
+        super().__init__(request.output_dir, setup=setup, on_step=ProgressReporter() if progress.is_enabled() else None)
         self.request = request
         self._window: profiled.Window | None = None
         self._ending: profiled.Ending | None = None

@@ -15,7 +15,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import builtin_frameworks, external_frameworks, scales
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import building
-from tprimat.frameworks.request import Launch, Place, Request, Wishes
+from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
 from tprimat.frameworks.resolve import default_precision
 from tprimat.results.run import ModelConfig
 from tprimat.units import GB, gigabytes
@@ -37,7 +37,9 @@ def unavailable() -> str | None:
     return external_frameworks.unavailable(VARIABLE, TITLE, SCRIPT)
 
 
-def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[Request, tuple[str, ...]]:
+def resolve_config(
+    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
+) -> tuple[Request, tuple[str, ...]]:
     """A request with every choice made. Raises UsageError for wishes that can't be met."""
     external_frameworks.clone(VARIABLE, TITLE, SCRIPT)
     place, said = external_frameworks.on_gpus(place, wishes, TITLE)
@@ -59,7 +61,7 @@ def bytes_per_parameter(precision: str, gpus: int) -> float:
     return 8 + 8 / gpus if precision == "fp32" else 6 + 12 / gpus
 
 
-def _scale(name: str, wishes: Wishes, place: Place) -> str:
+def _scale(name: str, wishes: RequestedConfig, place: Device) -> str:
     """The largest that fits. Raises UsageError where a larger one is wished for."""
     if place.memory_bytes is None:
         return scales.SCALES[0].name
@@ -160,7 +162,7 @@ def _sizes(shape: ModelConfig) -> dict[str, object]:
 MEGATRON = Framework(
     NAME,
     unavailable,
-    settle,
+    resolve_config,
     launch,
     automatic_on=(),
     precisions=PRECISIONS,

@@ -15,7 +15,7 @@ from pathlib import Path
 from tprimat.frameworks import profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.lightning.launch import ENVIRONMENT, threads
-from tprimat.frameworks.nemo.resolve import NAME, PRECISIONS, settle
+from tprimat.frameworks.nemo.resolve import NAME, PRECISIONS, resolve_config
 from tprimat.frameworks.request import MOCK, REPOSITORY, Launch, Request
 
 MODULE = "tprimat.frameworks.nemo.training"
@@ -83,7 +83,7 @@ def _named() -> str:
 NEMO = Framework(
     NAME,
     unavailable,
-    settle,
+    resolve_config,
     launch,
     automatic_on=("nvd",),
     precisions=PRECISIONS,

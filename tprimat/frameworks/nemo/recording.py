@@ -12,7 +12,7 @@ import msgspec
 
 from tprimat.catalog import models
 from tprimat.frameworks import scales
-from tprimat.frameworks.loops.agreement import Agreement
+from tprimat.frameworks.loops.agreement import RankConsensus
 from tprimat.frameworks.loops.requested import RequestedBenchmark
 from tprimat.frameworks.nemo import recipe
 from tprimat.frameworks.request import TOKENS, Request
@@ -107,7 +107,7 @@ class NemoBenchmark(RequestedBenchmark):
 
     def agreement(self, trainer: Any) -> Callable[[bool], bool]:
         """Through torch's store: NeMo's strategy reduces on the GPU."""
-        return Agreement(ranks.open_store(), trainer.global_rank, "time-limit")
+        return RankConsensus(ranks.open_store(), trainer.global_rank, "time-limit")
 
     def completed(self, run: Run) -> Run:
         """Adds NeMo's own timing and the settings that ran."""

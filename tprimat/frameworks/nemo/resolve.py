@@ -16,7 +16,7 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.nemo.defaults import CLASSIC, PERFORMANCE, PRESETS, Defaults, choose
-from tprimat.frameworks.request import DATA, MOCK, Place, Request, Wishes
+from tprimat.frameworks.request import DATA, MOCK, Device, Request, RequestedConfig
 from tprimat.machine.emulation import is_emulated
 from tprimat.results.run import ModelConfig
 from tprimat.units import GB, gigabytes
@@ -43,7 +43,9 @@ START_MINUTES = 2.0
 """Importing NeMo, drawing the weights, the first step's compilation."""
 
 
-def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[Request, tuple[str, ...]]:
+def resolve_config(
+    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
+) -> tuple[Request, tuple[str, ...]]:
     """A request for a model with every choice made, and what the user should know of it.
 
     Raises UsageError for wishes that can't be met.
@@ -102,7 +104,7 @@ def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[R
     return request, tuple(notes)
 
 
-def _check_device(place: Place) -> None:
+def _check_device(place: Device) -> None:
     if place.platform == "cpu" and not is_emulated():
         raise UsageError(
             "NeMo trains on GPUs, and torch sees none here: ./benchmark.py --framework lightning trains on this "
@@ -111,7 +113,7 @@ def _check_device(place: Place) -> None:
         )
 
 
-def _precision(wishes: Wishes, place: Place, preset: str) -> str:
+def _precision(wishes: RequestedConfig, place: Device, preset: str) -> str:
     precision = wishes.precision or ("fp8" if preset == CLASSIC else "bf16")
     if precision not in PRECISIONS:
         raise UsageError(
@@ -128,7 +130,7 @@ def _precision(wishes: Wishes, place: Place, preset: str) -> str:
     return precision
 
 
-def _size(model: models.Model, wishes: Wishes) -> tuple[scales.Scale | None, ModelConfig]:
+def _size(model: models.Model, wishes: RequestedConfig) -> tuple[scales.Scale | None, ModelConfig]:
     """The scale, or None for a shape that no scale gives; and the shape."""
     if wishes.scale is None and wishes.shape is not None:
         if models.with_shape(wishes.shape) is model:
@@ -173,7 +175,7 @@ def _said(row: Defaults, preset: str, device: str | None) -> str:
     return f"what is left open{where} is from {row.source}"
 
 
-def _processes(wishes: Wishes, place: Place) -> tuple[int, int]:
+def _processes(wishes: RequestedConfig, place: Device) -> tuple[int, int]:
     """Processes that train, and machines that they are on."""
     nodes = wishes.num_nodes or 1
     gpus = wishes.num_gpus or (1 if place.platform == "cpu" else place.devices) * nodes
@@ -189,7 +191,9 @@ def _processes(wishes: Wishes, place: Place) -> tuple[int, int]:
     return gpus, nodes
 
 
-def _division(wishes: Wishes, row: Defaults, shape: ModelConfig, gpus: int, notes: list[str]) -> tuple[int, int, int]:
+def _division(
+    wishes: RequestedConfig, row: Defaults, shape: ModelConfig, gpus: int, notes: list[str]
+) -> tuple[int, int, int]:
     """Tensor, pipeline and context parallelism. What the user says stays; defaults shrink until they fit."""
     stated = (
         wishes.tensor_model_parallel_size,
@@ -231,7 +235,7 @@ def _product(sizes: list[int]) -> int:
     return sizes[0] * sizes[1] * sizes[2]
 
 
-def _batch(wishes: Wishes, row: Defaults, replicas: int, gpus: int) -> tuple[int, int]:
+def _batch(wishes: RequestedConfig, row: Defaults, replicas: int, gpus: int) -> tuple[int, int]:
     """Micro and global batch size; what is given decides what isn't."""
     batch, micro = wishes.global_batch_size, wishes.micro_batch_size
     if micro is None:
@@ -260,7 +264,7 @@ def bytes_needed(request: Request, shape: ModelConfig) -> float:
     return share * (BYTES_PER_REPLICA + BYTES_SHARED / (request.data_parallel_size * request.context_parallel_size))
 
 
-def _memory(request: Request, model: models.Model, shape: ModelConfig, place: Place) -> list[str]:
+def _memory(request: Request, model: models.Model, shape: ModelConfig, place: Device) -> list[str]:
     if place.memory_bytes is None:
         return ["the memory of a GPU here is unknown: it may run out"] if place.platform != "cpu" else []
     needed = bytes_needed(request, shape)
@@ -291,7 +295,7 @@ def _memory(request: Request, model: models.Model, shape: ModelConfig, place: Pl
     return []
 
 
-def _duration(request: Request, shape: ModelConfig, place: Place) -> list[str]:
+def _duration(request: Request, shape: ModelConfig, place: Device) -> list[str]:
     """How long it will take, as far as that can be told before."""
     work = flops.flops_per_token(shape, request.sequence_length)
     device = hardware.short_name(place.device_name)

@@ -31,7 +31,7 @@ _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
 
 
 @dataclasses.dataclass(frozen=True)
-class Checked:
+class PreflightResult:
     """What was found.
 
     Attributes:
@@ -49,7 +49,7 @@ def check(
     environ: Mapping[str, str],
     output_dir: Path,
     disk_usage: Callable[[Path], Any] = shutil.disk_usage,
-) -> Checked:
+) -> PreflightResult:
     """Looks at all that a training by Primus needs.
 
     Args:
@@ -61,7 +61,7 @@ def check(
     """
     faults = [*_backend(made, environ), *_tokenizer(made, environ), *_gpus(made, machine)]
     faults += _space(made, output_dir, disk_usage)
-    return Checked(tuple(faults), (*_dataset(made, environ), *_machine(machine), *_visible(made, environ)))
+    return PreflightResult(tuple(faults), (*_dataset(made, environ), *_machine(machine), *_visible(made, environ)))
 
 
 def _backend(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:

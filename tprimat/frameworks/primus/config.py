@@ -26,7 +26,7 @@ from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read.megatron import setup as megatron_setup
-from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.results.run import LARGEST_COUNT, ModelConfig, Run, TrainingConfig
 
 TRAINERS = ("pre_trainer", "post_trainer")
@@ -165,9 +165,9 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         configuration: what is in force.
         num_gpus: processes that would train; None where unknown.
     """
-    stated = Statements(
+    stated = LoggedValues(
         {
-            name: Statement(setting.value, 0, f"{name}: {setting.value}", megatron_setup.DUMPED)
+            name: LoggedValue(setting.value, 0, f"{name}: {setting.value}", megatron_setup.DUMPED)
             for name, setting in configuration.settings.items()
             if name in megatron_setup.ARGUMENTS
         }

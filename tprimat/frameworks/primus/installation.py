@@ -44,7 +44,7 @@ PRECISIONS = ("bf16", "fp8", "mxfp8", "mxfp4")
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class DiscoveredInstallation:
     """A configuration's file.
 
     Attributes:
@@ -96,7 +96,7 @@ class Installation:
         except OSError:
             return True
 
-    def config(self, model: str, gpu: str | None, precision: str) -> Found:
+    def config(self, model: str, gpu: str | None, precision: str) -> DiscoveredInstallation:
         """The configuration of a model.
 
         Args:
@@ -127,7 +127,7 @@ class Installation:
                 said = [f"{file} is for bf16: {' '.join(added)} is added"] if added else []
                 if folders and gpu and file.parent in folders and file.parent.name != FOLDERS.get(gpu, ("",))[0]:
                     said.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
-                return Found(self.path / file, added, (*notes, *said))
+                return DiscoveredInstallation(self.path / file, added, (*notes, *said))
         looked = ", ".join(str(file) for file, _ in candidates)
         raise UsageError(
             f"{self.path} has no configuration for {model} in {precision} (looked for {looked}): "

@@ -18,8 +18,8 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.installation import FILES, PRECISIONS
-from tprimat.frameworks.primus.plan import Plan, Wanted, plan
-from tprimat.frameworks.request import Launch, Place, Request, Wishes
+from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
+from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
 from tprimat.machine import platforms
 
 NAME = "primus"
@@ -36,7 +36,9 @@ def unavailable() -> str | None:
     return primus_installation.from_environment(os.environ).problem()
 
 
-def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[Request, tuple[str, ...]]:
+def resolve_config(
+    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
+) -> tuple[Request, tuple[str, ...]]:
     """A request with every choice made. Raises UsageError for wishes that Primus can't meet."""
     model = models.by_name(name)
     if wishes.scale not in (None, FULL):
@@ -48,7 +50,7 @@ def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[R
             f"Primus trains {model.title} at full size only: that result is of another shape", heading="cant-match"
         )
     steps = wishes.steps or STEPS
-    asked = Wanted(
+    asked = PrimusRequest(
         model=name,
         precision=wishes.precision,
         iterations=steps,
@@ -121,7 +123,7 @@ def launch(request: Request) -> Launch:
 def inner(request: Request) -> Launch:
     """The command of Primus itself that launch()'s command comes to, for showing."""
     gpu = primus_installation.gpu_of(platforms.detect().gpu_info)
-    asked = Wanted(
+    asked = PrimusRequest(
         model=request.model,
         precision=request.precision if request.precision in PRECISIONS else None,
         iterations=request.steps,
@@ -157,7 +159,7 @@ def _config_of(environ: Mapping[str, str]) -> Path | None:
 PRIMUS = Framework(
     NAME,
     unavailable,
-    settle,
+    resolve_config,
     launch,
     models=tuple(FILES),
     automatic_on=(),

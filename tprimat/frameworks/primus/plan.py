@@ -35,7 +35,7 @@ _DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class PrimusRequest:
     """What is asked of a training by Primus; None for what is left open.
 
     Attributes:
@@ -149,7 +149,7 @@ class Plan:
 
 
 def plan(
-    wanted: Wanted, installation: Installation, environ: Mapping[str, str], *, gpu: str | None, devices: int
+    wanted: PrimusRequest, installation: Installation, environ: Mapping[str, str], *, gpu: str | None, devices: int
 ) -> Plan:
     """Makes every choice that is left open.
 
@@ -179,7 +179,7 @@ def plan(
         raise UsageError(f"NODE_RANK is {node}, of {nodes} machines: they count from 0", heading="wrong-usage")
     gpus = wanted.gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
     found = (
-        primus_installation.Found(wanted.config.expanduser().absolute())
+        primus_installation.DiscoveredInstallation(wanted.config.expanduser().absolute())
         if wanted.config is not None
         else installation.config(wanted.model, gpu, wanted.precision or "bf16")
     )
@@ -218,7 +218,7 @@ def _check_model(configuration: Configuration, model: models.Model, named_by_use
         )
 
 
-def _sizes(wanted: Wanted, found: primus_installation.Found, base: Configuration) -> list[str]:
+def _sizes(wanted: PrimusRequest, found: primus_installation.DiscoveredInstallation, base: Configuration) -> list[str]:
     words: list[str] = []
     pairs = (
         ("train_iters", wanted.iterations),

@@ -15,7 +15,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import builtin_frameworks, external_frameworks, scales
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import building, recipe
-from tprimat.frameworks.request import Launch, Place, Request, Wishes
+from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
 
 NAME = "torchtitan"
 VARIABLE = "TORCHTITAN_PATH"
@@ -40,7 +40,9 @@ def unavailable() -> str | None:
     return external_frameworks.unavailable(VARIABLE, NAME, SCRIPT)
 
 
-def settle(name: str, wishes: Wishes, place: Place, output_dir: Path) -> tuple[Request, tuple[str, ...]]:
+def resolve_config(
+    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
+) -> tuple[Request, tuple[str, ...]]:
     """A request with every choice made. Raises UsageError for wishes that can't be met."""
     external_frameworks.clone(VARIABLE, NAME, SCRIPT)
     if name not in MODELS:
@@ -94,7 +96,7 @@ def options(request: Request, folder: Path) -> list[str]:
 TORCHTITAN = Framework(
     NAME,
     unavailable,
-    settle,
+    resolve_config,
     launch,
     models=MODELS,
     automatic_on=(),

@@ -25,7 +25,7 @@ from tprimat.record.describe import Description
 from tprimat.record.loop import said_by
 from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM, StepValues
-from tprimat.record.session import Processes, Watching
+from tprimat.record.session import MeasurementSession, Processes
 from tprimat.results.run import Data, ModelConfig, ParallelismConfig, Run, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
@@ -205,7 +205,7 @@ class _Training:
         self._loss_doubt: str | None = None
         self._norms_seen = self._varies = False
         processes = Processes(args.process_index, args.world_size)
-        self.watching = Watching(
+        self.watching = MeasurementSession(
             said, args.device, processes, covers=result.COVERS, doubts=self._doubts, amended=self._amended
         )
         self._values = StepValues(self.watching.scalars)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tprimat.errors import TensorPrimatError
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.loops.processes import PATIENCE_S, Process, joined, this_one
-from tprimat.frameworks.loops.progress_reporter import Telling
+from tprimat.frameworks.loops.progress_reporter import ProgressReporter
 from tprimat.frameworks.loops.recipe import PREFETCHED, Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
@@ -46,7 +46,7 @@ def train(request: Request) -> None:
     recording = TrainerBenchmarkCallback(
         request.output_dir,
         setup=made.setup(),
-        on_step=Telling() if process.rank == 0 and progress.asked() else None,
+        on_step=ProgressReporter() if process.rank == 0 and progress.is_enabled() else None,
     )
     group = joined(process) if process.world_size > 1 else contextlib.nullcontext()
     # The Trainer wants a folder for its checkpoints, and none is written.

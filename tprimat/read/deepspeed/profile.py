@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.options import COMPUTED
-from tprimat.read.parsing.parsed_log import Statements
+from tprimat.read.parsing.parsed_log import LoggedValues
 from tprimat.read.parsing.run_builder import count, number, state
 from tprimat.read.parsing.text import Line
 
@@ -57,7 +57,7 @@ class Profile:
             value *= _FACTOR[row[3]]
         self._rows[name] = value
 
-    def state(self, stated: Statements) -> None:
+    def state(self, stated: LoggedValues) -> None:
         """States what the block says of the setup."""
         for name, field in (
             ("world size", "num_gpus"),

@@ -15,9 +15,9 @@ import re
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED, options_in
-from tprimat.read.parsing.parsed_log import Reading, Statements
-from tprimat.read.parsing.records import Record, Sorter, Training
-from tprimat.read.parsing.run_builder import Assembly, count, number, state
+from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.run_builder import RunBuilder, count, number, state
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
@@ -76,7 +76,7 @@ class Reader:
     looks_for = "DeepSpeed's timer (“CurrSamplesPerSec=…” or “iter time (s): …”)"
 
     def __init__(self) -> None:
-        self._sorter = Sorter()
+        self._sorter = RecordSequencer()
         self._current: tuple[Record, set[str]] | None = None
         self._logged: tuple[int, float | None] | None = None
         self._skipped = 0
@@ -120,7 +120,7 @@ class Reader:
         options_in(text, line.number, pending.stated, bare=False)
         self._arguments(line, pending.stated)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log; one without records where only the engine's own lines are there."""
         trainings = self._sorter.finish()
         if not trainings:
@@ -129,7 +129,7 @@ class Reader:
             trainings = [Training(around=self._sorter.pending)]
         return [self._reading(training, last=training is trainings[-1]) for training in trainings]
 
-    def _arguments(self, line: Line, stated: Statements) -> None:
+    def _arguments(self, line: Line, stated: LoggedValues) -> None:
         text = line.text
         if " ..." in text and (argument := _ARGUMENT.match(text)):
             state(stated, _OLD_ARGUMENTS[argument[1]], count(argument[2]), text, line.number)
@@ -209,7 +209,7 @@ class Reader:
             for name, value in found.items():
                 self._parts.setdefault(name, []).append(value)
 
-    def _reading(self, training: Training, *, last: bool) -> Reading:
+    def _reading(self, training: Training, *, last: bool) -> ParsedLog:
         stated = training.around.stated
         if last and self._exited:
             state(stated, "num_gpus", len(self._exited), f"{len(self._exited)} processes exit successfully", 1, ECHOED)
@@ -249,7 +249,7 @@ class Reader:
         memory = {}
         if last and self._peak is not None:
             memory["peak_memory_allocated_gb"] = round_figure(self._peak) or 0.0
-        return Assembly(
+        return RunBuilder(
             "deepspeed",
             f"deepspeed ({', '.join(sorted(self._kinds)) or ('flops profiler' if profile_only else 'engine')})",
             training,
@@ -268,13 +268,13 @@ class Reader:
         }
 
 
-def _batch(stated: Statements) -> int | None:
+def _batch(stated: LoggedValues) -> int | None:
     from tprimat.read.parsing.run_builder import sizes_of
 
     return sizes_of(stated, {})[0].global_batch_size
 
 
-def _planned(stated: Statements) -> None:
+def _planned(stated: LoggedValues) -> None:
     """The steps of an epoch's micro-batches, where an epoch is what a script announces."""
     epochs, micro = stated.count("epochs"), stated.count("micro_batches_per_epoch")
     accumulation = stated.count("gradient_accumulation_steps")

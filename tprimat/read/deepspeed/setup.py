@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.options import COMPUTED, ECHOED
-from tprimat.read.parsing.parsed_log import Statements
+from tprimat.read.parsing.parsed_log import LoggedValues
 from tprimat.read.parsing.run_builder import count, state
 
 _DUMPED = re.compile(
@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-def statements_in(text: str, number: int, stated: Statements) -> None:
+def statements_in(text: str, number: int, stated: LoggedValues) -> None:
     """Adds what a line of DeepSpeed states."""
     text = text[:10_000]
     if not _SIGNS.search(text):
@@ -63,7 +63,7 @@ def statements_in(text: str, number: int, stated: Statements) -> None:
         say("deepspeed_version", version[1])
 
 
-def world_from_replicas(stated: Statements) -> None:
+def world_from_replicas(stated: LoggedValues) -> None:
     """States the number of GPUs where nothing but data parallelism spreads the work."""
     replicas = stated.get("data_parallel_size")
     split = any(stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline"))

@@ -17,9 +17,9 @@ from tprimat.read.deepspeed import setup as deepspeed_setup
 from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import Numbered, Seen, numbered
 from tprimat.read.parsing.options import COMPUTED, options_in
-from tprimat.read.parsing.parsed_log import Reading, Statements
-from tprimat.read.parsing.records import Surroundings, Training
-from tprimat.read.parsing.run_builder import Assembly, count, number, state
+from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.records import LogContext, Training
+from tprimat.read.parsing.run_builder import RunBuilder, count, number, state
 from tprimat.read.parsing.text import Line, without_prefixes
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
@@ -51,7 +51,7 @@ class _Entry:
 class _Stretch:
     """One training of the log, while it is read."""
 
-    around: Surroundings = dataclasses.field(default_factory=Surroundings)
+    around: LogContext = dataclasses.field(default_factory=LogContext)
     entries: list[_Entry] = dataclasses.field(default_factory=list)
     summary: dict[str, str] | None = None
     summary_line: int = 0
@@ -70,7 +70,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._stretches: list[_Stretch] = []
-        self._pending = Surroundings()
+        self._pending = LogContext()
         self._bars: dict[int, int] = {}
         self._waiting: list[_Entry] = []
         self._axolotl = False
@@ -106,7 +106,7 @@ class Reader:
             self._axolotl = True
         self._hear(line)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         if self._stretches:
             self._stretches[-1].around.absorb(self._pending)
@@ -141,7 +141,7 @@ class Reader:
         if stretch is None or (fields.is_record(values) and stretch.summary is not None):
             stretch = _Stretch()
             self._stretches.append(stretch)
-        pending, self._pending = self._pending, Surroundings()
+        pending, self._pending = self._pending, LogContext()
         stretch.around.absorb(pending)
         if fields.is_summary(values):
             stretch.summaries += 1
@@ -167,7 +167,7 @@ class Reader:
         if epoch is None or not known or epoch >= known[-1]:
             return stretch
         if epoch <= known[0]:
-            stretch = _Stretch(around=Surroundings(stated=Statements(stretch.around.stated)))
+            stretch = _Stretch(around=LogContext(stated=LoggedValues(stretch.around.stated)))
             self._stretches.append(stretch)
             return stretch
         kept = [entry for entry, at in zip(stretch.entries, epochs, strict=True) if at is None or at < epoch]
@@ -178,7 +178,7 @@ class Reader:
         stretch.entries = kept
         return stretch
 
-    def _reading(self, stretch: _Stretch) -> Reading:
+    def _reading(self, stretch: _Stretch) -> ParsedLog:
         stated = stretch.around.stated
         _complete(stated)
         training = Training(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
@@ -210,7 +210,7 @@ class Reader:
         if self._cut:
             notes.append("the file ends within a dictionary, which is left out")
         name = "axolotl" if axolotl else "hf_trainer"
-        return Assembly(
+        return RunBuilder(
             name,
             f"{name} (console)",
             training,
@@ -223,7 +223,7 @@ class Reader:
         ).reading()
 
 
-def _steps_of(stretch: _Stretch, stated: Statements) -> Numbered:
+def _steps_of(stretch: _Stretch, stated: LoggedValues) -> Numbered:
     entries = stretch.entries
     printed = [fields.printed_step(entry.values) for entry in entries]
     steps = tuple(step for step, _ in printed if step is not None)
@@ -254,7 +254,7 @@ def _seen(entry: _Entry, total: int | None) -> Seen:
     )
 
 
-def _first_window(training: Training, stated: Statements) -> None:
+def _first_window(training: Training, stated: LoggedValues) -> None:
     """A log that begins in the middle: its first record averages as many steps as the others."""
     found = training.ordered()
     interval = stated.count("logging_steps") or (found[1].window if len(found) > 1 else None)
@@ -262,7 +262,7 @@ def _first_window(training: Training, stated: Statements) -> None:
         found[0].window = interval
 
 
-def _complete(stated: Statements) -> None:
+def _complete(stated: LoggedValues) -> None:
     """States what the Trainer's own arithmetic gives: processes = batch / (batch of one × accumulation)."""
     micro, total = stated.count("micro_batch_size"), stated.get("global_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")

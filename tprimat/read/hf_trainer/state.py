@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tprimat.read.files import FileDialect, Part
+from tprimat.read.files import FileFormat, Part
 from tprimat.read.hf_trainer import fields
-from tprimat.read.parsing.parsed_log import Reading, Statements
-from tprimat.read.parsing.records import Surroundings, Training
-from tprimat.read.parsing.run_builder import Assembly, count, number, state, without_records
+from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.records import LogContext, Training
+from tprimat.read.parsing.run_builder import RunBuilder, count, number, state, without_records
 
 LARGEST = 1 << 28
 """Bytes. A million records take some 150 MB."""
@@ -36,18 +36,18 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _state(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Reading]:
+def _state(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     return [_state_of(_text(part)) for part in parts]
 
 
-def _state_of(text: str) -> Reading:
+def _state_of(text: str) -> ParsedLog:
     parsed = _parsed(text)
     whole = isinstance(parsed, dict) and isinstance(parsed.get("log_history"), list)
     if whole:
         top, history = parsed, [entry for entry in parsed["log_history"] if isinstance(entry, dict)]
     else:
         top, history = _salvaged(text)
-    training = Training(around=Surroundings())
+    training = Training(around=LogContext())
     stated = training.around.stated
     summary: dict[str, float | None] = {}
     evaluations, last_evaluation = 0, None
@@ -87,7 +87,7 @@ def _state_of(text: str) -> Reading:
     done = bool(planned and reached and reached >= planned) or (runtime is not None and whole)
     last = training.last.step if training.last else 0
     unknown = {"step_times": fields.NO_STEP_TIMES}
-    return Assembly(
+    return RunBuilder(
         "hf_trainer",
         "hf_trainer (trainer_state.json)",
         training,
@@ -109,7 +109,7 @@ def _why_incomplete(last: int, reached: int | None, planned: int | None, whole: 
     return f"ended after step {reached or last}{of}: the file is of a checkpoint, or the training was ended there"
 
 
-def _state_setup(top: Mapping[str, Any], stated: Statements) -> None:
+def _state_setup(top: Mapping[str, Any], stated: LoggedValues) -> None:
     for key, name in (
         ("max_steps", "max_steps"),
         ("logging_steps", "logging_steps"),
@@ -129,7 +129,7 @@ def _salvaged(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return top, history
 
 
-def _results(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[Reading]:
+def _results(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     readings = []
     for part in parts:
         text = _text(part)
@@ -162,13 +162,13 @@ def _begins_as_object(head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
-STATE = FileDialect(
+STATE = FileFormat(
     "hf_trainer",
     "trainer_state.json of Hugging Face's Trainer (“log_history”)",
     lambda head: _begins_as_object(head) and re.search(rb'"log_history"\s*:\s*\[', head) is not None,
     _state,
 )
-RESULTS = FileDialect(
+RESULTS = FileFormat(
     "hf_trainer",
     "train_results.json of Hugging Face's Trainer (“train_runtime”)",
     # A result of TensorPrimat that names it has a schema_version first.

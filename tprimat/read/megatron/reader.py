@@ -33,7 +33,7 @@ from tprimat.read.megatron.training import (
     Stretch,
     Training,
 )
-from tprimat.read.parsing.parsed_log import Reading, Statements
+from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
 from tprimat.read.parsing.text import Line, Numbers, clean, lines_of, numpy_if_there
 from tprimat.results.run import Run
 
@@ -149,7 +149,7 @@ class Reader:
             take_double(training, known, record)
         return True
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         pending, self._stretch = self._stretch.context(), self._new_stretch()
         if self._trainings:
@@ -159,7 +159,7 @@ class Reader:
                     f"started again on line {pending.markers['start']}, and that attempt logged no iteration: "
                     f"{pending.causes.reason() or 'the log gives no reason'}"
                 )
-                pending.stated = Statements()
+                pending.stated = LoggedValues()
             training.context.absorb(pending)
             training.cut_off = self._cut_off
         elif "num_layers" in pending.stated or _is_of_primus(pending):
@@ -275,7 +275,7 @@ def _started_again(pending: Context) -> bool:
     return "start" in pending.markers and "num_layers" in pending.stated
 
 
-def is_another_model(stated: Statements, later: Statements) -> bool:
+def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
     """Whether a later dump of arguments is of a model of another shape."""
     shapes = ((stated.count(name), later.count(name)) for name in ("num_layers", "hidden_size", "num_attention_heads"))
     return any(None not in pair and pair[0] != pair[1] for pair in shapes)
@@ -360,8 +360,8 @@ def take_double(training: Training, known: Record, record: Record) -> None:
         training.conflicts.append(Conflict(record.iteration, fields, (known.line, record.line)))
 
 
-def _reading(training: Training) -> Reading:
-    stated = Statements(training.context.stated)
+def _reading(training: Training) -> ParsedLog:
+    stated = LoggedValues(training.context.stated)
     if training.world is not None and "world_size" not in stated:
         stated["world_size"] = training.world
     training.records = training.records.settled()
@@ -378,4 +378,4 @@ def _reading(training: Training) -> Reading:
     notes = [f"{training.doubles} lines that repeat an iteration were passed over"] if training.doubles else []
     if training.lines_of_other_ranks:
         notes.append(f"{training.lines_of_other_ranks} of them are of other ranks")
-    return Reading(len(training.records), found, tuple(notes), build)
+    return ParsedLog(len(training.records), found, tuple(notes), build)

@@ -15,7 +15,7 @@ from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, Training
-from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import Stamp
 from tprimat.results.run import (
     LARGEST_COUNT,
@@ -61,7 +61,7 @@ _TIMING = Timing(
 )
 
 
-def run_of(training: Training, stated: Statements, batch: Statement | None, given: Mapping[str, Any]) -> Run:
+def run_of(training: Training, stated: LoggedValues, batch: LoggedValue | None, given: Mapping[str, Any]) -> Run:
     """The Run of one training.
 
     Args:
@@ -141,7 +141,7 @@ def run_of(training: Training, stated: Statements, batch: Statement | None, give
     )
 
 
-def model_statement(stated: Statements) -> Statement | None:
+def model_statement(stated: LoggedValues) -> LoggedValue | None:
     """The model's name as a result will have it, with the line of the log that gives it."""
     shape, _ = setup.model_config(stated)
     called = setup.model_name(stated)
@@ -150,10 +150,10 @@ def model_statement(stated: Statements) -> Statement | None:
     if name is None or origin is None:
         return None
     said = origin if scale is None else (stated.get("num_layers") or origin)
-    return Statement(name, said.line, said.text, said.weight)
+    return LoggedValue(name, said.line, said.text, said.weight)
 
 
-def batch_statement(records: Table, stated: Statements) -> Statement | None:
+def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     """The global batch size: what every iteration line says; the dump's where none says it."""
     sizes = {size for size in records.there("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
@@ -164,7 +164,7 @@ def batch_statement(records: Table, stated: Statements) -> Statement | None:
         (line, size) for line, size in zip(records.lines, records.column("batch"), strict=True) if size in sizes
     )
     assert size is not None
-    return Statement(int(size), line, f"global batch size: {size:.0f}")
+    return LoggedValue(int(size), line, f"global batch size: {size:.0f}")
 
 
 def _timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
@@ -182,7 +182,7 @@ def _seed(value: Any) -> int | None:
 
 
 def _series(
-    training: Training, records: Table, stated: Statements, warnings: list[str]
+    training: Training, records: Table, stated: LoggedValues, warnings: list[str]
 ) -> tuple[dict[str, Any], list[int]]:
     """Step times and native series, with iteration 2 restored; and the windows."""
     interval = times.log_interval(records.iterations, stated.count("log_interval"))

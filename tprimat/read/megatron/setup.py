@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tprimat.catalog import models
-from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.results.run import LARGEST_COUNT, Data, ModelConfig, Optimizer, ParallelismConfig
 
@@ -65,17 +65,17 @@ _SIGNS = (
 """A line without any of these, and without a type at its end, states nothing."""
 
 
-def statements_of(number: int, text: str) -> Statements | None:
+def statements_of(number: int, text: str) -> LoggedValues | None:
     """What a line states of the setup; None for most lines."""
     if not text.endswith(")") and not any(sign in text for sign in _SIGNS):
         return None
     if "[config.py:" in text:
         # DeepSpeed's dump of its own configuration, whose world_size is the data-parallel one.
         return None
-    found = Statements()
+    found = LoggedValues()
 
     def state(name: str, value: Any, weight: int) -> None:
-        found.add(name, Statement(value, number, " ".join(without_prefixes(text).split())[:300], weight))
+        found.add(name, LoggedValue(value, number, " ".join(without_prefixes(text).split())[:300], weight))
 
     dumped = _DOTTED.search(text) or _TYPED.search(text)
     if dumped:
@@ -120,7 +120,7 @@ def _value(text: str) -> Any:
     return text
 
 
-def precision(stated: Statements) -> tuple[str | None, str | None]:
+def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     """Precision of the matrix products, and the same in the log's own words."""
     parameters = str(stated.word("params_dtype") or "").removeprefix("torch.")
     for width in ("fp4", "fp8"):
@@ -138,13 +138,13 @@ def precision(stated: Statements) -> tuple[str | None, str | None]:
     return None, None
 
 
-def precision_statement(stated: Statements) -> Statement | None:
+def precision_statement(stated: LoggedValues) -> LoggedValue | None:
     """The argument that decides over the precision."""
     decisive = [name for name in ("fp4", "fp8", "bf16", "fp16") if stated.value(name) not in (None, False, "")]
     return stated.get(decisive[0]) if decisive else stated.get("bf16")
 
 
-def recomputation(stated: Statements) -> str | None:
+def recomputation(stated: LoggedValues) -> str | None:
     """none, selective or full; None where the log doesn't say."""
     if stated.value("checkpoint_activations") is True or stated.value("recompute_granularity") == "full":
         # The block method recomputes as many layers as are asked for: none when that is 0.
@@ -156,7 +156,7 @@ def recomputation(stated: Statements) -> str | None:
     return "none" if known else None
 
 
-def optimizer(stated: Statements) -> Optimizer:
+def optimizer(stated: LoggedValues) -> Optimizer:
     """What the dump says of the optimizer."""
     rate = stated.number("lr")
     return Optimizer(
@@ -171,7 +171,7 @@ def optimizer(stated: Statements) -> Optimizer:
     )
 
 
-def data(stated: Statements) -> Data:
+def data(stated: LoggedValues) -> Data:
     """What was trained on."""
     if stated.value("mock_data") is True:
         return Data(kind="mock")
@@ -179,7 +179,7 @@ def data(stated: Statements) -> Data:
     return Data(kind=path) if path else Data()
 
 
-def parallelism(stated: Statements, world: int | None, global_batch: int | None) -> ParallelismConfig:
+def parallelism(stated: LoggedValues, world: int | None, global_batch: int | None) -> ParallelismConfig:
     """How the work is spread; what isn't stated but follows from the rest is worked out."""
     tensor, pipeline, context = (
         stated.count(f"{kind}_parallel_size") for kind in ("tensor_model", "pipeline_model", "context")
@@ -202,7 +202,7 @@ def parallelism(stated: Statements, world: int | None, global_batch: int | None)
     )
 
 
-def model_config(stated: Statements) -> tuple[ModelConfig, list[str]]:
+def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     """The model's shape, with a warning for what is left out of it on purpose."""
     heads, layers = stated.count("num_attention_heads"), stated.count("num_layers")
     if layers is None and heads is None:
@@ -262,7 +262,7 @@ def model_config(stated: Statements) -> tuple[ModelConfig, list[str]]:
     )
 
 
-def _of_another_kind(stated: Statements) -> str | None:
+def _of_another_kind(stated: LoggedValues) -> str | None:
     """What makes a model other than those whose FLOPs are known; or None."""
     if stated.value("is_hybrid_model") is True or any(
         stated.word(name) for name in ("hybrid_override_pattern", "hybrid_layer_pattern")
@@ -295,7 +295,7 @@ def _dense_layers(frequency: Any, layers: int | None) -> int | None:
     return None
 
 
-def _parameters(stated: Statements) -> tuple[int | None, str | None]:
+def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
     """Parameters of the whole model, and a note where the figure is a rounded one."""
     billions = stated.number("billions")
     by_rank = {name: item.value for name, item in stated.items() if name.startswith("parameters of rank")}
@@ -315,7 +315,7 @@ def _parameters(stated: Statements) -> tuple[int | None, str | None]:
     return None, None
 
 
-def model_name(stated: Statements) -> Statement | None:
+def model_name(stated: LoggedValues) -> LoggedValue | None:
     """What the log calls the model, with the line that says so."""
     for name in ("model", "config", "exp_name", "save", "tokenizer_model"):
         statement, word = stated.get(name), stated.word(name)
@@ -331,7 +331,7 @@ def model_name(stated: Statements) -> Statement | None:
         if re.search(r"[A-Za-z]", called):
             # An experiment's folder or a tokenizer is called as somebody liked.
             weight = statement.weight if name in ("model", "config") else NAMED_AFTER
-            return Statement(called, statement.line, statement.text, weight)
+            return LoggedValue(called, statement.line, statement.text, weight)
     return None
 
 

@@ -8,8 +8,8 @@ import re
 from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import Record
 from tprimat.read.megatron.table import Table
-from tprimat.read.parsing.failures import Causes
-from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import Line, Stamp, first_stamp, lines_of
 
 # fmt: off
@@ -51,14 +51,14 @@ def marks(name: str, text: str) -> bool:
 class Context:
     """What a stretch of a log says besides its iteration lines."""
 
-    stated: Statements = dataclasses.field(default_factory=Statements)
+    stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     markers: dict[str, int] = dataclasses.field(default_factory=dict)
     words: dict[str, str] = dataclasses.field(default_factory=dict)
     max_allocated_mib: float | None = None
     max_reserved_mib: float | None = None
     memory_after: int | None = None
     first_stamp: Stamp | None = None
-    causes: Causes = dataclasses.field(default_factory=Causes)
+    causes: FailureReasons = dataclasses.field(default_factory=FailureReasons)
     dumped: bool = False
 
     def absorb(self, later: Context) -> None:
@@ -76,7 +76,7 @@ class Context:
 
     def hand_over_end(self, former: Context) -> None:
         """Gives what ends a training, or follows its iterations, to the one that it is of."""
-        former.causes, self.causes = self.causes, Causes()
+        former.causes, self.causes = self.causes, FailureReasons()
         if "success" in self.markers:
             former.markers["success"] = self.markers.pop("success")
         former.max_allocated_mib = _larger(former.max_allocated_mib, self.max_allocated_mib)
@@ -202,7 +202,7 @@ class Training:
     since_start: int = 0
     doubles: int = 0
     lines_of_other_ranks: int = 0
-    world: Statement | None = None
+    world: LoggedValue | None = None
     conflicts: list[Conflict] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
     restarts: int = 0
@@ -226,7 +226,7 @@ class Training:
         if self.context.first_stamp is None:
             self.context.first_stamp = first_stamp(text)
         if record.world and self.world is None:
-            self.world = Statement(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
+            self.world = LoggedValue(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
 
     def hear(self, stretch: Stretch) -> None:
         """Takes what stood before a line of it, if that matters."""

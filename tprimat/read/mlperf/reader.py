@@ -17,8 +17,8 @@ from typing import Any
 from tprimat.read.mlperf import run, summary
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
-from tprimat.read.parsing.parsed_log import Reading
-from tprimat.read.parsing.records import LONGEST_SETUP, Surroundings
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.results.run import LARGEST_COUNT
 
@@ -74,7 +74,7 @@ LINES_OF_OTHERS = 4
 """Lines over which an event may be spread."""
 
 
-def _hints(text: str, around: Surroundings) -> bool:
+def _hints(text: str, around: LogContext) -> bool:
     """Whether a line has a sign of what is looked for; a rank's prefix tells the world size once."""
     for sign in _SIGNS:
         if sign in text:
@@ -90,7 +90,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._trainings: list[run.Training] = []
-        self._around = Surroundings()
+        self._around = LogContext()
         self._seen: dict[str, float] = {}
         self._decoder = json.JSONDecoder()
         self._lines = 0
@@ -120,7 +120,7 @@ class Reader:
         if self._trainings:
             self._trainings[-1].around.feed(line.number, text)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         # Text that only speaks of events, a note on a log for one, holds none that can be read.
         trainings = [each for each in self._trainings if each.told] or ([self._summary] if self._summary else [])
@@ -168,7 +168,7 @@ class Reader:
             return
         training = self._training()
         if key in _BEGINS and training.over_before(key, time):
-            training = run.Training(Surroundings(stated=run.carried(self._around.stated)))
+            training = run.Training(LogContext(stated=run.carried(self._around.stated)))
             self._trainings.append(training)
         training.told = True
         training.time(time)
@@ -258,7 +258,7 @@ class Reader:
             self._event(found, number)
         return True
 
-    def _system(self, text: str, number: int, around: Surroundings) -> None:
+    def _system(self, text: str, number: int, around: LogContext) -> None:
         begin = text.find("{", text.find(mlperf_system.MARK))
         try:
             found, _ = self._decoder.raw_decode(text, begin) if begin >= 0 else (None, 0)

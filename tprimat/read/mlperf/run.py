@@ -17,8 +17,8 @@ from tprimat.catalog import models
 from tprimat.read.mlperf import streams
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, Found, Point, number
-from tprimat.read.parsing.parsed_log import Reading, Statement, Statements
-from tprimat.read.parsing.records import Surroundings, spans
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
+from tprimat.read.parsing.records import LogContext, spans
 from tprimat.results.run import (
     LARGEST_VALUE,
     Environment,
@@ -46,7 +46,7 @@ class Training:
         told: whether an event of it could be read.
     """
 
-    around: Surroundings
+    around: LogContext
     events: list[Event] = dataclasses.field(default_factory=list)
     blocks: list[Block] = dataclasses.field(default_factory=list)
     evaluations: list[tuple[Mapping[str, float], float]] = dataclasses.field(default_factory=list)
@@ -82,9 +82,9 @@ class Training:
         return self.run_start is not None and key == "run_start" and time - self.run_start > 1
 
 
-def carried(stated: Statements) -> Statements:
+def carried(stated: LoggedValues) -> LoggedValues:
     """What is said once for all trials of a file."""
-    return Statements({name: each for name, each in stated.items() if each.weight < 3 or name == "system"})
+    return LoggedValues({name: each for name, each in stated.items() if each.weight < 3 or name == "system"})
 
 
 def numbers(value: Any) -> dict[str, float]:
@@ -107,7 +107,7 @@ def plain(value: Any) -> Any:
     return value if known is None else plain(known)
 
 
-def reading(training: Training) -> Reading:
+def reading(training: Training) -> ParsedLog:
     """The common form of a training."""
     stated = training.around.stated
     batch, sequence = stated.count("global_batch_size"), _sequence(stated)
@@ -128,38 +128,38 @@ def reading(training: Training) -> Reading:
     def build(given: Mapping[str, Any]) -> Run:
         return _run(training, found, given)
 
-    return Reading(len(found.points), shown, tuple(notes), build)
+    return ParsedLog(len(found.points), shown, tuple(notes), build)
 
 
-def _model(stated: Statements) -> Statement | None:
+def _model(stated: LoggedValues) -> LoggedValue | None:
     benchmark = stated.get("submission_benchmark")
     word = stated.word("submission_benchmark")
     if benchmark is None or word is None:
         return None
     row = models.recognize(_MODELS.get(word, word))
-    return Statement(row.name if row else word, benchmark.line, benchmark.text, benchmark.weight)
+    return LoggedValue(row.name if row else word, benchmark.line, benchmark.text, benchmark.weight)
 
 
-def _sequence(stated: Statements) -> Statement | None:
+def _sequence(stated: LoggedValues) -> LoggedValue | None:
     for name in ("max_sequence_length", "encoder_seq_length", "seq_length"):
         if statement := stated.counted(name):
             return statement
     return None
 
 
-def _world(stated: Statements) -> Statement | None:
+def _world(stated: LoggedValues) -> LoggedValue | None:
     if statement := stated.counted("world_size"):
         return statement
     system = stated.get("system")
     if system is not None and isinstance(system.value, mlperf_system.System) and system.value.devices:
-        return Statement(system.value.devices, system.line, system.text)
+        return LoggedValue(system.value.devices, system.line, system.text)
     nodes, devices = stated.count("num_nodes"), stated.counted("devices")
     if nodes and devices:
-        return Statement(nodes * devices.value, devices.line, devices.text)
+        return LoggedValue(nodes * devices.value, devices.line, devices.text)
     return None
 
 
-def precision(stated: Statements) -> tuple[str | None, str | None, Statement | None]:
+def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue | None]:
     """Precision of the matrix products, the log's own words, and the statement that decides."""
     if logged := stated.get("lowest_numerical_precision_linear"):
         return str(logged.value).lower(), f"lowest precision of linear layers: {logged.value}", logged
@@ -231,7 +231,7 @@ def _run(training: Training, found: Found, given: Mapping[str, Any]) -> Run:
     return run
 
 
-def _series(training: Training, found: Found, stated: Statements) -> tuple[dict[str, Any], dict[str, Any]]:
+def _series(training: Training, found: Found, stated: LoggedValues) -> tuple[dict[str, Any], dict[str, Any]]:
     """The series, of all steps that have a time or a loss, and the native figures."""
     rows: dict[int, dict[str, Any]] = {}
     for point in found.points:
@@ -359,7 +359,7 @@ def _timestamp(training: Training, warnings: list[str]) -> str | None:
     return datetime.datetime.fromtimestamp(moment, datetime.timezone.utc).isoformat()
 
 
-def _optimizer(stated: Statements) -> Optimizer:
+def _optimizer(stated: LoggedValues) -> Optimizer:
     def either(*names: str) -> float | None:
         return next((value for name in names if (value := stated.number(name)) is not None), None)
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.mlperf.streams import number
-from tprimat.read.parsing.parsed_log import Reading, Statement
+from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
 from tprimat.results.run import GpuInfo, Run, Source, TrainingConfig
 
 
-def summary_reading(found: Mapping[str, tuple[str, int]]) -> Reading:
+def summary_reading(found: Mapping[str, tuple[str, int]]) -> ParsedLog:
     """The summary of a diffusion benchmark: figures of the whole run, no steps."""
 
     def value(name: str) -> float | None:
@@ -59,5 +59,5 @@ def summary_reading(found: Mapping[str, tuple[str, int]]) -> Reading:
             native_metrics=dict(native),
         )
 
-    shown = {"num_gpus": Statement(world, line, f"nnodes: {nodes}, gpus_per_node: {devices}")} if world else {}
-    return Reading(0, shown, (), build)
+    shown = {"num_gpus": LoggedValue(world, line, f"nnodes: {nodes}, gpus_per_node: {devices}")} if world else {}
+    return ParsedLog(0, shown, (), build)

@@ -23,9 +23,9 @@ import statistics
 
 from tprimat.read.nemo import setup
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import Reading, Statement
-from tprimat.read.parsing.records import Record, Sorter, Training
-from tprimat.read.parsing.run_builder import Assembly
+from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
+from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import Timing
 from tprimat.units import GB, round_figure
@@ -74,7 +74,7 @@ class Reader:
     looks_for = "NeMo's training lines (“Training epoch 0, iteration 1/19 | … train_step_timing in s: …”)"
 
     def __init__(self) -> None:
-        self._sorter = Sorter()
+        self._sorter = RecordSequencer()
         self._batches: dict[int, float] = {}
         self._lines = 0
 
@@ -97,7 +97,7 @@ class Reader:
             if self._sorter.trainings or "NeMo" in text or "rror" in text:
                 around.feed(line.number, text)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         return [self._reading(training) for training in self._sorter.finish()]
 
@@ -166,7 +166,7 @@ class Reader:
             around.state("global_batch_size", int(batch), line.number, f"global_batch_size: {int(batch)}", 4)
         self._sorter.take(record)
 
-    def _reading(self, training: Training) -> Reading:
+    def _reading(self, training: Training) -> ParsedLog:
         found = training.ordered()
         for record, window in zip(found, windows([record.step for record in found]), strict=True):
             record.window = window
@@ -184,7 +184,7 @@ class Reader:
             values = [value for record in found if (value := record.native.get(f"memory_{kind}_gb")) is not None]
             if values:
                 memory[f"peak_memory_{kind}_gb"] = round_figure(max(values)) or 0.0
-        return Assembly(
+        return RunBuilder(
             framework="nemo",
             dialect="nemo",
             training=training,
@@ -224,4 +224,4 @@ def _add_parameters(training: Training) -> None:
     stated = training.around.stated
     ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
     if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
-        stated.setdefault("num_parameters", Statement(ranks[0].value, ranks[0].line, ranks[0].text))
+        stated.setdefault("num_parameters", LoggedValue(ranks[0].value, ranks[0].line, ranks[0].text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tprimat.read.parsing.records import Surroundings
+from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.run_builder import state
 from tprimat.read.parsing.text import without_prefixes
 
@@ -60,7 +60,7 @@ SIGNS = (
 """A line without any of these states nothing."""
 
 
-def feed(number: int, text: str, around: Surroundings) -> None:
+def feed(number: int, text: str, around: LogContext) -> None:
     """Takes a line that is no training line."""
     if "stopped:" in text and SUCCESS.search(text):
         around.marks["success"] = number
@@ -123,7 +123,7 @@ def _say_groups(kind: str, listed: str, say: Any) -> None:
         say("num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED)
 
 
-def _say_precision(text: str, say: Any, around: Surroundings) -> None:
+def _say_precision(text: str, say: Any, around: LogContext) -> None:
     for name, value in _PRECISION.findall(text):
         low = value.lower()
         if name in ("fp8", "fp8_hybrid") and low not in ("none", "false", "null", "0"):

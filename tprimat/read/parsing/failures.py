@@ -47,7 +47,7 @@ def _hinted(text: str) -> bool:
     return _last_asked[1]
 
 
-class Causes:
+class FailureReasons:
     """Collects, line by line, what may have ended a training. Keeps a handful of lines at most."""
 
     def __init__(self) -> None:

@@ -11,12 +11,12 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from tprimat.read.parsing.parsed_log import Reader, Reading, TakesBlocks
+from tprimat.read.parsing.parsed_log import ParsedLog, Reader, TakesBlocks
 from tprimat.read.parsing.text import Line, lines_of
 
 
 @dataclasses.dataclass(frozen=True)
-class Patience:
+class DetectionLimits:
     """How long other readers may still recognise a log that one of them knows.
 
     Attributes:
@@ -36,7 +36,7 @@ _ROUND = 64
 """Lines from one look at the readers to the next."""
 
 
-class Intake:
+class LogFeeder:
     """What the readers get of one log, in its order.
 
     Args:
@@ -51,7 +51,7 @@ class Intake:
         document: whether its first line opens a JSON document, and its last one closes it.
     """
 
-    def __init__(self, readers: Sequence[Reader], patience: Patience | None = None) -> None:
+    def __init__(self, readers: Sequence[Reader], patience: DetectionLimits | None = None) -> None:
         self.readers = readers
         self.number = 1
         self.empty = True
@@ -62,7 +62,7 @@ class Intake:
         self._settled = False
         self._steps_since: int | None = None
         self._known_since: int | None = None
-        self._patience = patience or Patience()
+        self._patience = patience or DetectionLimits()
 
     def feed(self, block: bytes, *, whole: bool = True) -> None:
         """Takes the next lines of the log.
@@ -90,7 +90,7 @@ class Intake:
             if not self._settled and not line.number % _ROUND:
                 self._look(line.number)
 
-    def finish(self) -> list[tuple[str, list[Reading]]]:
+    def finish(self) -> list[tuple[str, list[ParsedLog]]]:
         """Names of dialects, with the trainings that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
 

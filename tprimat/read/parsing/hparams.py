@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tprimat.read.parsing.parsed_log import Statements
+from tprimat.read.parsing.parsed_log import LoggedValues
 from tprimat.read.parsing.run_builder import count, number, precision_of, state
 
 _ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
@@ -40,7 +40,7 @@ _COUNTS = {
 _WORDS = {"model_name": "model", "model": "model", "device_name": "device_name", "gpu_name": "device_name"}
 
 
-def state_all(beside: Mapping[str, bytes], stated: Statements) -> None:
+def state_all(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
     """States what the files beside say; what is stated already holds."""
     devices = nodes = None
     for line_number, line in enumerate(beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.parsed_log import Statements
+from tprimat.read.parsing.parsed_log import LoggedValues
 from tprimat.read.parsing.run_builder import count, number, precision_of, state
 
 ECHOED = 1
@@ -65,7 +65,7 @@ def _hinted(text: str) -> bool:
     return _last_asked[1]
 
 
-def options_in(text: str, number_of_line: int, stated: Statements, *, bare: bool = True) -> None:
+def options_in(text: str, number_of_line: int, stated: LoggedValues, *, bare: bool = True) -> None:
     """Adds what a line echoes of a script's options.
 
     Args:

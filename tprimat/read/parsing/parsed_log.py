@@ -16,7 +16,7 @@ from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE, Run
 
 
 @dataclasses.dataclass(frozen=True)
-class Statement:
+class LoggedValue:
     """Something that a log states.
 
     Attributes:
@@ -33,17 +33,17 @@ class Statement:
     weight: int = 1
 
 
-class Statements(dict[str, Statement]):
+class LoggedValues(dict[str, LoggedValue]):
     """What a log states, by the name of the field."""
 
-    def add(self, name: str, statement: Statement) -> None:
+    def add(self, name: str, statement: LoggedValue) -> None:
         """Keeps the heavier statement, or the later of equally heavy ones."""
         known = self.get(name)
         # Said again, a thing keeps the line on which it was said first.
         if known is None or (statement.weight >= known.weight and statement.value != known.value):
             self[name] = statement
 
-    def absorb(self, later: Statements) -> None:
+    def absorb(self, later: LoggedValues) -> None:
         """Adds what a later part of the log states."""
         for name, statement in later.items():
             self.add(name, statement)
@@ -59,7 +59,7 @@ class Statements(dict[str, Statement]):
         right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
         return value if right else None
 
-    def counted(self, name: str) -> Statement | None:
+    def counted(self, name: str) -> LoggedValue | None:
         """The statement of a number from 1 on; None for anything else."""
         return None if self.count(name) is None else self[name]
 
@@ -81,7 +81,7 @@ GIVEN = ("model", "num_gpus", "global_batch_size", "sequence_length")
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class ParsedLog:
     """One training that a log holds.
 
     Attributes:
@@ -92,7 +92,7 @@ class Reading:
     """
 
     steps: int
-    stated: Mapping[str, Statement]
+    stated: Mapping[str, LoggedValue]
     notes: tuple[str, ...]
     build: Callable[[Mapping[str, Any]], Run]
 
@@ -121,7 +121,7 @@ class Reader(Protocol):
     def feed(self, line: Line) -> None:
         """Takes the next line."""
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings of this dialect, in the order of the log; none where there is none."""
 
 

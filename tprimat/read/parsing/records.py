@@ -1,6 +1,6 @@
 """Records of steps -> trainings -> the parts of a Run: what the readers of all dialects but Megatron's share.
 
-A reader parses its lines into records and gives them to a Sorter, which tells doubles, restarts and
+A reader parses its lines into records and gives them to a RecordSequencer, which tells doubles, restarts and
 trainings apart:
 
     the same step, the same moment or figures   a double (several ranks print); passed over
@@ -15,8 +15,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tprimat.read.parsing.failures import Causes
-from tprimat.read.parsing.parsed_log import Statement, Statements
+from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import Stamp, first_stamp
 from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Status
 
@@ -88,18 +88,18 @@ def figure(text: str) -> float | None:
 
 
 @dataclasses.dataclass
-class Surroundings:
+class LogContext:
     """What a stretch of a log says besides its records."""
 
-    stated: Statements = dataclasses.field(default_factory=Statements)
+    stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
     marks: dict[str, int] = dataclasses.field(default_factory=dict)
     first_stamp: Stamp | None = None
-    causes: Causes = dataclasses.field(default_factory=Causes)
+    causes: FailureReasons = dataclasses.field(default_factory=FailureReasons)
     begun: bool = False
 
     def state(self, name: str, value: Any, line: int, text: str, weight: int = 1) -> None:
         """Adds something that a line states."""
-        self.stated.add(name, Statement(value, line, " ".join(text.split())[:300], weight))
+        self.stated.add(name, LoggedValue(value, line, " ".join(text.split())[:300], weight))
 
     def mark(self, name: str, line: int) -> None:
         """Remembers the first line that shows something."""
@@ -111,7 +111,7 @@ class Surroundings:
             self.first_stamp = first_stamp(text[:400])
         self.causes.feed(number, text[:10_000])
 
-    def absorb(self, later: Surroundings) -> None:
+    def absorb(self, later: LogContext) -> None:
         """Adds a later stretch: the training went on after it, so what looked like an end was none."""
         self.stated.absorb(later.stated)
         for name, line in later.marks.items():
@@ -134,7 +134,7 @@ class Training:
     """
 
     records: dict[int, Record] = dataclasses.field(default_factory=dict)
-    around: Surroundings = dataclasses.field(default_factory=Surroundings)
+    around: LogContext = dataclasses.field(default_factory=LogContext)
     doubles: int = 0
     attempts: list[int] = dataclasses.field(default_factory=list)
     conflicts: list[str] = dataclasses.field(default_factory=list)
@@ -151,7 +151,7 @@ class Training:
         return (f"{self.doubles} lines that repeat a step were passed over",) if self.doubles else ()
 
 
-class Sorter:
+class RecordSequencer:
     """Sorts records into trainings as they come.
 
     Args:
@@ -160,13 +160,13 @@ class Sorter:
 
     def __init__(self, reconcile: Callable[[Record, Record], None] | None = None) -> None:
         self.trainings: list[Training] = []
-        self.pending = Surroundings()
+        self.pending = LogContext()
         self.cut_off: int | None = None
         self._reconcile = reconcile
 
     def take(self, record: Record) -> None:
         """Takes the next record of the log."""
-        pending, self.pending = self.pending, Surroundings()
+        pending, self.pending = self.pending, LogContext()
         training = self.trainings[-1] if self.trainings else None
         if training is None or training.last is None:
             self._begin(record, pending)
@@ -190,7 +190,7 @@ class Sorter:
 
     def finish(self) -> list[Training]:
         """The trainings, with what stands after the last record."""
-        pending, self.pending = self.pending, Surroundings()
+        pending, self.pending = self.pending, LogContext()
         if self.trainings:
             training = self.trainings[-1]
             if pending.begun and pending.causes.reason():
@@ -204,18 +204,18 @@ class Sorter:
             self.pending = pending
         return self.trainings
 
-    def _begin(self, record: Record, pending: Surroundings) -> None:
+    def _begin(self, record: Record, pending: LogContext) -> None:
         if self.trainings:
             # What ends a training stands before the first record of the next one.
             former = self.trainings[-1].around
-            former.causes, pending.causes = pending.causes, Causes()
+            former.causes, pending.causes = pending.causes, FailureReasons()
             if "success" in pending.marks:
                 former.marks["success"] = pending.marks.pop("success")
         training = Training(attempts=[record.step])
         self.trainings.append(training)
         self._add(training, record, pending)
 
-    def _add(self, training: Training, record: Record, pending: Surroundings) -> None:
+    def _add(self, training: Training, record: Record, pending: LogContext) -> None:
         training.around.absorb(pending)
         if training.around.first_stamp is None:
             training.around.first_stamp = record.stamp

@@ -16,7 +16,7 @@ import msgspec
 
 from tprimat.read.megatron.setup import known_model
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import Reading, Statement, Statements
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
 from tprimat.read.parsing.records import Record, Training
 from tprimat.results.run import (
     LARGEST_VALUE,
@@ -47,7 +47,7 @@ _AMD = ("amd", "instinct", "radeon", "mi300", "mi325", "mi35", "mi250")
 
 
 @dataclasses.dataclass
-class Assembly:
+class RunBuilder:
     """What is known of one training when its source is read to the end.
 
     Attributes:
@@ -91,10 +91,10 @@ class Assembly:
     label: str | None = None
     notes: tuple[str, ...] = ()
 
-    def reading(self) -> Reading:
+    def reading(self) -> ParsedLog:
         """What a reader hands over."""
         stated = self.training.around.stated
-        return Reading(len(self.training.records), dict(stated), (*self.notes, *self.training.notes()), self._run)
+        return ParsedLog(len(self.training.records), dict(stated), (*self.notes, *self.training.notes()), self._run)
 
     def _run(self, given: Mapping[str, Any]) -> Run:
         stated = self.training.around.stated
@@ -171,16 +171,16 @@ class Assembly:
         return records.status(self.training, planned, done=last)
 
 
-def without_records(framework: str, dialect: str, timing: Timing, **fields: Any) -> Assembly:
+def without_records(framework: str, dialect: str, timing: Timing, **fields: Any) -> RunBuilder:
     """An Assembly of a source that tells of a whole training, and of no single step."""
-    return Assembly(framework, dialect, Training(), timing, **fields)
+    return RunBuilder(framework, dialect, Training(), timing, **fields)
 
 
-def state(stated: Statements, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
+def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
     """Adds what a source says of a field; nothing where it says nothing."""
     if value is not None:
         said = " ".join((text or f"{name}: {value}").split())[:300]
-        stated.add(name, Statement(value, line, said, weight))
+        stated.add(name, LoggedValue(value, line, said, weight))
 
 
 def number(value: object) -> float | None:
@@ -217,7 +217,7 @@ def precision_of(text: object) -> str | None:
     return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
 
 
-def sizes_of(stated: Statements, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+def sizes_of(stated: LoggedValues, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
     """What a step is and how it is spread, with what follows from the rest.
 
     Args:
@@ -252,7 +252,7 @@ def sizes_of(stated: Statements, given: Mapping[str, Any]) -> tuple[TrainingConf
     ), ParallelismConfig(strategy_name=stated.word("strategy_name"), gradient_accumulation_steps=accumulation, **spread)
 
 
-def shape_of(stated: Statements) -> ModelConfig:
+def shape_of(stated: LoggedValues) -> ModelConfig:
     """The model's shape, as far as it is stated."""
     fields: dict[str, Any] = {name: stated.count(name) for name in _SHAPE_COUNTS}
     for name in ("tie_word_embeddings", "gated_ffn"):
@@ -262,7 +262,7 @@ def shape_of(stated: Statements) -> ModelConfig:
     return ModelConfig(**fields, source="the log" if known else None)
 
 
-def optimizer_of(stated: Statements) -> Optimizer:
+def optimizer_of(stated: LoggedValues) -> Optimizer:
     """What is said of the optimizer."""
     rate = stated.number("peak_learning_rate")
     return Optimizer(
@@ -277,7 +277,7 @@ def optimizer_of(stated: Statements) -> Optimizer:
     )
 
 
-def platform_of(stated: Statements) -> Platform | None:
+def platform_of(stated: LoggedValues) -> Platform | None:
     """What is stated, or what the device's name shows."""
     said = stated.word("platform")
     name = (stated.word("device_name") or "").lower()

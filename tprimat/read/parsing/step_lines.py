@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tprimat.read.parsing.options import options_in
-from tprimat.read.parsing.parsed_log import Reading, Statements
-from tprimat.read.parsing.records import Record, Sorter, Training
-from tprimat.read.parsing.run_builder import Assembly
+from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
 
@@ -25,7 +25,7 @@ class StepReader:
     """A line without any of these holds no figures."""
 
     def __init__(self) -> None:
-        self.sorter = Sorter()
+        self.sorter = RecordSequencer()
         self.figures: dict[str, float | None] = {}
         self.memory: dict[str, float] = {}
         self.unknown: dict[str, str] = {}
@@ -38,7 +38,7 @@ class StepReader:
         return bool(self.sorter.trainings)
 
     @property
-    def stated(self) -> Statements:
+    def stated(self) -> LoggedValues:
         """Of the stretch that is being read."""
         return self.sorter.pending.stated
 
@@ -65,7 +65,7 @@ class StepReader:
     def done(self, training: Training) -> None:
         """Completes a training when the log is over."""
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         return [self._reading(training) for training in self.sorter.finish()]
 
@@ -73,10 +73,10 @@ class StepReader:
         """Hands a record on."""
         self.sorter.take(record)
 
-    def _reading(self, training: Training) -> Reading:
+    def _reading(self, training: Training) -> ParsedLog:
         self.done(training)
         last = training is self.sorter.trainings[-1]
-        return Assembly(
+        return RunBuilder(
             self.name,
             self.name,
             training,

@@ -13,13 +13,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tprimat.read.files import FileDialect, Part, folder_of
+from tprimat.read.files import FileFormat, Part, folder_of
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing import hparams
 from tprimat.read.parsing.options import options_in
-from tprimat.read.parsing.parsed_log import Reading, Statement, Statements
-from tprimat.read.parsing.records import Record, Surroundings, Training
-from tprimat.read.parsing.run_builder import Assembly, number, precision_of, state
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
+from tprimat.read.parsing.records import LogContext, Record, Training
+from tprimat.read.parsing.run_builder import RunBuilder, number, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb
@@ -154,7 +154,7 @@ LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _LIGHTNING)
 _FIELDS = ("loss", "learning_rate", "grad_norm", "seconds")
 
 
-def _read(parts: Sequence[Part], beside: Mapping[str, bytes]) -> list[Reading]:
+def _read(parts: Sequence[Part], beside: Mapping[str, bytes]) -> list[ParsedLog]:
     events = Events()
     for part in sorted(parts, key=lambda each: each.name):
         read_into(part.stream, events)
@@ -193,8 +193,8 @@ def _reading(
     columns: dict[str, dict[int, float]],
     parts: Sequence[Part],
     beside: Mapping[str, bytes],
-) -> Reading:
-    training = Training(around=Surroundings())
+) -> ParsedLog:
+    training = Training(around=LogContext())
     stated = training.around.stated
     base = columns.get("loss") or columns.get("seconds") or columns["tokens_per_second_per_gpu"]
     steps = sorted(set(base) | set(columns.get("seconds", ())))
@@ -249,7 +249,7 @@ def _reading(
     notes = [f"{len(events.scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
         notes.append(f"{len(parts)} event files of one folder are read as one training")
-    return Assembly(
+    return RunBuilder(
         layout.framework,
         f"tensorboard ({layout.framework})",
         training,
@@ -271,9 +271,9 @@ def _moment(seconds: float | None) -> str | None:
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat(timespec="seconds")
 
 
-def _arguments(texts: Mapping[str, str]) -> Statements:
+def _arguments(texts: Mapping[str, str]) -> LoggedValues:
     """Megatron's arguments, each a text of its own."""
-    found = Statements()
+    found = LoggedValues()
     for tag, text in texts.items():
         name, _, kind = tag.rpartition("/")
         name = name or kind
@@ -284,11 +284,11 @@ def _arguments(texts: Mapping[str, str]) -> Statements:
                 as_number = number(known)
                 if as_number is not None:
                     known = int(as_number) if as_number == int(as_number) and "." not in known else as_number
-            found.add(name, Statement(known, 1, f"{name} {value}"[:300], 2))
+            found.add(name, LoggedValue(known, 1, f"{name} {value}"[:300], 2))
     return found
 
 
-def _state_megatron(arguments: Statements, stated: Statements, warnings: list[str]) -> Any:
+def _state_megatron(arguments: LoggedValues, stated: LoggedValues, warnings: list[str]) -> Any:
     """States what the arguments say, and gives the model's shape."""
     for argument, field in (
         ("world_size", "num_gpus"),
@@ -325,7 +325,7 @@ def _state_megatron(arguments: Statements, stated: Statements, warnings: list[st
     return shape
 
 
-def _state_transformers(texts: Mapping[str, str], stated: Statements) -> None:
+def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
     """The Trainer's arguments and the model's configuration, each a text of JSON."""
     options_in(texts.get("args/text_summary", texts.get("args", "")), 1, stated)
     try:
@@ -349,7 +349,7 @@ def _state_transformers(texts: Mapping[str, str], stated: Statements) -> None:
 
 
 def _batch(
-    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], stated: Statements, training: Training
+    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], stated: LoggedValues, training: Training
 ) -> None:
     """The batch that was really used: by its tag, or by how far the samples advance with each step."""
     used = {int(size) for size in sizes.values() if size >= 1}
@@ -391,7 +391,7 @@ def _batch(
 
 
 def _windows(
-    layout: Layout, columns: dict[str, dict[int, float]], stated: Statements, training: Training, shift: int
+    layout: Layout, columns: dict[str, dict[int, float]], stated: LoggedValues, training: Training, shift: int
 ) -> None:
     """How many steps a record averages, where the files tell."""
     found = training.ordered()
@@ -424,7 +424,7 @@ def _wall_clock(scalars: Mapping[str, list[Point]], layout: Layout, figures: dic
         )
 
 
-FILES = FileDialect(
+FILES = FileFormat(
     "tensorboard",
     "event files of TensorBoard",
     is_event_file,

@@ -22,8 +22,8 @@ from typing import Any
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import Reading, Statement
-from tprimat.read.parsing.records import Record, Sorter, Training
+from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
+from tprimat.read.parsing.records import Record, RecordSequencer, Training
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.torchtitan import setup as torchtitan_setup
 from tprimat.results.run import Data, GpuInfo, MemoryMetrics, Run, Source, Timing, TrainingConfig
@@ -60,7 +60,7 @@ class Reader:
     looks_for = "torchtitan's step lines (“step: 10  loss: … tps: …”)"
 
     def __init__(self) -> None:
-        self._sorter = Sorter(_reconcile)
+        self._sorter = RecordSequencer(_reconcile)
         self._setup = torchtitan_setup.Setup()
         self._own = False
         self._lines = 0
@@ -82,7 +82,7 @@ class Reader:
         if self._own or self._sorter.trainings:
             around.feed(line.number, line.text)
 
-    def finish(self) -> list[Reading]:
+    def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
         trainings = self._sorter.finish()
         if not trainings and self._own:
@@ -128,7 +128,7 @@ class Reader:
         self._setup.stepped = True
         return True
 
-    def _reading(self, training: Training) -> Reading:
+    def _reading(self, training: Training) -> ParsedLog:
         stated = training.around.stated
         names = {
             "model": _model_statement(training),
@@ -146,7 +146,7 @@ class Reader:
             return _run(training, groups, given)
 
         found = {name: statement for name, statement in names.items() if statement is not None}
-        return Reading(len(training.records), found, training.notes(), build)
+        return ParsedLog(len(training.records), found, training.notes(), build)
 
 
 def _reconcile(known: Record, double: Record) -> None:
@@ -154,7 +154,7 @@ def _reconcile(known: Record, double: Record) -> None:
         known.loss = double.loss
 
 
-def _batch(training: Training) -> Statement | None:
+def _batch(training: Training) -> LoggedValue | None:
     """The global batch: as stated, or what local batch, replicas and accumulation make of it."""
     stated = training.around.stated
     if statement := stated.counted("global_batch"):
@@ -164,7 +164,7 @@ def _batch(training: Training) -> Statement | None:
     if local and replicas:
         # Without a global batch size torchtitan accumulates nothing.
         source = stated["local_batch"]
-        return Statement(local * replicas * accumulation, source.line, source.text, 0)
+        return LoggedValue(local * replicas * accumulation, source.line, source.text, 0)
     return None
 
 
@@ -178,23 +178,23 @@ def _accumulation(training: Training, batch: int | None) -> int | None:
     return None
 
 
-def _model_statement(training: Training) -> Statement | None:
+def _model_statement(training: Training) -> LoggedValue | None:
     statement = _called(training)
     if statement is None:
         return None
     shape, _ = torchtitan_setup.model_config(training.around.stated)
     name, _, _ = megatron_setup.known_model(shape, str(statement.value))
-    return Statement(name, statement.line, statement.text, statement.weight) if name else None
+    return LoggedValue(name, statement.line, statement.text, statement.weight) if name else None
 
 
-def _called(training: Training) -> Statement | None:
+def _called(training: Training) -> LoggedValue | None:
     stated = training.around.stated
     if statement := stated.get("model"):
         return statement
     name, flavor = stated.get("model_name"), stated.word("model_flavor")
     if name is None or not name.value:
         return None
-    return Statement(f"{name.value} {flavor}" if flavor else str(name.value), name.line, name.text)
+    return LoggedValue(f"{name.value} {flavor}" if flavor else str(name.value), name.line, name.text)
 
 
 def _windows(found: list[Record], training: Training, warnings: list[str]) -> list[int]:

@@ -17,8 +17,8 @@ import math
 import re
 from typing import Any
 
-from tprimat.read.parsing.parsed_log import Statements
-from tprimat.read.parsing.records import Surroundings
+from tprimat.read.parsing.parsed_log import LoggedValues
+from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig
 
@@ -98,7 +98,7 @@ class Setup:
         self._dump_line = 0
         self._length = 0
 
-    def feed(self, number: int, text: str, around: Surroundings) -> bool:
+    def feed(self, number: int, text: str, around: LogContext) -> bool:
         """Takes a line. Returns whether it is torchtitan's own beyond doubt."""
         if self._dump is not None:
             self._continue(text, around)
@@ -157,7 +157,7 @@ class Setup:
             state("world", int(world[1]), ECHOED)
         return own
 
-    def _continue(self, text: str, around: Surroundings) -> None:
+    def _continue(self, text: str, around: LogContext) -> None:
         """Takes a further line of a configuration that is printed as JSON or as a Python dictionary."""
         assert self._dump is not None
         self._dump.append(without_prefixes(text) if self._dump else text)
@@ -213,7 +213,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def precision(stated: Statements) -> tuple[str | None, str | None]:
+def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     """Precision of the matrix products, and the same in the log's own words."""
     parameters = stated.value("parameter_type") or stated.value("dtype")
     converters = [str(each) for each in _list(stated.value("converters"))]
@@ -236,13 +236,13 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value] if isinstance(value, str) and value else []
 
 
-def recomputation(stated: Statements) -> str | None:
+def recomputation(stated: LoggedValues) -> str | None:
     """none, selective or full."""
     mode = stated.word("recomputation")
     return mode if mode in ("none", "selective", "full") else None
 
 
-def parallelism(stated: Statements, accumulation: int | None) -> ParallelismConfig:
+def parallelism(stated: LoggedValues, accumulation: int | None) -> ParallelismConfig:
     """How the work is spread."""
     return ParallelismConfig(
         tensor_model_parallel_size=stated.count("tp"),
@@ -254,7 +254,7 @@ def parallelism(stated: Statements, accumulation: int | None) -> ParallelismConf
     )
 
 
-def optimizer(stated: Statements) -> Optimizer:
+def optimizer(stated: LoggedValues) -> Optimizer:
     """What the configuration says of the optimizer."""
     rate = stated.number("lr")
     return Optimizer(
@@ -269,7 +269,7 @@ def optimizer(stated: Statements) -> Optimizer:
     )
 
 
-def model_config(stated: Statements) -> tuple[ModelConfig, list[str]]:
+def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     """The model's shape, with a warning for what is left out of it on purpose."""
     text = stated.word("model_arguments") or ""
     parameters = stated.count("parameters")

@@ -113,7 +113,7 @@ def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None,
         return [("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
     rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
     one_level = all(len(result.summary.levels) <= 1 for result in side.counted)
-    between = intervals.over_runs([each for each in rates if each]) if one_level else None
+    between = intervals.between_run_interval([each for each in rates if each]) if one_level else None
     if between is not None:
         return [("", value, between.low, between.high, f"95 % interval of the mean of {len(rates)} runs")]
     if len(rates) > 1:

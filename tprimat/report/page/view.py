@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tprimat.analysis import metrics, stats
-from tprimat.analysis.metrics import SPIKE_FRACTION, SPIKE_SIGMAS, LevelFigures
+from tprimat.analysis.metrics import SPIKE_FRACTION, SPIKE_SIGMAS, SegmentMetrics
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SideResult
 from tprimat.report.plot.items import COLORS
 from tprimat.report.tables import Footnotes
@@ -129,7 +129,7 @@ def broken(name: str) -> str:
     return "<br>".join(map(chart_text, lines))
 
 
-def level_bounds(run: Run, levels: Sequence[LevelFigures]) -> list[tuple[int, int]]:
+def level_bounds(run: Run, levels: Sequence[SegmentMetrics]) -> list[tuple[int, int]]:
     """Of each level the first and last record that it is of, as indices into the series."""
     found = []
     for level in levels:
@@ -138,7 +138,7 @@ def level_bounds(run: Run, levels: Sequence[LevelFigures]) -> list[tuple[int, in
     return found
 
 
-def spikes(run: Run, level: LevelFigures) -> list[int]:
+def spikes(run: Run, level: SegmentMetrics) -> list[int]:
     """Indices of the records that lie far above their level, by the rule that counts them."""
     timed = [
         (index, time)

@@ -69,7 +69,7 @@ def shown_interval(side: SideResult) -> Shown | None:
     rates = [rate for result in side.counted if (rate := result.summary.performance.tokens_per_second_per_gpu)]
     one_level = all(len(result.summary.levels) <= 1 for result in side.counted)
     if len(rates) > 1:
-        between = intervals.over_runs(rates) if one_level else None
+        between = intervals.between_run_interval(rates) if one_level else None
         if between is not None:
             return Shown(between.low, between.high, "")
         return Shown(min(rates), max(rates), " (range)")

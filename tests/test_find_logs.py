@@ -56,7 +56,7 @@ def search(where: Path | list[Folder], environ: dict[str, str] | None = None, wa
     return find_logs.search(wanted, folders, environ or {}, head)
 
 
-def by_model(found: find_logs.Search) -> dict[str, find_logs.Found]:
+def by_model(found: find_logs.Search) -> dict[str, find_logs.LocalLog]:
     return {each.model: each for each in found.found}
 
 
