@@ -1,0 +1,62 @@
+"""What the product does, against what it did when tests/golden was written: see the README there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from conftest import load_tool
+
+golden = load_tool("record_golden")
+
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the emulated machines are made of shell scripts"),
+    pytest.mark.skipif(
+        os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd"),  # noqa: PTH110
+        reason="a real GPU shines through the emulated ones",
+    ),
+]
+ONE_IN = 8
+"""So many samples for one that is read here: the smallest, the ninth by size, and so on."""
+SHOWN = 12
+
+
+def hold(before, now):
+    different = list(golden.differences(before, now))
+    shown = "\n".join(different[:SHOWN])
+    assert not different, f"{len(different)} differences (see tests/golden/README.md), the first are:\n{shown}"
+
+
+@pytest.mark.parametrize("group", [name for name in golden.GROUPS if name not in golden.OF_SAMPLES])
+def test_as_before(group):
+    hold(golden.read(group), golden.record(group))
+
+
+def test_a_selection_of_the_samples_is_read_as_before(samples):
+    selection = list(golden.cases.logs(samples, "samples", every=ONE_IN))
+    assert len(selection) > 15
+    now = golden.record("logs_samples", selection)
+    before = golden.read("logs_samples")
+    hold({kind: {name: before[kind].get(name) for name in each} for kind, each in now.items()}, now)
+
+
+def test_comparisons_of_samples(samples):
+    hold(golden.read("comparisons_samples"), golden.record("comparisons_samples"))
+
+
+def test_a_difference_is_found_and_shown():
+    before = {"kind": {"case": {"status": 0, "out": ["a", "b"]}, "gone": {"status": 2}}}
+    now = {"kind": {"case": {"status": False, "out": ["a", "c"]}, "new": {"status": 2}}}
+    shown = "\n".join(golden.differences(before, now))
+    assert 'kind > case > out > 1\n  - "b"\n  + "c"' in shown
+    assert "kind > case > status" in shown
+    assert 'kind > gone\n  - {"status": 2}\n  + (absent)' in shown
+    assert list(golden.differences(now, now)) == []
+
+
+def test_what_is_written_is_read_back():
+    long = [f"line {number}" for number in range(20)]
+    found = {"kind": {"a": {"out": long}, "b": {"out": [*long[:19], "other"], "status": 1}, "c": {"out": long[:3]}}}
+    written = golden.compressed(found)
+    assert written["kind"]["b"]["like"] == ["kind", "a"]
+    assert golden.expanded(written) == found
