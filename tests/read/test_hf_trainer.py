@@ -14,6 +14,7 @@ from tprimat.read import files
 from tprimat.read.hf_trainer import state as hf_state
 from tprimat.read.hf_trainer.steps import Seen, numbered
 from tprimat.read.parsing import text
+from tprimat.read.parsing.file_format import InputFile
 
 STATES = ("Checkpoint-of-CPT__trainer_state.json", "luojiu-7b-base__trainer_state.json")
 RESULTS = (
@@ -34,7 +35,7 @@ NATIVE = {
 def run_of_bytes(content: bytes):
     dialect = files.file_format_of(content[: files.HEAD])
     assert dialect is not None
-    (reading,) = dialect.read([files.Part("a file", io.BytesIO(content))], {})
+    (reading,) = dialect.read([InputFile("a file", io.BytesIO(content))], {})
     return reading.run()
 
 
@@ -225,4 +226,4 @@ def test_a_console_cut_anywhere_is_read_as_far_as_it_goes(samples):
 
 def test_results_without_a_runtime_say_so():
     with pytest.raises(ValueError, match="cut off"):
-        hf_state.RESULTS.read([files.Part("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})
+        hf_state.RESULTS.read([InputFile("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})

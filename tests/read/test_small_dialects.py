@@ -9,6 +9,7 @@ from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read import files
 from tprimat.read.parsing import text
+from tprimat.read.parsing.file_format import InputFile
 
 
 def runs_of_text(content: str):
@@ -19,7 +20,7 @@ def run_of_csv(content: str):
     head = content.encode()[: files.HEAD]
     dialect = files.file_format_of(head)
     assert dialect is not None
-    (reading,) = dialect.read([files.Part("metrics.csv", io.BytesIO(content.encode()))], {})
+    (reading,) = dialect.read([InputFile("metrics.csv", io.BytesIO(content.encode()))], {})
     return reading.run()
 
 

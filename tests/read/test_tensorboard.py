@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tprimat.read import files
+from tprimat.read.parsing.file_format import InputFile
 from tprimat.read.tensorboard import tfevents
 from tprimat.read.tensorboard.reader import FILES
 
@@ -18,11 +19,11 @@ EMPTY = ("nemo_empty_40bytes/", "nemo_lightning_v0/")
 
 
 def parts_of(folder):
-    return [files.Part(path.name, io.BytesIO(path.read_bytes())) for path in sorted(folder.iterdir())]
+    return [InputFile(path.name, io.BytesIO(path.read_bytes())) for path in sorted(folder.iterdir())]
 
 
 def run_of(content: bytes, *more: bytes, beside=None):
-    parts = [files.Part(f"events.{n}", io.BytesIO(each)) for n, each in enumerate((content, *more))]
+    parts = [InputFile(f"events.{n}", io.BytesIO(each)) for n, each in enumerate((content, *more))]
     (reading,) = FILES.read(parts, beside or {})
     return reading.run()
 

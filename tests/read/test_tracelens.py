@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from tprimat.read import files
+from tprimat.read.parsing.file_format import InputFile
 from tprimat.read.tracelens import TABLES, WORKBOOK
 
 PARTS = {"computation": "computation", "exposed_comm": "exposed_communication", "idle": "idle", "total": "total"}
@@ -19,7 +20,7 @@ SINGLE = (
 
 def runs_of(content: bytes, name="report.xlsx"):
     assert files.file_format_of(content[: files.HEAD]) is WORKBOOK
-    return [reading.run() for reading in WORKBOOK.read([files.Part(name, io.BytesIO(content))], {})]
+    return [reading.run() for reading in WORKBOOK.read([InputFile(name, io.BytesIO(content))], {})]
 
 
 def workbook(sheets: dict[str, list[list]]) -> bytes:
@@ -81,8 +82,8 @@ def test_a_folder_of_tables_of_two_ranks():
         collectives = "rank,Collective name,dur_sum\n0,allreduce,5000\n0,allgather,2500\n"
         folder = f"traces/rank{rank}_perf_report_csvs"
         return [
-            files.Part(f"{folder}/gpu_timeline.csv", io.BytesIO(timeline.encode())),
-            files.Part(f"{folder}/coll_analysis.csv", io.BytesIO(collectives.encode())),
+            InputFile(f"{folder}/gpu_timeline.csv", io.BytesIO(timeline.encode())),
+            InputFile(f"{folder}/coll_analysis.csv", io.BytesIO(collectives.encode())),
         ]
 
     parts = [*tables(0, 80.0), *tables(1, 60.0)]
@@ -145,11 +146,11 @@ class TestHostile:
         content = workbook({"gpu_timeline": TIMELINE})
         for end in range(100, len(content) - 1, 211):
             with pytest.raises(ValueError, match=r"damaged|no sheet"):
-                WORKBOOK.read([files.Part("x", io.BytesIO(content[:end]))], {})
+                WORKBOOK.read([InputFile("x", io.BytesIO(content[:end]))], {})
         for place in range(60, len(content), 101):
             noisy = content[:place] + b"\xff" * 4 + content[place + 4 :]
             try:
-                readings = WORKBOOK.read([files.Part("x", io.BytesIO(noisy))], {})
+                readings = WORKBOOK.read([InputFile("x", io.BytesIO(noisy))], {})
             except ValueError:
                 continue
             assert len(readings) == 1

@@ -26,6 +26,7 @@ from tprimat.log_import import inputs, large_log
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read import files
+from tprimat.read.parsing.file_format import FileFormat, InputFile
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run, SourceFile
 
@@ -240,7 +241,7 @@ def _read_log(unit: LogSource) -> Outcome:
         # Only a pipe gets here: files were recognised before.
         with contextlib.ExitStack() as stack:
             stream = _spooled(log.name, _chain(head, chunks), stack)
-            readings = _structured(dialect, [files.Part(log.name, stream)], {}, log.name)
+            readings = _structured(dialect, [InputFile(log.name, stream)], {}, log.name)
     else:
         readings = large_log.readings(log, _chain(head, chunks))
     source = (log.source_file(),)
@@ -263,12 +264,12 @@ def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _read_files(unit: LogSource) -> Outcome:
-    dialect = next(each for each in files.file_formats() if each.looks_for == unit.dialect)
+    dialect = next(each for each in files.FILE_FORMATS if each.looks_for == unit.dialect)
     with contextlib.ExitStack() as stack:
         parts, sources, cut = [], [], []
         for path in unit.paths:
             log = Log(path)
-            parts.append(files.Part(path, _spooled(path, log.chunks(), stack)))
+            parts.append(InputFile(path, _spooled(path, log.chunks(), stack)))
             sources.append(log.source_file())
             cut += _said_of_cut(log)
         folder = Path(unit.paths[0]).parent
@@ -283,7 +284,7 @@ def _read_files(unit: LogSource) -> Outcome:
 
 
 def _structured(
-    dialect: files.FileFormat, parts: Sequence[files.Part], beside: dict[str, bytes], title: str
+    dialect: FileFormat, parts: Sequence[files.Part], beside: dict[str, bytes], title: str
 ) -> list[ParsedLog]:
     try:
         return dialect.read(parts, beside)

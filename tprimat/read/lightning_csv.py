@@ -10,8 +10,8 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from tprimat.read.files import FileFormat, Part
 from tprimat.read.parsing import hparams
+from tprimat.read.parsing.file_format import FileFormat, InputFile
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext, Record, Training
 from tprimat.read.parsing.run_builder import RunBuilder, number
@@ -58,11 +58,11 @@ def _names(line: str) -> list[str]:
     return [name.strip().strip('"') for name in line.strip().split(",")]
 
 
-def _read(parts: Sequence[Part], beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
     return [_reading(part, beside) for part in parts]
 
 
-def _rows(part: Part, training: Training) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(part: InputFile, training: Training) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows by column, with their line; a header in the middle is one of a training that went on."""
     text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
     header: list[str] = []
@@ -84,7 +84,7 @@ def _rows(part: Part, training: Training) -> Iterator[tuple[int, dict[str, str]]
         text.detach()
 
 
-def _reading(part: Part, beside: Mapping[str, bytes]) -> ParsedLog:
+def _reading(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
     training = Training(around=LogContext())
     rates: dict[int, float] = {}
     validations = 0

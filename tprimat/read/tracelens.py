@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.files import FileFormat, Part, folder_of
+from tprimat.read.parsing.file_format import FileFormat, InputFile, folder_of
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.run_builder import number, without_records
 from tprimat.results.run import Timing
@@ -129,7 +129,7 @@ class _RefusedError(ValueError):
     """A workbook that holds what no report does."""
 
 
-def _workbook_rows(part: Part) -> Iterator[Iterator[Sequence[Any]]]:
+def _workbook_rows(part: InputFile) -> Iterator[Iterator[Sequence[Any]]]:
     """The sheets of a workbook, row by row. Formulas are never evaluated: their last values are read."""
     import openpyxl  # type: ignore[import-untyped]
 
@@ -152,7 +152,7 @@ def _guarded(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         raise ValueError(f"a sheet of the workbook is damaged: {error}") from error
 
 
-def _check_workbook(part: Part) -> None:
+def _check_workbook(part: InputFile) -> None:
     """Refuses what no program writes into a workbook: parts that explode, and document types with entities."""
     try:
         with zipfile.ZipFile(part.stream) as archive:
@@ -182,7 +182,7 @@ def _has_document_type(content: bytes) -> bool:
     return b"<!DOCTYPE" in plain or b"<!ENTITY" in plain
 
 
-def _read_workbooks(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read_workbooks(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     tables = []
     for part in parts:
         table: Table = {}
@@ -192,7 +192,7 @@ def _read_workbooks(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list
     return _readings(tables, "xlsx")
 
 
-def _read_tables(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     by_folder: dict[str, Table] = {}
     for part in parts:
         text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")

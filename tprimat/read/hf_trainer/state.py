@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tprimat.read.files import FileFormat, Part
 from tprimat.read.hf_trainer import fields
+from tprimat.read.parsing.file_format import FileFormat, InputFile
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
 from tprimat.read.parsing.records import LogContext, Training
 from tprimat.read.parsing.run_builder import RunBuilder, count, number, state, without_records
@@ -21,7 +21,7 @@ _TOP = re.compile(r'"(\w{1,60})"\s*:\s*(-?\d{1,18}(?:\.\d{1,20})?(?:[eE][-+]?\d{
 _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 
 
-def _text(part: Part) -> str:
+def _text(part: InputFile) -> str:
     content = part.stream.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise ValueError(f"larger than {LARGEST >> 20} MiB, which no such file is")
@@ -36,7 +36,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _state(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _state(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     return [_state_of(_text(part)) for part in parts]
 
 
@@ -129,7 +129,7 @@ def _salvaged(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return top, history
 
 
-def _results(parts: Sequence[Part], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _results(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     readings = []
     for part in parts:
         text = _text(part)

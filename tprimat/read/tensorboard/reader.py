@@ -13,9 +13,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tprimat.read.files import FileFormat, Part, folder_of
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing import hparams
+from tprimat.read.parsing.file_format import FileFormat, InputFile, folder_of
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
 from tprimat.read.parsing.records import LogContext, Record, Training
@@ -154,7 +154,7 @@ LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _LIGHTNING)
 _FIELDS = ("loss", "learning_rate", "grad_norm", "seconds")
 
 
-def _read(parts: Sequence[Part], beside: Mapping[str, bytes]) -> list[ParsedLog]:
+def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
     events = Events()
     for part in sorted(parts, key=lambda each: each.name):
         read_into(part.stream, events)
@@ -191,7 +191,7 @@ def _reading(
     layout: Layout,
     events: Events,
     columns: dict[str, dict[int, float]],
-    parts: Sequence[Part],
+    parts: Sequence[InputFile],
     beside: Mapping[str, bytes],
 ) -> ParsedLog:
     training = Training(around=LogContext())
