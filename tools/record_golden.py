@@ -11,6 +11,7 @@ on the machine, the date or versions is left out: see tests/golden/README.md.
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import importlib
 import json
@@ -47,6 +48,7 @@ GROUPS: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
     "logs_samples": lambda: cases.logs(SAMPLES, "samples"),
     "comparisons_samples": cases.sample_comparisons,
 }
+ABSENT = "(absent)"
 OF_SAMPLES = frozenset({"logs_samples", "comparisons_samples"})
 """Groups that need ../shared/samples."""
 
@@ -354,27 +356,55 @@ def _nested(flat: dict[str, Any]) -> Any:
     return built
 
 
-def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
-    """Each place where two recordings differ, as text of a few lines."""
+def differences(before: Any, now: Any) -> list[str]:
+    """What differs between two recordings: a text for each kind of difference, with the places where it stands."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for place, old, new in _walk(before, now, ""):
+        places.setdefault((old, new), []).append(place)
+    found = []
+    for (old, new), where in places.items():
+        more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        found.append(f"{where[0]}{more}\n  - {old}\n  + {new}")
+    return found
+
+
+def _walk(before: Any, now: Any, place: str) -> Iterator[tuple[str, str, str]]:
     if isinstance(before, dict) and isinstance(now, dict):
         for name in sorted({*before, *now}):
-            place = f"{where} > {name}" if where else name
-            if name not in now:
-                yield f"{place}\n  - {_line(before[name])}\n  + (absent)"
-            elif name not in before:
-                yield f"{place}\n  - (absent)\n  + {_line(now[name])}"
+            inner = f"{place} > {name}" if place else name
+            if name in before and name in now:
+                yield from _walk(before[name], now[name], inner)
             else:
-                yield from differences(before[name], now[name], place)
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for index, (left, right) in enumerate(zip(before, now, strict=True)):
-            yield from differences(left, right, f"{where} > {index}")
+                yield inner, *(_line(each[name]) if name in each else ABSENT for each in (before, now))
+    elif isinstance(before, list) and isinstance(now, list):
+        # Whatever is the same in both goes, so that one line more doesn't shift all that follow.
+        left, right = [_line(each) for each in before], [_line(each) for each in now]
+        for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+            if tag == "replace" and b - a == d - c:
+                for index in range(b - a):
+                    yield from _walk(before[a + index], now[c + index], f"{place} > {a + index}")
+            elif tag != "equal":
+                inner = f"{place} > {a}"
+                yield inner, *(" ".join(texts) or ABSENT for texts in (left[a:b], right[c:d]))
+    elif isinstance(before, str) and isinstance(now, str) and before != now:
+        yield place, *_parts(before.split(" "), now.split(" "))
     elif before != now or isinstance(before, bool) != isinstance(now, bool):
-        yield f"{where}\n  - {_line(before)}\n  + {_line(now)}"
+        yield place, _line(before), _line(now)
+
+
+def _parts(before: list[str], now: list[str]) -> tuple[str, str]:
+    """Two texts without the words that both begin or end with, where those are many."""
+    if min(len(before), len(now)) < 10:
+        return _line(" ".join(before)), _line(" ".join(now))
+    shorter = min(len(before), len(now))
+    start = next((index for index in range(shorter) if before[index] != now[index]), shorter)
+    end = next((index for index in range(shorter - start) if before[-1 - index] != now[-1 - index]), shorter - start)
+    old, new = (f"… {' '.join(words[start : len(words) - end])} …" for words in (before, now))
+    return old, new
 
 
 def _line(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    return text if len(text) <= 600 else text[:600] + "…"
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def main() -> int:
@@ -382,7 +412,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("group", nargs="*", choices=[[], *GROUPS], help=f"of {', '.join(GROUPS)} (default: all)")
     parser.add_argument("--check", action="store_true", help="compare and write nothing")
-    parser.add_argument("--all", action="store_true", help="show every difference instead of the first 20 of a file")
+    parser.add_argument(
+        "--all", action="store_true", help="show every difference in full instead of the first 20 of a file"
+    )
     options = parser.parse_args()
     wrong = False
     for group in options.group or GROUPS:
@@ -390,11 +422,12 @@ def main() -> int:
             print(f"{group}: skipped, there are no samples beside this clone")
             continue
         now = record(group)
-        different = list(differences(read(group), now))
+        different = differences(read(group), now)
         wrong = wrong or bool(different)
-        print(f"{group}: {f'{len(different)} differences' if different else 'as recorded'}")
+        print(f"{group}: {f'{len(different)} kinds of differences' if different else 'as recorded'}")
         for each in different if options.all else different[:20]:
-            print(f"  {each}".replace("\n", "\n  "))
+            text = each if options.all else "\n".join(line[:300] for line in each.splitlines())
+            print(f"  {text}".replace("\n", "\n  "))
         if not options.check:
             GOLDEN.mkdir(exist_ok=True)
             (GOLDEN / f"{group}.json").write_text(to_text(compressed(now)) + "\n", encoding="utf-8", newline="\n")
