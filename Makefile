@@ -16,7 +16,7 @@ else
 BIN := $(VENV)/bin
 endif
 
-REQUIREMENTS := requirements.txt requirements-train.txt
+REQUIREMENTS := requirements.txt requirements-analysis.txt
 # The stamps stand for a finished installation: with them a second `make run` installs nothing.
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
@@ -49,7 +49,7 @@ test-analysis: ## run the tests without PyTorch, on the oldest and the newest Py
 
 test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get install chromium chromium-driver
 	@command -v chromedriver >/dev/null || { echo "error: there is no chromedriver: sudo apt-get install chromium chromium-driver (Debian, Ubuntu), or brew install chromium chromedriver (macOS)" >&2; exit 2; }
-	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-browser.txt
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --groups dev browser
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try the oldest version of Lightning (less than ten minutes)
@@ -64,7 +64,7 @@ test-nemo: ## build and train NeMo's recipes on this processor, in .venv-nemo (2
 	    tests/record/test_callback_facts.py tests/record/test_callback_endings.py $(ARGS)
 
 docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
-	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt requirements-docs.txt
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --groups dev docs
 	$(BIN)/python -m mkdocs build --strict
 
 test-frameworks: ## train alike in every framework that a CPU can run, in .venv-frameworks (10 to 15 minutes on two cores)
@@ -91,10 +91,10 @@ distclean: clean ## remove the environments too; results stay
 
 $(RUN_STAMP): $(REQUIREMENTS) constraints.txt tools/make_venv.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
-	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt
+	@$(PYTHON) tools/make_venv.py --venv $(VENV)
 	@touch $@
 
-$(DEV_STAMP): $(REQUIREMENTS) requirements-test.txt requirements-dev.txt constraints.txt tools/make_venv.py
+$(DEV_STAMP): $(REQUIREMENTS) pyproject.toml constraints.txt tools/make_venv.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
-	@$(PYTHON) tools/make_venv.py --venv $(VENV) --requirements requirements-train.txt requirements-dev.txt
+	@$(PYTHON) tools/make_venv.py --venv $(VENV) --groups dev
 	@touch $(RUN_STAMP) $@

@@ -44,7 +44,7 @@ def main() -> int:
 def _test(version: str, python: str) -> int:
     folder = ROOT / f".venv-{version}"
     print(f"the analysis tier on Python {version}", flush=True)
-    requirements = ["--requirements", "requirements.txt", "requirements-test.txt"]
+    requirements = ["--requirements", "requirements-analysis.txt", "--groups", "test"]
     made = subprocess.run([python, str(ROOT / "tools" / "make_venv.py"), "--venv", str(folder), *requirements])
     if made.returncode != 0:
         return made.returncode

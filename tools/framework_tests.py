@@ -19,9 +19,8 @@ TESTS = ("tests/frameworks/test_alike.py", "tests/record/test_trainer_callback.p
 
 def main() -> int:
     """Makes the environment where it isn't there yet, then tests; pytest's status."""
-    requirements = ["requirements-train.txt", "requirements-frameworks.txt", "requirements-test.txt"]
     maker = [sys.executable, str(ROOT / "tools" / "make_venv.py"), "--venv", str(FOLDER)]
-    made = subprocess.run([*maker, "--requirements", *requirements])
+    made = subprocess.run([*maker, "--requirements", "requirements.txt", "--groups", "frameworks", "test"])
     if made.returncode != 0:
         return made.returncode
     folder = FOLDER / ("Scripts" if os.name == "nt" else "bin")

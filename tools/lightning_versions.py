@@ -24,7 +24,7 @@ import make_venv
 ROOT = Path(__file__).resolve().parent.parent
 
 VERSIONS = ("2.2.5", "2.4.0")
-"""The oldest that requirements-train.txt admits, and the one of NeMo's containers."""
+"""The oldest that requirements.txt admits, and the one of NeMo's containers."""
 
 NEWEST = "newest"
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import interpreters
 import make_venv
 
-REQUIREMENTS = ["requirements-nemo.txt", "requirements-test.txt"]
+REQUIREMENTS = ["requirements-nemo.txt"]
 PYTHONS = ("3.11", "3.12", "3.10")
 """Those that NumPy 1.26 has builds for, the one that NeMo was tried on first."""
 
@@ -37,8 +37,7 @@ class NemoEnvironment(make_venv.Environment):
         self._pip("install", "--upgrade", "pip")
         # First: a requirement file can't say which index one package comes from.
         self._install_torch()
-        make_venv.say(f"installing {' and '.join(self.requirements)} into {self.folder.name}")
-        self._pip("install", *[part for name in self.requirements for part in ("-r", str(make_venv.ROOT / name))])
+        self._install()
         make_venv.say("looking whether NeMo's recipes are there")
         if make_venv._output([str(self.python), "-c", PROBE + "; print('yes')"]) != "yes":
             raise make_venv.SetupError(
@@ -66,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         return subprocess.run([python, __file__, "--venv", str(folder)]).returncode
     try:
         make_venv.check_python()
-        NemoEnvironment(folder, REQUIREMENTS).make()
+        NemoEnvironment(folder, REQUIREMENTS, ["test"]).make()
     except make_venv.SetupError as error:
         print("error: %s (docs/troubleshooting.md#setting-up)" % error, file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes a virtual environment and installs requirement files into it, with venv and pip only.
+"""Make a virtual environment with requirement files and dependency groups installed, with venv and pip only.
 
-    make_venv.py --venv .venv --requirements requirements-train.txt requirements-dev.txt
+    make_venv.py --venv .venv --requirements requirements.txt --groups dev
 
 On a machine with a GPU whose Python already has a PyTorch that drives it (NeMo's and AMD's
 containers), the environment is laid over that Python, and none of the versions there is
@@ -22,13 +22,14 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-TRAIN = "requirements-train.txt"
+MEASURE = "requirements.txt"
 OUTER_VERSIONS = "outer-versions.txt"
 
 # What a GPU container is chosen for: no version of these may change under a person's hands.
@@ -44,14 +45,19 @@ class SetupError(Exception):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Makes the environment; returns 0, or 2 after one sentence about what stops it."""
-    parser = argparse.ArgumentParser(description="Makes a virtual environment with requirement files installed.")
-    parser.add_argument("--venv", type=Path, default=Path(".venv"), help="its folder (default: .venv)")
-    parser.add_argument("--requirements", nargs="+", default=[TRAIN], metavar="FILE", help="what to install")
+    """Make the environment; return 0, or 2 after one sentence about what stops it."""
+    parser = argparse.ArgumentParser(description="Make a virtual environment with requirement files installed.")
+    parser.add_argument("--venv", type=Path, default=Path(".venv"), help="its directory (default: .venv)")
+    parser.add_argument(
+        "--requirements", nargs="+", default=[MEASURE], metavar="FILE", help=f"files to install (default: {MEASURE})"
+    )
+    parser.add_argument(
+        "--groups", nargs="+", default=[], metavar="GROUP", help="dependency groups of pyproject.toml to install too"
+    )
     arguments = parser.parse_args(argv)
     try:
         check_python()
-        Environment(arguments.venv.absolute(), arguments.requirements).make()
+        Environment(arguments.venv.absolute(), arguments.requirements, arguments.groups).make()
     except SetupError as error:
         print("error: %s (docs/troubleshooting.md#setting-up)" % error, file=sys.stderr)
         return 2
@@ -82,17 +88,19 @@ class Environment:
     Args:
         folder: where it shall be.
         requirements: names of requirement files, relative to the repository.
+        groups: names of dependency groups in pyproject.toml.
     """
 
-    def __init__(self, folder: Path, requirements: list[str]) -> None:
+    def __init__(self, folder: Path, requirements: list[str], groups: Sequence[str] = ()) -> None:
         self.folder = folder
         self.requirements = requirements
+        self.groups = groups
         self.python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         self.constraints = ROOT / "constraints.txt"
 
     def make(self) -> None:
         """Creates what is missing and installs; running it twice installs nothing the second time."""
-        wants_torch = TRAIN in self.requirements
+        wants_torch = MEASURE in self.requirements
         kept = outer_gpu_torch() if wants_torch else None
         self._create(over_outer=kept is not None)
         if kept is not None:
@@ -103,9 +111,7 @@ class Environment:
         self._pip("install", "--upgrade", "pip", "-c", str(self.constraints))
         if wants_torch and kept is None:
             self._install_torch()
-        listed = [part for name in self.requirements for part in ("-r", str(ROOT / name))]
-        say(f"installing {' and '.join(self.requirements)} into {self.folder.name}")
-        self._pip("install", *listed, "-c", str(self.constraints))
+        self._install("-c", str(self.constraints))
         if kept is not None and self._version("torch") != kept:
             raise SetupError(
                 f"torch {kept} was hidden by torch {self._version('torch')}: remove {self.folder}, report it"
@@ -122,6 +128,12 @@ class Environment:
         say(f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}")
         # What of the outer environment another version contradicts is nothing that is used in this one.
         self._pip("install", "--no-warn-conflicts", *packages, "-c", str(self.constraints))
+
+    def _install(self, *options: str) -> None:
+        """Install the requirement files and groups, in one call so that pip resolves them together."""
+        files = [part for name in self.requirements for part in ("-r", str(ROOT / name))]
+        say(f"installing {' and '.join([*self.requirements, *self.groups])} into {self.folder.name}")
+        self._pip("install", *files, *(one for name in self.groups for one in group(name)), *options)
 
     def _create(self, over_outer: bool) -> None:
         if self.python.exists() and _starts(self.python):
@@ -163,7 +175,7 @@ class Environment:
         if sys.platform == "darwin" and platform.machine() == "x86_64":
             raise SetupError(
                 "PyTorch has no current build for Macs with an Intel processor: "
-                "compare results there with pip install -r requirements.txt, and measure elsewhere"
+                "compare results there with pip install -r requirements-analysis.txt, and measure elsewhere"
             )
         torch = pinned("torch")
         installed = self._version("torch")
@@ -250,6 +262,21 @@ def pinned(name: str) -> str:
         if requirement.startswith(name + "=="):
             return requirement
     raise SetupError(f"constraints.txt has no pin for {name}: restore the file from the repository")
+
+
+def group(name: str) -> list[str]:
+    """Return the requirements of a dependency group of pyproject.toml, those of the groups that it includes too.
+
+    Pip before 25.1 has no --group and Python 3.10 no tomllib, so this reads the plain lists that stand there.
+    """
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]\n")[2]
+    listed = re.search(rf"^{re.escape(name)} = \[(.*?)\]$", text.partition("\n[")[0], re.MULTILINE | re.DOTALL)
+    if listed is None:
+        raise SetupError(f"pyproject.toml has no dependency group {name}: restore the file from the repository")
+    requirements = []
+    for included, requirement in re.findall(r'{ include-group = "([^"]+)" }|"([^"]+)"', listed[1]):
+        requirements += group(included) if included else [requirement]
+    return requirements
 
 
 def outer_gpu_torch() -> str | None:

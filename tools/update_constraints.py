@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import interpreters
-from make_venv import pinned
+from make_venv import group, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = """\
@@ -30,6 +30,7 @@ HEAD = """\
 """
 # Which of these is asked for depends on the system, and the one that writes the file may not be it.
 ELSEWHERE = ("colorama",)
+GROUPS = ("dev", "docs", "browser")
 
 
 def main() -> int:
@@ -54,16 +55,17 @@ def _resolve(python: str) -> dict[str, str]:
         subprocess.run([python, "-m", "venv", folder], check=True)
         subprocess.run([str(inner), "-m", "pip", "install", "-qq", "--upgrade", "pip"], check=True)
         report = Path(folder, "report.json")
-        listed = [part for path in sorted(ROOT.glob("requirements*.txt")) for part in ("-r", str(path))]
         options = ["-qq", "--dry-run", "--ignore-installed", "--report", str(report), "--only-binary=:all:"]
         # pip and setuptools are what environments and builds start from.
-        wanted = [pinned("torch"), "pip", "setuptools", *ELSEWHERE, *listed]
-        subprocess.run([str(inner), "-m", "pip", "install", *options, *wanted], check=True)
+        wanted = [pinned("torch"), "pip", "setuptools", *ELSEWHERE, *(one for name in GROUPS for one in group(name))]
+        subprocess.run(
+            [str(inner), "-m", "pip", "install", *options, *wanted, "-r", str(ROOT / "requirements.txt")], check=True
+        )
         packages = json.loads(report.read_text(encoding="utf-8"))["install"]
     versions = {}
     for package in packages:
         name = re.sub(r"[-_.]+", "-", package["metadata"]["name"]).lower()
-        if not re.match(r"(nvidia-|cuda-|triton)", name):
+        if not re.match(r"(nvidia-(?!ml-py)|cuda-|triton)", name):
             versions[name] = package["metadata"]["version"].split("+")[0]
     return versions
 
