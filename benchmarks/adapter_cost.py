@@ -3,7 +3,7 @@
 one's own (fsdp, deepspeed and encdec are such) beside Lightning's callback.
 
 Each trains a trivial module in its own framework's loop, with the adapter and without it, in turns; the
-difference is the adapter's cost. Trainer needs accelerate: requirements-frameworks.txt.
+difference is the adapter's cost. Trainer needs accelerate.
 """
 
 from __future__ import annotations

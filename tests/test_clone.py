@@ -49,7 +49,7 @@ def clone(tmp_path_factory):
 @pytest.fixture(scope="module")
 def python(clone, package_index):
     """The clone's own environment, with the analysis tier only."""
-    setup = ("tools/make_venv.py", "--venv", ".venv", "--requirements", "requirements.txt")
+    setup = ("tools/make_venv.py", "--venv", ".venv", "--requirements", "requirements-analysis.txt")
     said(sys.executable, *setup, cwd=clone)
     return clone / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 

@@ -34,8 +34,10 @@ OTHERS = {
     "filelock": "3.18.0",
     "matplotlib": "3.10.1",
     "msgspec": "0.19.0",
+    "nvidia-ml-py": "12.570.86",
     "openpyxl": "3.1.5",
     "plotly": "6.0.1",
+    "psutil": "7.0.0",
     "rich": "13.9.4",
     "scipy": "1.15.2",
 }
@@ -56,7 +58,7 @@ def listed(name: str) -> list[Requirement]:
 
 
 def specifier(package: str) -> SpecifierSet:
-    (requirement,) = [one for one in listed("requirements-train.txt") if one.name == package]
+    (requirement,) = [one for one in listed("requirements.txt") if one.name == package]
     return requirement.specifier
 
 
@@ -110,20 +112,20 @@ class TestContainersKeepWhatTheyHave:
     @pytest.mark.parametrize("torch", [NVIDIA_TORCH, AMD_TORCH])
     def test_nothing_is_installed_where_everything_is(self, container, torch):
         python = container({"torch": torch, **CONTAINER, **OTHERS})
-        assert to_install(python, "--no-index", "-r", "requirements-train.txt") == {}
+        assert to_install(python, "--no-index", "-r", "requirements.txt") == {}
 
     @pytest.mark.parametrize("distributions", [{"torch": "2.3.1"}, {"lightning": "2.6.2"}, {"transformers": "4.40.0"}])
     def test_this_test_would_see_a_replacement(self, container, distributions):
         python = container({"torch": NVIDIA_TORCH, **CONTAINER, **OTHERS, **distributions})
         with pytest.raises(subprocess.CalledProcessError):
-            to_install(python, "--no-index", "-r", "requirements-train.txt")
+            to_install(python, "--no-index", "-r", "requirements.txt")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("torch", [NVIDIA_TORCH, AMD_TORCH])
     def test_what_is_missing_comes_without_replacing_the_rest(self, container, torch, package_index):
         """The newest matplotlib and scipy could ask for a newer numpy than the container's."""
         kept = {"torch": torch, **CONTAINER}
-        arriving = to_install(container(kept), "-r", "requirements-train.txt")
+        arriving = to_install(container(kept), "-r", "requirements.txt")
         assert {"matplotlib", "msgspec", "scipy"} <= set(arriving)
         assert {name for name in arriving if name.lower().replace("_", "-") in kept} == set()
 
@@ -152,7 +154,7 @@ class TestSetUp:
             "megatron-core": "0.15.3",
             "triton": "3",
         }
-        assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == set(kept)
+        assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == {*kept, "nvidia-ml-py"}
 
     def test_a_cuda_build_is_announced_with_its_size_and_the_way_round(self, make_venv, monkeypatch):
         monkeypatch.setattr(make_venv, "download_size", lambda urls: 2_900_000_000)
@@ -198,6 +200,21 @@ class TestSetUp:
         assert f"apt install python{sys.version_info[0]}.{sys.version_info[1]}-venv" in line
         assert not (tmp_path / "env").exists()
 
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="reads pyproject.toml with tomllib")
+    def test_groups_are_read_as_pip_reads_them(self, make_venv):
+        import tomllib
+
+        groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+
+        def resolved(name: str) -> list[str]:
+            return [
+                each for one in groups[name] for each in ([one] if isinstance(one, str) else resolved(*one.values()))
+            ]
+
+        assert {name: make_venv.group(name) for name in groups} == {name: resolved(name) for name in groups}
+        with pytest.raises(make_venv.SetupError, match="no dependency group nothing"):
+            make_venv.group("nothing")
+
     @pytest.mark.parametrize(("tests", "skipped", "status"), [(100, 49, 0), (100, 51, 1), (0, 0, 1)])
     def test_a_run_without_torch_that_skips_most_tests_has_failed(self, analysis_tests, capsys, tests, skipped, status):
         report = f'<testsuites><testsuite tests="{tests}" skipped="{skipped}" failures="0" /></testsuites>'
@@ -220,7 +237,7 @@ class TestSetUp:
         monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
         # pip's settings on this machine may know another torch of this version.
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        environment = make_venv.Environment(tmp_path / "env", ["requirements-train.txt"])
+        environment = make_venv.Environment(tmp_path / "env", ["requirements.txt"])
         environment._create(over_outer=False)
         environment._install_torch()
         assert environment._version("torch") == "2.13.0+cpu"
@@ -237,7 +254,7 @@ class TestSetUp:
         (driver / "nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 80GB HBM3'\n")
         (driver / "nvidia-smi").chmod(0o755)
         done = subprocess.run(
-            [outer, "tools/make_venv.py", "--venv", tmp_path / "env", "--requirements", "requirements-train.txt"],
+            [outer, "tools/make_venv.py", "--venv", tmp_path / "env", "--requirements", "requirements.txt"],
             cwd=REPOSITORY,
             env={**os.environ, "PATH": f"{driver}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INDEX": "1"},
             capture_output=True,
@@ -259,7 +276,7 @@ class TestSetUp:
             "--venv",
             tmp_path / "env",
             "--requirements",
-            "requirements.txt",
+            "requirements-analysis.txt",
         ]
         subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
         before = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.dist-info/RECORD"))
@@ -277,12 +294,12 @@ PINS = tuple(
 
 class TestConstraints:
     @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
-    def test_every_python_has_one_version_of_everything_asked_for(self, python):
+    def test_every_python_has_one_version_of_everything_asked_for(self, make_venv, python):
         environment = {"python_version": python, "python_full_version": f"{python}.0"}
         pins = [one for one in PINS if one.marker is None or one.marker.evaluate(environment)]
         names = [one.name.lower() for one in pins]
         assert len(names) == len(set(names))
-        for wanted in listed("requirements-train.txt") + listed("requirements-dev.txt"):
+        for wanted in [*listed("requirements.txt"), *map(Requirement, make_venv.group("dev"))]:
             (pin,) = [one for one in pins if one.name.lower() == wanted.name.lower()]
             (exact,) = pin.specifier
             assert exact.operator == "=="
@@ -301,7 +318,9 @@ class TestConstraints:
     def test_the_package_asks_for_what_the_files_ask_for(self):
         text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
         (extra,) = re.findall(r"^train = \[(.*?)\]", text, re.MULTILINE | re.DOTALL)
-        own = {str(one) for one in listed("requirements-train.txt")} - {str(one) for one in listed("requirements.txt")}
+        own = {str(one) for one in listed("requirements.txt")} - {
+            str(one) for one in listed("requirements-analysis.txt")
+        }
         assert {str(Requirement(each)) for each in re.findall(r'"([^"]+)"', extra)} == own
 
 

@@ -253,7 +253,7 @@ output
             ("./no_such_script.py", "there is no ./no_such_script.py"),
             ("tprimat compare output", None),
             ("tprimat fly", "tprimat has no command fly"),
-            ("pip install -r requirements.txt", None),
+            ("pip install -r requirements-analysis.txt", None),
         ],
     )
     def test_complaints(self, line, complaint):

@@ -149,5 +149,9 @@ def test_an_error_carries_nothing_that_a_terminal_acts_on(text):
 
 
 def test_a_missing_package_is_named_with_the_command_that_brings_it():
-    line = errors.missing_package("matplotlib", "pip install matplotlib", "the picture").line()
-    assert "the picture needs the package matplotlib, which is not installed: pip install matplotlib" in line
+    error = errors.missing_package("matplotlib", "pip install matplotlib", "the picture")
+    assert error.message == "the picture needs the package matplotlib, which is not installed: pip install matplotlib"
+    assert error.line().splitlines() == [
+        "error: the picture needs the package matplotlib, which is not installed",
+        "hint:  pip install matplotlib (docs/troubleshooting.md#missing-package)",
+    ]

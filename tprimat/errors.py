@@ -1,6 +1,6 @@
 """Errors that a person caused or must know of, and the exit statuses of every command.
 
-    TensorPrimatError            a message meant for the user: one line, no traceback
+    TensorPrimatError            a message meant for the user: no traceback
     ├── UsageError               a wrong option or a missing package            status 2
     ├── UnreadableError          a file that can't be read, with file and line  status 2
     ├── NotComparableError       the results don't answer the question          status 3
@@ -15,6 +15,12 @@ import enum
 from collections.abc import Iterable
 
 from tprimat.text import plain
+
+INSTALL = "pip install -r requirements.txt"
+"""Brings what measuring needs, torch included."""
+
+INSTALL_ANALYSIS = "pip install -r requirements-analysis.txt"
+"""Brings what reading and comparing need."""
 
 
 class ExitStatus(enum.IntEnum):
@@ -49,22 +55,28 @@ class TensorPrimatError(Exception):
     """Base of all errors whose text is for the user.
 
     Args:
-        message: what is wrong, then what to do, in one line.
+        problem: what is wrong, in one line; without a hint, followed by what to do.
         heading: the heading of docs/troubleshooting.md that says more, as its anchor.
+        hint: one action that helps, which is printed on a line of its own.
+
+    Attributes:
+        message: problem and hint in one line.
     """
 
     status = ExitStatus.USAGE
 
-    def __init__(self, message: str, *, heading: str) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, problem: str, *, heading: str, hint: str | None = None) -> None:
+        self.problem = problem
+        self.hint = hint
+        self.message = problem if hint is None else f"{problem}: {hint}"
         self.heading = heading
+        super().__init__(self.message)
 
     def line(self) -> str:
-        """The one line that a command prints."""
+        """Return what a command prints: one line, or two where there is a hint."""
         # Messages quote files and names that others wrote.
-        text = plain(self.message)
-        return f"error: {text} (docs/troubleshooting.md#{self.heading})"
+        text = f"error: {plain(self.problem)}" + (f"\nhint:  {plain(self.hint)}" if self.hint else "")
+        return f"{text} (docs/troubleshooting.md#{self.heading})"
 
 
 class UsageError(TensorPrimatError):
@@ -100,8 +112,7 @@ class TrainingFailedError(TensorPrimatError):
 
 
 def missing_package(package: str, command: str, purpose: str) -> UsageError:
-    """The error for an import that failed: one line with the command that brings the package."""
+    """Return the error for an import that failed, with the command that brings the package as its hint."""
     return UsageError(
-        f"{purpose} needs the package {package}, which is not installed: {command}",
-        heading="missing-package",
+        f"{purpose} needs the package {package}, which is not installed", heading="missing-package", hint=command
     )

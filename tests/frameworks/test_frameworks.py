@@ -10,6 +10,7 @@ from test_request import REQUEST
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
+from tprimat.frameworks import builtin_frameworks
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.lightning import launch as lightning
 
@@ -48,7 +49,20 @@ class TestChoosing:
     def test_missing_packages_are_named_with_what_brings_them(self, monkeypatch):
         monkeypatch.setattr(lightning, "PACKAGES", ("json", "no_such_package_a", "no_such_package_b"))
         reason = lightning.unavailable()
-        assert reason == "it needs no_such_package_a, no_such_package_b: pip install -r requirements-train.txt"
+        assert reason == "it needs no_such_package_a, no_such_package_b: pip install -r requirements.txt"
+
+    def test_further_packages_are_installed_by_name(self):
+        reason = builtin_frameworks.missing(("json", "no_such_package"))
+        assert reason == "it needs no_such_package: pip install no_such_package"
+
+    def test_without_torch_nothing_else_is_worth_saying(self, monkeypatch):
+        monkeypatch.setattr(frameworks.importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(UsageError) as refused:
+            frameworks.choose(None)
+        assert refused.value.line().splitlines() == [
+            "error: training needs the package torch, which is not installed",
+            "hint:  pip install -r requirements.txt (docs/troubleshooting.md#missing-package)",
+        ]
 
 
 class TestLightning:

@@ -25,13 +25,13 @@ def python(repository, program, package="lightning"):
 
 
 @pytest.mark.parametrize("package", ["lightning", "torch"])
-def test_a_missing_package_is_one_line(repository, package):
+def test_a_missing_package_is_two_lines(repository, package):
     pytest.importorskip("torch")
     done = python(repository, "from benchmark_utils import BenchmarkCallback", package)
     assert done.returncode == 1
     assert done.stderr == (
-        f"error: BenchmarkCallback needs the package {package}, which is not installed: "
-        "pip install -r requirements-train.txt (docs/troubleshooting.md#missing-package)\n"
+        f"error: BenchmarkCallback needs the package {package}, which is not installed\n"
+        "hint:  pip install -r requirements.txt (docs/troubleshooting.md#missing-package)\n"
     )
 
 
@@ -64,7 +64,9 @@ def test_so_it_is_for_the_others(repository, name, package):
     pytest.importorskip("torch")
     done = python(repository, f"from benchmark_utils import {name}", package)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {name} needs the package {package}, which is not installed: pip install")
+    assert done.stderr.startswith(
+        f"error: {name} needs the package {package}, which is not installed\nhint:  pip install"
+    )
     assert done.stderr.count("\n") == 1
 
 

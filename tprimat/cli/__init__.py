@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from tprimat.errors import ExitStatus, TensorPrimatError, missing_package
+from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, missing_package
 from tprimat.text import plain
 
 COMMANDS = {
@@ -33,7 +33,7 @@ COMMANDS = {
 }
 """What `tprimat --help` lists; the module is the name with underscores."""
 
-_ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plotly", "rich", "scipy"}
+_ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plotly", "psutil", "rich", "scipy"}
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:
@@ -57,8 +57,8 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
             return _fault(error)
         if argv is None:
             _go_on_in_own_environment()
-        requirements = "requirements.txt" if package in _ANALYSIS_TIER else "requirements-train.txt"
-        print(missing_package(package, f"pip install -r {requirements}", f"tprimat {command}").line(), file=sys.stderr)
+        install = INSTALL_ANALYSIS if package in _ANALYSIS_TIER else INSTALL
+        print(missing_package(package, install, f"tprimat {command}").line(), file=sys.stderr)
         return ExitStatus.USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -68,7 +68,7 @@ def _plan(names: Sequence[str], options: argparse.Namespace, machine: Machine) -
                 raise
             left_out.append(f"{framework.name} is left out: {error.message}")
     if not plans:
-        raise UsageError(f"no framework can train that here: {'; '.join(left_out)}", heading="no-framework")
+        raise frameworks.none_can_train(f"no framework can train that here: {'; '.join(left_out)}")
     models = dict.fromkeys(request.model for plan in plans for request in plan.requests)
     requests = [request for model in models for plan in plans for request in plan.requests if request.model == model]
     return dataclasses.replace(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tprimat.errors import UsageError
+import importlib.util
+
+from tprimat.errors import INSTALL, UsageError, missing_package
 from tprimat.frameworks.deepspeed import launch as deepspeed
 from tprimat.frameworks.deepspeed.launch import DEEPSPEED
 from tprimat.frameworks.framework import Framework
@@ -44,6 +46,13 @@ def several(name: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names)) if len(names) > 1 or names == [ALL] else None
 
 
+def none_can_train(reasons: str) -> UsageError:
+    """Return the error where no framework can train; without torch that alone is what to do something about."""
+    if importlib.util.find_spec("torch") is None:
+        return missing_package("torch", INSTALL, "training")
+    return UsageError(reasons, heading="no-framework")
+
+
 def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = False) -> Framework:
     """The framework of a name, or the first that can run here.
 
@@ -63,7 +72,7 @@ def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = Fals
         if automatic:
             return automatic[0]
         named = "".join(f"; --framework {framework.name} can" for framework in able)
-        raise UsageError(f"no framework can train here{cannot}{named}", heading="no-framework")
+        raise none_can_train(f"no framework can train here{cannot}{named}")
     chosen = next((framework for framework in FRAMEWORKS if framework.name == name.lower()), None)
     if chosen is None:
         raise UsageError(f"there is no framework {name!r}: {can}{cannot}", heading="no-framework")

@@ -8,20 +8,21 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tprimat.errors import UsageError
+from tprimat.errors import INSTALL, UsageError
 from tprimat.frameworks import resolve
-from tprimat.frameworks.lightning.launch import ENVIRONMENT, threads
+from tprimat.frameworks.lightning.launch import ENVIRONMENT, PACKAGES, threads
 from tprimat.frameworks.request import REPOSITORY, Device, Launch, Request, RequestedConfig
-
-INSTALL = "pip install -r requirements-frameworks.txt"
 
 Settle = Callable[[str, RequestedConfig, Device, Path], tuple[Request, tuple[str, ...]]]
 
 
-def missing(packages: Sequence[str], install: str = INSTALL) -> str | None:
-    """Which packages aren't installed, with the command that brings them; None where all are. Imports none."""
+def missing(packages: Sequence[str]) -> str | None:
+    """Name the packages that aren't installed and the command that brings them; None where all are. Imports none."""
     absent = [package for package in packages if importlib.util.find_spec(package) is None]
-    return f"it needs {', '.join(absent)}: {install}" if absent else None
+    further = [package for package in absent if package not in PACKAGES]
+    commands = [INSTALL] if len(further) < len(absent) else []
+    commands += [f"pip install {' '.join(further)}"] if further else []
+    return f"it needs {', '.join(absent)}: {' && '.join(commands)}" if absent else None
 
 
 def settle_as(name: str, precisions: Sequence[str]) -> Settle:

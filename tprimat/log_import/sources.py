@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from tprimat.errors import TensorPrimatError, UnreadableError, missing_package
+from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import open_plain
 from tprimat.log_import import inputs, large_log
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
@@ -225,7 +225,7 @@ def read_unit(unit: LogSource) -> Outcome:
     except ModuleNotFoundError as error:
         if (error.name or "tprimat").startswith("tprimat"):
             raise
-        return Outcome(error=missing_package(str(error.name), "pip install -r requirements.txt", unit.title).message)
+        return Outcome(error=missing_package(str(error.name), INSTALL_ANALYSIS, unit.title).message)
 
 
 def _read_log(unit: LogSource) -> Outcome:

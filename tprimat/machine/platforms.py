@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
+from tprimat.errors import INSTALL
 from tprimat.machine import gpu_users
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu_users import Device
@@ -105,7 +106,7 @@ def _import_torch() -> tuple[Any, str | None]:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             return None, f"torch is installed but lacks the package {error.name}: install it again"
-        return None, "torch is not installed: nothing can be trained here (pip install -r requirements-train.txt)"
+        return None, f"torch is not installed: nothing can be trained here ({INSTALL})"
     except (ImportError, OSError) as error:
         return None, f"torch is installed but can't be loaded ({_first_line(error)}): install it again"
     return torch, None

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from tprimat.errors import UsageError, missing_package
+from tprimat.errors import INSTALL, UsageError, missing_package
 
 
 class MissingTrainingPackageError(UsageError, ImportError):
@@ -15,36 +15,35 @@ class MissingTrainingPackageError(UsageError, ImportError):
 
 
 OFFERED = {
-    "BenchmarkCallback": ("tprimat.frameworks.lightning.callback", "pip install -r requirements-train.txt"),
-    "TrainerBenchmarkCallback": ("tprimat.frameworks.transformers.callback", "pip install -r requirements-train.txt"),
-    "record": ("tprimat.record.loop", "pip install -r requirements-train.txt"),
+    "BenchmarkCallback": "tprimat.frameworks.lightning.callback",
+    "TrainerBenchmarkCallback": "tprimat.frameworks.transformers.callback",
+    "record": "tprimat.record.loop",
 }
-"""What training scripts import from benchmark_utils: the module of each, and what brings its packages."""
+"""What training scripts import from benchmark_utils, and the module of each."""
 
 
 def offered(name: str) -> Any:
-    """One of OFFERED.
+    """Return one of OFFERED.
 
     Raises MissingTrainingPackageError where a package that it needs is missing. In a script that
-    doesn't catch it, Python prints its one line instead of a traceback.
+    doesn't catch it, Python prints error and hint instead of a traceback.
     """
-    module, install = OFFERED[name]
     try:
         # record imports torch only when it is entered, and would fail there in the midst of a script.
         importlib.import_module("torch")
-        return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
+        return getattr(importlib.import_module(OFFERED[name]), name)
+    except ModuleNotFoundError as failure:
+        package = (failure.name or "").split(".")[0]
         if package in ("", "tprimat"):
             raise
-        said = missing_package(package, install, name)
-        missing = MissingTrainingPackageError(said.message, heading=said.heading)
-        _print_in_one_line(missing)
+        error = missing_package(package, INSTALL, name)
+        missing = MissingTrainingPackageError(error.problem, heading=error.heading, hint=error.hint)
+        _print_without_traceback(missing)
         raise missing from None
 
 
-def _print_in_one_line(error: UsageError) -> None:
-    """Has Python end with this very error's line, should nobody catch it; all others stay as they are."""
+def _print_without_traceback(error: UsageError) -> None:
+    """Have Python end with this very error's text if nobody catches it; all others stay as they are."""
     usual = sys.excepthook
 
     def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

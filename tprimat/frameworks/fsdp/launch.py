@@ -18,7 +18,7 @@ OLDEST = (2, 6)
 
 def unavailable() -> str | None:
     """Why it can't run here, and what to do. torch itself is not imported: that takes a second."""
-    reason = builtin_frameworks.missing(("torch", "transformers"), "pip install -r requirements-train.txt")
+    reason = builtin_frameworks.missing(("torch", "transformers"))
     if reason is not None:
         return reason
     from importlib import metadata

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 
+from tprimat.errors import INSTALL
 from tprimat.frameworks import profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import REPOSITORY, Launch, Request
@@ -39,7 +40,7 @@ def unavailable() -> str | None:
     missing = [package for package in PACKAGES if importlib.util.find_spec(package) is None]
     if not missing:
         return None
-    return f"it needs {', '.join(missing)}: pip install -r requirements-train.txt"
+    return f"it needs {', '.join(missing)}: {INSTALL}"
 
 
 def launch(request: Request) -> Launch:
