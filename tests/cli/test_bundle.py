@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.cli import _bundle, run
+from tprimat.cli import run
 from tprimat.errors import UsageError
-from tprimat.log_import import inputs
+from tprimat.log_import import bundle, inputs
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
 from tprimat.store import store
 
@@ -55,7 +55,7 @@ def test_holds_result_log_and_environment(files, tmp_path, name):
     path = tmp_path / name
     if name.endswith("ZIP"):
         path = tmp_path / "My Run.zip"
-    done, _ = _bundle.write(path, [files[0]], [files[1]])
+    done, _ = bundle.write(path, [files[0]], [files[1]])
     held = members(path)
     folder = path.name.split(".")[0]
     assert set(held) == {
@@ -73,7 +73,7 @@ def test_holds_result_log_and_environment(files, tmp_path, name):
 
 
 def test_a_token_in_a_log_stays_at_home(files, tmp_path):
-    _, left_out = _bundle.write(tmp_path / "b.tar.gz", [files[0]], [files[1]])
+    _, left_out = bundle.write(tmp_path / "b.tar.gz", [files[0]], [files[1]])
     log = gzip.decompress(members(tmp_path / "b.tar.gz")["b/logs/training_llama.log.gz"])
     assert b"hf_" not in log
     assert b"iteration 1/ 3 |" in log
@@ -82,7 +82,7 @@ def test_a_token_in_a_log_stays_at_home(files, tmp_path):
 
 
 def test_its_results_are_read_again_after_unpacking(files, tmp_path):
-    _bundle.write(tmp_path / "b.tar.gz", [files[0]], [])
+    bundle.write(tmp_path / "b.tar.gz", [files[0]], [])
     for name, content in members(tmp_path / "b.tar.gz").items():
         path = tmp_path / "unpacked" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,22 +94,22 @@ def test_its_results_are_read_again_after_unpacking(files, tmp_path):
 
 def test_results_of_one_name_from_two_folders(files, tmp_path):
     other = store.save(RUN, tmp_path / "other").path
-    _bundle.write(tmp_path / "b.zip", [files[0], other], [])
+    bundle.write(tmp_path / "b.zip", [files[0], other], [])
     names = [name for name in members(tmp_path / "b.zip") if "/results/" in name]
     assert names == ["b/results/benchmark_rocm_llama.json", "b/results/benchmark_rocm_llama_2.json"]
 
 
 def test_a_log_that_has_gone_is_said(files, tmp_path):
-    _, left_out = _bundle.write(tmp_path / "b.zip", [files[0]], [tmp_path / "none.log"])
+    _, left_out = bundle.write(tmp_path / "b.zip", [files[0]], [tmp_path / "none.log"])
     assert "not there any more" in left_out[0]
 
 
 def test_nothing_is_overwritten_and_the_name_is_checked_first(tmp_path):
     (tmp_path / "b.zip").write_text("mine")
     with pytest.raises(UsageError, match="is there already"):
-        _bundle.check(tmp_path / "b.zip")
+        bundle.check(tmp_path / "b.zip")
     with pytest.raises(UsageError, match=r"must end in .tar.gz, .tgz, .zip"):
-        _bundle.check(tmp_path / "b.rar")
+        bundle.check(tmp_path / "b.rar")
     assert (tmp_path / "b.zip").read_text() == "mine"
 
 
@@ -131,7 +131,7 @@ def test_a_log_that_is_cut_or_a_bomb_is_packed_as_far_as_it_can_be_read(files, t
     cut, bomb = tmp_path / "cut.log.gz", tmp_path / "bomb.log.gz"
     cut.write_bytes(packed[:-20])
     bomb.write_bytes(gzip.compress(b"step 1\n" + b"\0" * (8 << 20)))
-    _bundle.write(tmp_path / "b.zip", [files[0]], [cut, bomb])
+    bundle.write(tmp_path / "b.zip", [files[0]], [cut, bomb])
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         for name in ("cut", "bomb"):
             content = gzip.decompress(archive.read(f"b/logs/{name}.log.gz"))

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tprimat.cli import _import, run
+from tprimat.cli import read as read_command
+from tprimat.cli import run
 from tprimat.log_import import sources
 from tprimat.store import store
 
@@ -248,7 +249,7 @@ def test_a_large_piped_file_goes_to_the_disk(monkeypatch):
 
 
 def test_no_bar_where_nobody_looks(capsys):
-    with _import.progress(5) as advance:
+    with read_command._progress(5) as advance:
         advance("a title")
     assert capsys.readouterr().err == ""
 

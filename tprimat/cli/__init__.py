@@ -6,6 +6,7 @@ Every way in calls run(): the scripts at the root and in scripts/, and `tprimat 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -45,9 +46,14 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        module = importlib.import_module(f"tprimat.cli.{command.replace('-', '_')}")
+        name = command.replace("-", "_")
+        if importlib.util.find_spec(f"tprimat.cli.options.{name}") is None:
+            module = importlib.import_module(f"tprimat.cli.{name}")
+            _recover_lost_trainings(arguments)
+            return int(module.main(arguments))
+        options = importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
         _recover_lost_trainings(arguments)
-        return int(module.main(arguments))
+        return int(importlib.import_module(f"tprimat.cli.{name}").main(options))
     except TensorPrimatError as error:
         print(error.line(), file=sys.stderr)
         return error.status

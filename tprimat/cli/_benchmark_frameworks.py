@@ -12,6 +12,7 @@ from tprimat.cli import _benchmark_display as display
 from tprimat.cli import _benchmark_session as session
 from tprimat.cli import _display, benchmark, compare
 from tprimat.cli._display import Verbosity
+from tprimat.cli.options import compare as compare_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.framework import Framework
 
@@ -52,7 +53,7 @@ def _compared(words: Sequence[str]) -> int:
         return status
     option = {Verbosity.QUIET: ["--quiet"], Verbosity.VERBOSE: ["--verbose"]}.get(output.verbosity, [])
     with output.standard_output():
-        return compare.main([*words, *option])
+        return compare.main(compare_options.parser().parse_args([*words, *option]))
 
 
 def _plan(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:

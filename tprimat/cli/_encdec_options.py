@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, verbosity
+from tprimat.cli._arguments import verbosity
 from tprimat.cli._display import Verbosity
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.launch import (

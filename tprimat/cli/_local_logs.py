@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from tprimat import units
 from tprimat.catalog import models
 from tprimat.cli import _benchmark_display as display
-from tprimat.cli import _display
+from tprimat.cli import _bundle, _display, extract_primus
 from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
 from tprimat.log_import import find_logs
+from tprimat.log_import.extract import GivenValues
 from tprimat.text import plain
 
 if TYPE_CHECKING:
@@ -118,14 +119,14 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
 
 
 def _read(search: Search, options: argparse.Namespace) -> int:
-    from tprimat.cli import _bundle, extract_primus
-
     statuses: list[ExitStatus] = []
     results: list[Path] = []
     for found in search.found:
         display.say("")
         try:
-            saved = extract_primus.extract(str(found.path), options.output_dir, options.label, _unsaid(found))
+            saved = extract_primus.extract(
+                str(found.path), options.output_dir, GivenValues(model=_unsaid(found), label=options.label)
+            )
         except TensorPrimatError as error:
             print(error.line(), file=sys.stderr)
             statuses.append(error.status)

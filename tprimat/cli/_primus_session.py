@@ -19,6 +19,7 @@ from tprimat.frameworks.primus import checks as primus_checks
 from tprimat.frameworks.primus import launch as primus
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.start_record import StartRecord
+from tprimat.log_import.extract import GivenValues
 from tprimat.machine import host as hosts
 from tprimat.machine import platforms
 from tprimat.machine.host import Host
@@ -245,7 +246,7 @@ class Job:
             return status
         display.say("")
         try:
-            saved = extract_primus.extract(str(log), self._output_dir, self._label)
+            saved = extract_primus.extract(str(log), self._output_dir, GivenValues(label=self._label))
         except TensorPrimatError as error:
             reason = why if status else error.message
             failed = msgspec.structs.replace(

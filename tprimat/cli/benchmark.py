@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from tprimat.catalog import models
 from tprimat.cli import _display
 from tprimat.cli import _nemo_options as nemo_options
-from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, verbosity
+from tprimat.cli._arguments import verbosity
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.request import PRECISIONS, PROFILERS, Device, Request, RequestedConfig

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tprimat.catalog import models
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, verbosity
+from tprimat.cli._arguments import verbosity
+from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.text import plain
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options
+from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus
 
 if TYPE_CHECKING:

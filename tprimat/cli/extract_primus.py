@@ -3,110 +3,53 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, verbosity
+from tprimat import units
+from tprimat.analysis import metrics
+from tprimat.cli import _bundle, _details, _display
+from tprimat.cli._arguments import verbosity
 from tprimat.cli._display import Verbosity, info
-from tprimat.errors import TensorPrimatError, UsageError, most_severe
-
-if TYPE_CHECKING:
-    from tprimat.log_import.inputs import Log
-    from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
-    from tprimat.results.run import Run
-    from tprimat.store.store import Saved
-
-_OPTIONS = {
-    "model": ("--model-name", "the model"),
-    "num_gpus": ("--num-gpus", "the number of GPUs"),
-    "global_batch_size": ("--global-batch-size", "the global batch size"),
-    "sequence_length": ("--sequence-length", "the sequence length"),
-}
-
-_EPILOG = """\
-What the log states is taken from the log; an option fills only what it leaves open. An option that
-contradicts the log is an error, unless --override is given: then yours is used and both are recorded.
-Logs may be compressed (gzip, bzip2, xz, zstd), coloured, doubled or cut off.
-
-exit status: 0 a result was written (whatever became of the training); 2 wrong usage, or no training in a log
-"""
+from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_severe
+from tprimat.log_import import extract as log_extract
+from tprimat.log_import import inputs
+from tprimat.log_import.extract import Extracted, GivenValues
+from tprimat.store import store
+from tprimat.store.store import Saved
+from tprimat.text import plain
 
 
-def _parser() -> argparse.ArgumentParser:
-    program = Path(sys.argv[0]).name
-    parser = Parser(
-        prog="tprimat extract-primus" if program in ("tprimat", "__main__.py") else program,
-        description="Turns the log of a Primus or Megatron-LM training into a result.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--log-file",
-        metavar="F",
-        nargs="+",
-        action="extend",
-        help="log to read (needed); several, patterns and - for standard input work",
-    )
-    parser.add_argument("--model-name", metavar="M", help="the model, where the log doesn't name it")
-    parser.add_argument("--num-gpus", metavar="N", type=_count, help="GPUs that trained, where the log doesn't say")
-    parser.add_argument("--global-batch-size", metavar="B", type=_count, help="sequences per optimizer step")
-    parser.add_argument("--sequence-length", metavar="S", type=_count, help="tokens per sequence")
-    parser.add_argument("--override", action="store_true", help="use these options against the log's own word")
-    parser.add_argument(
-        "--label", metavar="NAME", help="a name for this setup: stored, shown, and part of the file's name"
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--output", metavar="FILE", help="result file to write")
-    where.add_argument(
-        "--output-dir",
-        metavar="DIR",
-        default="output",
-        help="folder for the result under its usual name (default: output)",
-    )
-    parser.add_argument(
-        "--bundle", metavar="FILE", help="also put result, log and environment into one .tar.gz or .zip to send"
-    )
-    add_output_options(
-        parser,
-        quiet="print the paths of the results alone, a line each",
-        verbose="print the log's hash, and every fact and figure that the result states",
-        json="print one document for a program: results with their figures, notes, exit status",
-    )
-    return parser
+def main(arguments: argparse.Namespace) -> int:
+    """Read logs and write their results. A log that can't be read doesn't keep the others from being read.
 
-
-def main(argv: Sequence[str]) -> int:
-    """Reads logs and writes their results.
-
-    Returns:
-        An ExitStatus. A log that can't be read doesn't keep the others from being read.
+    Args:
+        arguments: of `extract-primus`.
     """
-    arguments = _parser().parse_args(argv)
     with _display.capture_output(verbosity(arguments), results=[]) as output:
         return output.finish(_extract_all(arguments))
 
 
 def _extract_all(arguments: argparse.Namespace) -> int:
-    from tprimat.log_import import inputs
-
     if not arguments.log_file:
         raise UsageError("no log is named: --log-file F, or --log-file - for standard input", heading="wrong-usage")
     _check_output(arguments)
     if arguments.bundle:
-        from tprimat.cli import _bundle
-
         _bundle.check(Path(arguments.bundle))
+    given = GivenValues(
+        arguments.model_name,
+        arguments.num_gpus,
+        arguments.global_batch_size,
+        arguments.sequence_length,
+        arguments.label,
+        arguments.override,
+    )
     statuses = []
     results: list[Path] = []
     logs: list[Path] = []
     for path in inputs.named_files(arguments.log_file):
         try:
-            results += [saved.path for saved in _extract(inputs.Log(path), arguments)]
+            results += [saved.path for saved in extract(path, arguments.output_dir, given, arguments.output)]
             logs += [Path(path)] if path != inputs.STANDARD_INPUT else []
         except TensorPrimatError as error:
             print(error.line(), file=sys.stderr)
@@ -116,37 +59,31 @@ def _extract_all(arguments: argparse.Namespace) -> int:
     return most_severe(statuses)
 
 
-def extract(log_file: str, output_dir: Path, label: str | None = None, model: str | None = None) -> list[Saved]:
-    """Makes and shows the results of a log, for commands that have just made or found it.
+def extract(log_file: str, output_dir: Path | str, given: GivenValues, output: Path | str | None = None) -> list[Saved]:
+    """Make, save and show the results of a log.
 
     Args:
         log_file: the log.
-        output_dir: folder for the results.
-        label: the user's name for the setup.
-        model: the model, where the log doesn't name it.
+        output_dir: directory for the results.
+        given: what the user states.
+        output: the result file, instead of one of the usual name in `output_dir`.
 
     Raises:
-        UnreadableError, UsageError: it can't be read, or says another thing than what is given.
+        UnreadableError, UsageError: it can't be read, or contradicts what is given.
     """
-    from tprimat.log_import import inputs
-
-    words = ["--log-file", log_file, "--output-dir", str(output_dir)]
-    words += [f"--label={label}"] if label is not None else []
-    words += [f"--model-name={model}"] if model is not None else []
-    return _extract(inputs.Log(log_file), _parser().parse_args(words))
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,15}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
+    log = inputs.Log(log_file)
+    saved = []
+    for each in log_extract.extract(log, given):
+        _show(each)
+        saved.append(store.save_as(each.run, Path(output)) if output else store.save(each.run, Path(output_dir)))
+        _show_saved(saved[-1])
+        _display.record(each.run, saved[-1].path, each.title)
+        _display.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
+    return saved
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
-    """Refuses to put a result where something else is."""
-    from tprimat.errors import UnreadableError
-    from tprimat.store import store
-
+    """Refuse to put a result where something else is."""
     if arguments.output is None:
         return
     path = Path(arguments.output)
@@ -164,122 +101,14 @@ def _check_output(arguments: argparse.Namespace) -> None:
             ) from error
 
 
-def _extract(log: Log, arguments: argparse.Namespace) -> list[Saved]:
-    """Reads one log; writes and shows its trainings."""
-    import msgspec
-
-    from tprimat.log_import import large_log
-    from tprimat.log_import.mlperf_systems import with_system
-    from tprimat.store import store
-
-    readings = large_log.readings(log)
-    runs = [with_system(_run(reading, log, arguments), Path(log.path)) for reading in readings]
-    prepared = _recorded(runs, log)
-    written = []
-    for number, (reading, run) in enumerate(zip(readings, prepared, strict=True), start=1):
-        assert run.source is not None
-        run = msgspec.structs.replace(
-            run,
-            label=arguments.label,
-            source=msgspec.structs.replace(run.source, files=(log.source_file(),)),
-        )
-        which = f", training {number} of {len(readings)}" if len(readings) > 1 else ""
-        _show(run, reading, log.name + which)
-        saved = (
-            store.save_as(run, Path(arguments.output))
-            if arguments.output
-            else store.save(run, Path(arguments.output_dir))
-        )
-        _say_saved(saved)
-        _display.record(run, saved.path, log.name + which)
-        _display.current().notes.extend(f"{log.name}{which}: {note}" for note in reading.notes)
-        written.append(saved)
-    return written
-
-
-def _recorded(runs: list[Run], log: Log) -> list[Run]:
-    """The runs with what was recorded when their training was started, where that lies beside the log."""
-    import msgspec
-
-    from tprimat.frameworks.primus import start_record
-    from tprimat.log_import import inputs
-
-    path = start_record.path_for(Path(log.path))
-    record = start_record.read(path) if log.path != inputs.STANDARD_INPUT else None
-    if record is None:
-        return runs
-    if len(runs) > 1 or not start_record.belongs(record, inputs.Log(log.path).lines()):
-        doubt = f"{path.name} beside the log is the record of another training: it is left out"
-        return [msgspec.structs.replace(run, warnings=(*run.warnings, doubt)) for run in runs]
-    return [start_record.applied(run, record) for run in runs]
-
-
-def _run(reading: ParsedLog, log: Log, arguments: argparse.Namespace) -> Run:
-    """The training with what the options say.
-
-    Raises UsageError when an option contradicts the log and --override is not given.
-    """
-    import msgspec
-
-    from tprimat.read.parsing.parsed_log import GIVEN
-
-    asked = {"model": arguments.model_name, **{name: getattr(arguments, name) for name in GIVEN[1:]}}
-    given: dict[str, Any] = {}
-    overrides: dict[str, str] = {}
-    warnings = []
-    for name in GIVEN:
-        value, statement = asked[name], reading.stated.get(name)
-        if value is None or (statement is not None and _agrees(name, value, statement)):
-            continue
-        given[name] = value
-        option, what = _OPTIONS[name]
-        if statement is None or (name == "model" and statement.weight == 0):
-            warnings.append(f"{what} ({value}) is as given on the command line: the log doesn't state it")
-            continue
-        place = f"{log.name}:{statement.line}"
-        if not arguments.override:
-            raise UsageError(
-                f"{place}: the log says that {what} is {statement.value} (“{statement.text[:120]}”), "
-                f"{option} says {value}: leave the option out, or add --override",
-                heading="option-against-log",
-            )
-        overrides[name] = f"{value} on the command line, {statement.value} in the log ({place})"
-        warnings.append(f"{what} was overridden: {overrides[name]}")
-    run = reading.run(given)
-    if log.cut:
-        warnings.append(f"the compressed file could not be read to its end: {log.cut}")
-    assert run.source is not None
-    return msgspec.structs.replace(
-        run,
-        warnings=(*warnings, *run.warnings),
-        source=msgspec.structs.replace(run.source, overrides=overrides),
-    )
-
-
-def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:
-    """Whether an option says the same as the log, if less exactly."""
-    if name != "model":
-        return bool(value == statement.value)
-    from tprimat.catalog import models
-
-    stated = str(statement.value)
-    row = models.recognize(value)
-    # "llama" is no contradiction of llama3.2_1B, whose name the log gives more exactly.
-    plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in (value, stated)]
-    return (row is not None and row.name == stated) or (bool(plain[0]) and plain[1].startswith(plain[0]))
-
-
-def _show(run: Run, reading: ParsedLog, title: str) -> None:
-    """Prints what was recognised, where it stands, and the figures."""
-    from tprimat import units
-    from tprimat.analysis import metrics
-    from tprimat.text import plain
-
+def _show(extracted: Extracted) -> None:
+    """Print what was recognised, its line in the log, and the metrics."""
+    run, parsed = extracted.run, extracted.parsed
     summary = metrics.summarize(run)
     figures, steady = summary.performance, summary.steady
     training, spread = run.training_config, run.parallelism_config
     dialect = run.source.dialect if run.source else None
-    info(plain(f"{title}: {run.framework} training, {dialect}: {run.status}"))
+    info(plain(f"{extracted.title}: {run.framework} training, {dialect}: {run.status}"))
     if run.status_reason:
         info(f"  because: {plain(run.status_reason)}")
     sizes = (
@@ -316,25 +145,21 @@ def _show(run: Run, reading: ParsedLog, title: str) -> None:
             rows.append((label, f"{units.gigabytes(held)} of one device, at most", None))
     overridden = run.source.overrides if run.source else {}
     for label, value, field in rows:
-        statement = reading.stated.get(field) if field and field not in overridden else None
+        statement = parsed.stated.get(field) if field and field not in overridden else None
         place = f"line {statement.line}" if statement else ""
         shown = units.UNKNOWN if value in (None, "") else plain(str(value))
         info(f"  {label:<18} {shown:<44} {place}".rstrip())
     if _display.verbosity() is Verbosity.VERBOSE:
-        from tprimat.cli import _details
-
         for line in _details.lines(run, summary):
             info(f"  {line}")
-    for note in reading.notes:
+    for note in parsed.notes:
         info(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
         info(f"  warning: {plain(warning)}")
 
 
-def _say_saved(saved: Saved) -> None:
-    """Prints where the result is."""
-    from tprimat.text import plain
-
+def _show_saved(saved: Saved) -> None:
+    """Print where the result is."""
     if saved.moved:
         info(f"  the file held another setup, which is now {plain(str(saved.moved))}")
     runs = "1 run" if saved.runs == 1 else f"{saved.runs} runs"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, verbosity
+from tprimat.cli._arguments import verbosity
 from tprimat.cli._display import Verbosity
+from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:

@@ -3,144 +3,162 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tprimat.cli import _display
-from tprimat.cli._arguments import Parser, add_output_options, verbosity
-from tprimat.errors import UsageError
+from tprimat import units
+from tprimat.analysis import metrics
+from tprimat.cli import _details, _display
+from tprimat.cli._arguments import verbosity
+from tprimat.cli._display import Verbosity, info
+from tprimat.errors import ExitStatus, UnreadableError, UsageError
+from tprimat.log_import import inputs, sources
+from tprimat.log_import.importer import ImportedResult, LogImport
+from tprimat.log_import.pool import read_sources
+from tprimat.results.run import Run
+from tprimat.text import plain, shortened
 
-if TYPE_CHECKING:
-    from tprimat.log_import.sources import LogSource, Outcome
+MOST_SKIPPED = 4
+"""Files skipped for one reason that are named; the rest is counted."""
 
-_EPILOG = """\
-Each file is recognised by what it holds, not by its name. Read are the consoles of Megatron-LM, Primus, NeMo,
-torchtitan, Hugging Face's Trainer, Axolotl, DeepSpeed, MLPerf and others, trainer_state.json, TensorBoard's event
-files, Lightning's metrics.csv and TraceLens' reports. Where two sources tell of one training, the one written for
-machines is its result, and the other fills what that one leaves open.
-
-exit status: 0 a result was written (whatever became of the training); 2 wrong usage, a file that was named can't be
-read, or nothing readable was found
-"""
-
-PARALLEL_FROM = 1 << 23
-"""Bytes; less than this is read before other processes have started."""
+FULL_ACCOUNT = 3
+"""Up to so many trainings are shown in full; more are a table, and the warnings are in the results."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    program = Path(sys.argv[0]).name
-    parser = Parser(
-        prog="tprimat read" if program in ("tprimat", "__main__.py") else program,
-        description="Turns the logs of trainings, of whatever framework, into results.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="log, or folder of logs; several, patterns and - for standard input"
-    )
-    parser.add_argument(
-        "--output-dir", metavar="DIR", default="output", help="folder for the results (default: output)"
-    )
-    parser.add_argument("--label", metavar="NAME", help="a name for this setup: stored, shown, and part of file names")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=None, help="files that are read at a time (default: one a processor)"
-    )
-    add_output_options(
-        parser,
-        quiet="print the paths of the results alone, a line each",
-        verbose="show every training in full, its sources, and every file that was passed over with the reason",
-        json="print one document for a program: results with their figures, what was passed over, exit status",
-    )
-    return parser
+def main(arguments: argparse.Namespace) -> int:
+    """Read logs and write their results. What can't be read doesn't keep the rest from being read.
 
-
-def main(argv: Sequence[str]) -> int:
-    """Reads logs and writes their results.
-
-    Returns:
-        An ExitStatus. What can't be read doesn't keep the rest from being read.
+    Args:
+        arguments: of `read`.
     """
-    arguments = _parser().parse_args(argv)
     if not arguments.paths:
         raise UsageError(
             "nothing is named: name a log, a folder of logs, or - for standard input", heading="wrong-usage"
         )
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs}: at least 1 file is read at a time", heading="wrong-usage")
-    from tprimat.cli import _import
-    from tprimat.log_import import inputs, sources
-
     with _display.capture_output(verbosity(arguments), results=[]) as output:
         names = inputs.named_files(arguments.paths)
-        units, passed = sources.units_of(names)
-        campaign = _import.LogImport(Path(arguments.output_dir), arguments.label)
-        for each in passed:
-            campaign.pass_over(each.path, each.reason)
-        for unit, outcome in _outcomes(units, arguments.jobs):
-            campaign.take(unit, outcome)
-        return output.finish(campaign.finish() if units or passed else _nothing(names))
+        logs, skipped = sources.units_of(names)
+        if not logs and not skipped:
+            raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
+        batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
+        batch.skipped += skipped
+        with _progress(len(logs)) as advance:
+            for source, outcome in read_sources(logs, arguments.jobs, advance):
+                batch.add(source, outcome)
+        batch.save()
+        return output.finish(_report(batch))
 
 
-def _nothing(names: Sequence[str]) -> int:
-    from tprimat.errors import UnreadableError
+def _record(result: ImportedResult) -> None:
+    _display.record(result.run, result.path, result.title)
+    _display.current().notes.extend(f"{result.title}: {note}" for note in result.notes)
 
-    raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
+
+def _report(batch: LogImport) -> int:
+    """Show what was saved, skipped and not readable; return the exit status."""
+    is_verbose = _display.verbosity() is Verbosity.VERBOSE
+    if is_verbose or len(batch.results) <= FULL_ACCOUNT:
+        for result in batch.results:
+            _show_one(result)
+    else:
+        _show_table(batch.results)
+    reasons: dict[str, list[str]] = {}
+    for each in batch.skipped:
+        reasons.setdefault(each.reason, []).append(each.path)
+    values = _display.current().values
+    values["passed_over"] = [{"path": each.path, "reason": each.reason} for each in batch.skipped]
+    values["errors"] = list(batch.errors)
+    if batch.skipped:
+        info(f"passed over: {len(batch.skipped)} file{'s' if len(batch.skipped) > 1 else ''}")
+    for reason, paths in reasons.items():
+        most = len(paths) if is_verbose else MOST_SKIPPED
+        shown = ", ".join(plain(path, 100) for path in paths[:most])
+        more = f" and {len(paths) - most} more" if len(paths) > most else ""
+        info(f"  {plain(reason, 200)}: {shown}{more}")
+    for error in batch.errors:
+        print(f"error: {plain(error)} (docs/troubleshooting.md#not-a-training-log)", file=sys.stderr)
+    if not batch.results and not batch.errors:
+        print(
+            "error: no training was found: name the log of a training (docs/troubleshooting.md#not-a-training-log)",
+            file=sys.stderr,
+        )
+    return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.WELL
 
 
-def _outcomes(units: list[LogSource], jobs: int | None) -> Iterator[tuple[LogSource, Outcome]]:
-    """What becomes of each unit, in their order; read in other processes where that is worth it."""
-    import os
+def _figures(run: Run, summary: metrics.Summary) -> tuple[str, str]:
+    figures = summary.performance
+    return units.seconds(figures.avg_step_time_seconds), units.number(figures.tokens_per_second_per_gpu)
 
-    from tprimat.cli import _import
-    from tprimat.log_import import sources
 
-    workers = min(jobs or os.cpu_count() or 1, len(units))
-    piped = any(unit.size == 0 for unit in units)
-    if workers < 2 or piped or sum(unit.size for unit in units) < PARALLEL_FROM:
-        with _import.progress(len(units)) as advance:
-            for unit in units:
-                yield unit, sources.read_unit(unit)
-                advance(unit.title)
+def _recognised(run: Run) -> str:
+    return (run.source.dialect if run.source else None) or run.framework or "unknown"
+
+
+def _show_one(result: ImportedResult) -> None:
+    title, run, summary = result.title, result.run, result.summary
+    info(plain(f"{title}: {_recognised(run)}: {run.status}"))
+    if run.status_reason:
+        info(f"  because: {plain(run.status_reason)}")
+    training = run.training_config
+    time, rate = _figures(run, summary)
+    planned = f" of {training.max_steps}" if training.max_steps else ""
+    last = f", up to step {run.steps[-1]}{planned}" if run.steps else ""
+    rows = (
+        ("model", run.model),
+        ("GPUs", run.num_gpus),
+        ("global batch size", training.global_batch_size),
+        ("sequence length", training.sequence_length),
+        ("precision", training.precision),
+        ("records", f"{len(run.steps)}{last}"),
+        ("step time", time),
+        ("tokens/s/GPU", rate),
+        *((f"share of {name}", units.seconds(value)) for name, value in list(run.breakdown.items())[:12]),
+    )
+    for label, value in rows:
+        info(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
+    for line in _details.lines(run, summary):
+        _display.debug(f"  {line}")
+    for note in result.notes:
+        info(f"  note: {plain(note)}")
+    for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
+        info(f"  warning: {plain(warning)}")
+    info(f"Results saved to: {plain(str(result.path))}")
+
+
+def _show_table(results: Sequence[ImportedResult]) -> None:
+    header = ("source", "recognised as", "records", "step time", "tokens/s/GPU", "status", "result")
+    table = [header]
+    for each in results:
+        run, values = each.run, _figures(each.run, each.summary)
+        cells = (
+            shortened(plain(each.title), 56),
+            plain(_recognised(run), 34),
+            str(len(run.steps)),
+            *values,
+            run.status,
+        )
+        table.append((*cells, plain(each.path.name)))
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        info("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    info(f"{len(results)} results are in {plain(str(results[0].path.parent))}; each holds what is doubtful of it")
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar on a terminal, nothing elsewhere; yield what to call when a source is done."""
+    is_shown = _display.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
+    if total < 2 or not sys.stderr.isatty() or not is_shown:
+        yield lambda _: None
         return
-    import concurrent.futures
-    import multiprocessing
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    # A forked process would inherit locks of whatever the parent runs at the time.
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
-    waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
-    rest = iter(units)
-    try:
-        with _import.progress(len(units)) as advance:
-            # A few more than there are workers: what has been read waits in memory until its turn comes.
-            for unit in rest:
-                waiting.append((unit, pool.submit(sources.read_unit, unit)))
-                if len(waiting) >= 2 * workers:
-                    done, future = waiting.popleft()
-                    yield done, _result(done, future)
-                    advance(done.title)
-            while waiting:
-                done, future = waiting.popleft()
-                yield done, _result(done, future)
-                advance(done.title)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _result(unit: LogSource, future: object) -> Outcome:
-    from concurrent.futures import Future
-    from concurrent.futures.process import BrokenProcessPool
-
-    from tprimat.log_import.sources import Outcome
-
-    assert isinstance(future, Future)
-    try:
-        outcome = future.result()
-    except BrokenProcessPool:
-        return Outcome(error=f"{unit.title}: the process that read it was ended from outside, by lack of memory maybe")
-    assert isinstance(outcome, Outcome)
-    return outcome
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda title: bar.update(task, advance=1, description=shortened(plain(title), 40).replace("[", "("))

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from tprimat.catalog import models
 from tprimat.cli import _display
-from tprimat.cli._arguments import OF_TRAININGS, Parser, add_output_options, verbosity
+from tprimat.cli._arguments import verbosity
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus.installation import FILES, LAUNCHERS, PRECISIONS, Installation
 

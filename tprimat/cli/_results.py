@@ -1,0 +1,60 @@
+"""What the comparing commands share: load results, name a plot, draw it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat.compare import Comparison, Loaded
+from tprimat.errors import UsageError
+from tprimat.report import plot
+from tprimat.store import store
+from tprimat.text import for_encoding
+
+PLOT_ENDINGS = (".png", ".svg", ".pdf")
+
+
+def load(paths: Sequence[Path], hint: str, option: str | None = None) -> tuple[list[Loaded], list[str]]:
+    """Return the results in files and folders, and notes on what was skipped.
+
+    Args:
+        paths: files, or folders that hold some.
+        hint: what to do where there are none.
+        option: the option that names the paths, for the error.
+
+    Raises:
+        UsageError: there are no results.
+    """
+    results, notes = store.find(paths)
+    if not results:
+        more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
+        skipped = f" ({notes[0]}{more})" if notes else ""
+        raise UsageError(
+            f"{f'{option}: ' if option else ''}no results in {', '.join(map(str, paths))}, "
+            f"looked for *.json there and below{skipped}: {hint}",
+            heading="no-results",
+        )
+    return [Loaded(str(each.path), each.sha256, each.runs) for each in results], notes
+
+
+def plot_path(folder: Path, name: str) -> Path:
+    """Return where the plot of this name goes. Raises UsageError for a name that is no plot's."""
+    path = Path(name)
+    if path.name and not path.suffix:
+        path = path.with_name(path.name + ".png")
+    if path.suffix.lower() not in PLOT_ENDINGS:
+        raise UsageError(
+            f"--output {name!r} is no name of a picture: let it end in {', '.join(PLOT_ENDINGS)}",
+            heading="wrong-usage",
+        )
+    return folder / path
+
+
+def draw(comparison: Comparison, path: Path, layout: plot.Layout = "standard") -> bytes | None:
+    """Return the plot; None, with one line on the standard error, where matplotlib is missing."""
+    try:
+        return plot.render(comparison, form=path.suffix.lower().removeprefix("."), layout=layout)
+    except plot.NoMatplotlibError as error:
+        print(for_encoding(f"no picture: {error}", sys.stderr.encoding), file=sys.stderr)
+        return None

@@ -1,0 +1,154 @@
+"""One file to send to whoever compares: results, their logs, and where they were made."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import re
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat import __version__, files
+from tprimat.errors import UnreadableError, UsageError
+from tprimat.frameworks.primus import start_record
+from tprimat.log_import.inputs import Log
+from tprimat.results.run import Run
+from tprimat.store import store
+
+ENDINGS = (".tar.gz", ".tgz", ".zip")
+_GZIP = b"\x1f\x8b"
+
+# What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
+# command line, or prints the environment.
+_SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16})\b")
+_BLANK = b"[left out]"
+
+
+def check(path: Path) -> None:
+    """Raises UsageError where a bundle can't be written under this name."""
+    if not path.name.lower().endswith(ENDINGS):
+        raise UsageError(
+            f"--bundle {path}: the name must end in {', '.join(ENDINGS)}: for example {path.name}.tar.gz",
+            heading="wrong-usage",
+        )
+    if path.exists():
+        raise UsageError(f"--bundle {path}: is there already: choose another name", heading="wrong-usage")
+
+
+def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
+    """Writes a bundle.
+
+    Args:
+        path: file to write; its ending says how it is packed.
+        results: result files.
+        logs: logs, compressed or not; the record of a start beside one goes with it.
+
+    Returns:
+        What was done, and what is not in the bundle, a line each.
+
+    Raises:
+        UsageError: it can't be written.
+    """
+    check(path)
+    members: dict[str, bytes] = {}
+    left_out: list[str] = []
+    for result in results:
+        try:
+            content = files.read_plain(result)
+        except OSError as error:
+            raise UnreadableError(result, f"can't be read: {error.strerror}", heading="unreadable-file") from error
+        members[_free(f"results/{result.name}", members)] = content
+        members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
+    for log in logs:
+        try:
+            content, blanked = _without_secrets(_log(log))
+        except FileNotFoundError:
+            left_out.append(f"{log} is not there any more and not in the bundle")
+            continue
+        except OSError as error:
+            left_out.append(f"{log} is not in the bundle: {error.strerror or error}")
+            continue
+        if blanked:
+            left_out.append(f"{log}: {blanked} that look like access tokens were left out of the copy in the bundle")
+        members[_free(f"logs/{log.name.removesuffix('.gz')}.gz", members)] = gzip.compress(content, mtime=0)
+        record = start_record.path_for(log)
+        if record.is_file():
+            members[_free(f"environment/{record.name}", members)] = record.read_bytes()
+    members["README.txt"] = _readme(members).encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(path, _packed(path, members))
+    except OSError as error:
+        raise UsageError(
+            f"{path}: can't be written: {error.strerror or error}: choose another --bundle", heading="unwritable-folder"
+        ) from error
+    size = path.stat().st_size
+    return f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
+
+
+def _environment(runs: Iterable[Run]) -> bytes:
+    """The machine and software of each run, apart from the series."""
+    stated = [
+        {
+            "timestamp": run.timestamp,
+            "platform": run.platform,
+            "framework": run.framework,
+            "gpu_info": run.gpu_info.known(),
+            "environment": run.environment,
+        }
+        for run in runs
+    ]
+    return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
+
+
+def _log(path: Path) -> bytes:
+    content = files.read_plain(path)
+    # As far as it was read as a log, which has a bound.
+    return b"".join(Log(str(path)).chunks()) if content.startswith(_GZIP) else content
+
+
+def _without_secrets(content: bytes) -> tuple[bytes, int]:
+    return _SECRET.subn(_BLANK, content)
+
+
+def _readme(members: dict[str, bytes]) -> str:
+    listed = "\n".join(f"  {hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(members.items()))
+    return (
+        f"Results of trainings, with their logs, packed by TensorPrimat {__version__}.\n\n"
+        "To compare: unpack it beside the results of the other machine, then\n"
+        "  python3 compare_results.py THIS_FOLDER THE_OTHER_FOLDER\n\n"
+        f"sha256 of each file:\n{listed}\n"
+    )
+
+
+def _packed(path: Path, members: dict[str, bytes]) -> bytes:
+    folder = re.sub(r"(?:\.tar\.gz|\.tgz|\.zip)$", "", path.name, flags=re.IGNORECASE)
+    packed = io.BytesIO()
+    if path.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members.items():
+                archive.writestr(f"{folder}/{name}", content)
+        return packed.getvalue()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size = len(content)
+            entry.mtime = int(time.time())
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _free(name: str, members: dict[str, bytes]) -> str:
+    """A name that no member has yet: results of two folders may be called alike."""
+    stem, dot, ending = name.partition(".")
+    number = 1
+    while name in members:
+        number += 1
+        name = f"{stem}_{number}{dot}{ending}"
+    return name
