@@ -1,4 +1,4 @@
-"""The parsers of the commands name what they offer without importing it; here the names are compared with the tables."""
+"""Parsers name what they offer without importing it; here the names are compared with the tables."""
 
 from tprimat.cli.options import compare_frameworks
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS

@@ -217,14 +217,14 @@ class TestErrors:
 
 
 def test_in_processes_the_results_are_the_same(call, tmp_path, monkeypatch):
-    from tprimat.cli import read as command
+    from tprimat.log_import import pool
 
     folder = tmp_path / "logs"
     folder.mkdir()
     for number in range(4):
         (folder / f"{number}.log").write_text(NANO.replace("time 5", f"time {number + 1}5"))
     call("logs", "--output-dir", "one", "--jobs", "1")
-    monkeypatch.setattr(command, "PARALLEL_FROM", 1)
+    monkeypatch.setattr(pool, "PARALLEL_FROM", 1)
     call("logs", "--output-dir", "several", "--jobs", "2")
     one, several = results(tmp_path / "one"), results(tmp_path / "several")
     assert len(one) == 4
