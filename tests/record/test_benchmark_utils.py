@@ -67,7 +67,7 @@ def test_so_it_is_for_the_others(repository, name, package):
     assert done.stderr.startswith(
         f"error: {name} needs the package {package}, which is not installed\nhint:  pip install"
     )
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("\n") == 2
 
 
 def test_it_offers_this_and_nothing_else():
