@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long the commands take to answer --help: CPU time, bytecode compiled, beside `python3 -c pass`."""
+"""How long each command takes to answer --help: CPU time, bytecode compiled, compared with `python3 -c pass`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,32 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tprimat.cli import COMMANDS as NAMES
+
 COMMANDS = {
     "python3 -c pass": ["-c", "pass"],
-    "benchmark.py --help": [str(ROOT / "benchmark.py"), "--help"],
-    "compare_results.py --help": [str(ROOT / "compare_results.py"), "--help"],
+    **{f"{name} --help": ["-m", "tprimat", name, "--help"] for name in NAMES},
 }
 NOTHING = "python3 -c pass"
+LIMIT = 8
+"""Times the CPU time of `python3 -c pass` that a command's --help may take."""
 
 
 def cpu_time(arguments: list[str], environment: dict[str, str]) -> float:
     """Of one process and its children, user and system. Units: s."""
     # wait4 tells the usage of this one process.
     process = subprocess.Popen(
-        [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT
     )
     assert process.stderr is not None
-    said = process.stderr.read()
+    errors = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     process.stderr.close()
     if process.returncode:
-        raise SystemExit(f"{' '.join(arguments)} ended with status {process.returncode}: {said.decode()[-200:]}")
+        raise SystemExit(f"{' '.join(arguments)} exited with status {process.returncode}: {errors.decode()[-200:]}")
     return usage.ru_utime + usage.ru_stime
 
 
@@ -54,13 +59,14 @@ def main() -> int:
     print(f"CPU time in ms, of {arguments.rounds} calls each")
     print(f"{'':<26} {'median':>7} {'lowest':>7} {'highest':>8} {'ratio':>6}")
     for name, measured in times.items():
-        middle = statistics.median(measured)
+        median = statistics.median(measured)
         print(
-            f"{name:<26} {middle * 1e3:>7.1f} {min(measured) * 1e3:>7.1f} {max(measured) * 1e3:>8.1f} "
-            f"{middle / nothing:>6.1f}"
+            f"{name:<26} {median * 1e3:>7.1f} {min(measured) * 1e3:>7.1f} {max(measured) * 1e3:>8.1f} "
+            f"{median / nothing:>6.1f}"
         )
-    print("wanted: below 150 ms where nothing takes 10 ms, that is a ratio below 15")
-    return 0
+    slow = [name for name, measured in times.items() if statistics.median(measured) > LIMIT * nothing]
+    print(f"limit: {LIMIT}; above it: {', '.join(slow) or 'none'}")
+    return 1 if slow else 0
 
 
 if __name__ == "__main__":
