@@ -18,7 +18,7 @@ from tprimat.machine.process_group import ProcessGroup
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is looked at here is told by /proc")
 
 SLEEP = "import time; time.sleep(600)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+UNSTOPPABLE = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 
 def runs(pid: int) -> bool:
@@ -29,15 +29,15 @@ def runs(pid: int) -> bool:
         return False
 
 
-def gone(*pids: int, patience_s: float = 300.0) -> bool:
-    deadline = time.monotonic() + patience_s
+def gone(*pids: int, timeout_s: float = 300.0) -> bool:
+    deadline = time.monotonic() + timeout_s
     while any(map(runs, pids)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not any(map(runs, pids))
 
 
-def start(code: str, tmp_path: Path, grace_s: float = 20.0) -> ProcessGroup:
-    return ProcessGroup([sys.executable, "-uc", code], dict(os.environ), tmp_path, grace_s)
+def start(code: str, tmp_path: Path, grace_period_s: float = 20.0) -> ProcessGroup:
+    return ProcessGroup([sys.executable, "-uc", code], dict(os.environ), tmp_path, grace_period_s)
 
 
 def test_the_command_is_what_runs_and_its_input_is_empty(tmp_path):
@@ -46,7 +46,7 @@ def test_the_command_is_what_runs_and_its_input_is_empty(tmp_path):
     assert said[1] == "['-c'] ''\n"
     while started.status() is None:
         time.sleep(0.01)
-    assert started.bury() == 7
+    assert started.reap() == 7
 
 
 def test_strange_arguments_arrive_as_they_are(tmp_path):
@@ -56,7 +56,7 @@ def test_strange_arguments_arrive_as_they_are(tmp_path):
     assert started.stdout.read().decode() == ascii(strange) + "\n"
     while started.status() is None:
         time.sleep(0.01)
-    assert started.bury() == 0
+    assert started.reap() == 0
 
 
 def test_one_that_left_the_group_is_killed_all_the_same(tmp_path):
@@ -69,24 +69,24 @@ def test_one_that_left_the_group_is_killed_all_the_same(tmp_path):
     stray = int(started.stdout.readline())
     while started.status() is None:
         time.sleep(0.01)
-    assert started.bury() == 0
+    assert started.reap() == 0
     assert gone(stray)
 
 
-def test_its_guard_goes_home(tmp_path):
-    before = guards()
+def test_its_watchdog_stops(tmp_path):
+    before = watchdogs()
     started = start("print(1)", tmp_path)
-    assert guards() - before
+    assert watchdogs() - before
     started.stdout.read()
-    started.bury()
-    assert gone(*(guards() - before))
+    started.reap()
+    assert gone(*(watchdogs() - before))
 
 
-def guards() -> set[int]:
+def watchdogs() -> set[int]:
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if b"tprimat-guard" in path.read_bytes().split(b"\0"):
+            if b"tprimat-watchdog" in path.read_bytes().split(b"\0"):
                 found.add(int(path.parent.name))
         except OSError:
             continue
@@ -135,11 +135,11 @@ class TestACommandThatIsKilled:
         assert gone(child)
         assert (tmp_path / "result").exists()
 
-    def test_one_that_is_deaf_and_one_that_left_the_group_are_killed(self, repository):
+    def test_one_that_ignores_sigterm_and_one_that_left_the_group_are_killed(self, repository):
         code = (
             "import os, signal, subprocess, sys, time\n"
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-            f"print(subprocess.Popen([sys.executable, '-c', {DEAF!r}], start_new_session=True).pid)\n"
+            f"print(subprocess.Popen([sys.executable, '-c', {UNSTOPPABLE!r}], start_new_session=True).pid)\n"
             "print(os.getpid())\n"
             "time.sleep(600)\n"
         )
@@ -175,11 +175,11 @@ def test_what_can_not_be_started_is_one_line(tmp_path, program, words):
         ProcessGroup([program], dict(os.environ), tmp_path, 5)
 
 
-def test_a_folder_that_is_gone_is_one_line_and_leaves_no_guard(tmp_path):
-    before = guards()
+def test_a_folder_that_is_gone_is_one_line_and_leaves_no_watchdog(tmp_path):
+    before = watchdogs()
     with pytest.raises(UsageError, match="can't be started: No such file or directory"):
         ProcessGroup([sys.executable, "-c", ""], dict(os.environ), tmp_path / "gone", 5)
-    assert gone(*(guards() - before))
+    assert gone(*(watchdogs() - before))
 
 
 def test_one_that_nobody_can_end_is_not_waited_for_for_ever(tmp_path, monkeypatch):
@@ -188,5 +188,5 @@ def test_one_that_nobody_can_end_is_not_waited_for_for_ever(tmp_path, monkeypatc
     with monkeypatch.context() as patch:
         # As one that a driver holds in the kernel.
         patch.setattr(ProcessGroup, "kill", lambda self: None)
-        assert started.bury() == -signal.SIGKILL
+        assert started.reap() == -signal.SIGKILL
     started.kill()

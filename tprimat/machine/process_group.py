@@ -1,9 +1,9 @@
-"""A started command with all that it starts itself, and the end of all of them.
+"""A started command with all processes that it starts, and how to stop them all.
 
-Three things hold a family together, since each alone leaves a gap. A process group, which one call
-reaches. A mark in the environment, by which Linux shows those that left the group: torchrun puts
-each of its workers into a session of its own. And a guard, a small shell that does nothing until
-this process is gone: whoever kills the command that started a training doesn't leave it running.
+Three things hold them together, since each alone leaves a gap. A process group, which one call
+reaches. A mark in the environment, which finds those that left the group: torchrun puts each of its
+workers into a session of its own. And a watchdog, a small shell that does nothing until this process
+is gone: whoever kills the command that started a training doesn't leave it running.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from tprimat.errors import UsageError
 
 MARK = "TPRIMAT_FAMILY"
-"""The environment variable that every process of a family inherits."""
+"""The environment variable that every process of a group inherits."""
+
+_DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 GONE_SECONDS = 15.0
-"""How long a killed leader is waited for. One that a driver holds in the kernel can't be ended by anybody."""
+"""How long to wait for a killed leader. Nothing stops one that a driver holds in the kernel."""
 
-_PROC = Path("/proc")
-
-# The child itself tells the guard its number, before it becomes the command: there is no moment at
-# which it runs unguarded.
+# The child itself sends the watchdog its number, before it becomes the command: there is no moment at
+# which it runs unwatched.
 _START = 'echo $$ >&0; exec "$@" </dev/null'
 
-_GUARD = """
+_WATCHDOG = """
 read -r leader || exit 0
 while read -r word; do [ "$word" = end ] && exit 0; done
 kill -s TERM -- "$leader"
@@ -58,8 +60,8 @@ class ProcessGroup:
     Args:
         argv: program and arguments.
         env: its whole environment.
-        cwd: its folder.
-        grace_s: seconds between asking and killing, should this process be gone by then.
+        cwd: its directory.
+        grace_period_s: seconds between SIGTERM and SIGKILL, should this process be gone by then.
 
     Attributes:
         stdout, stderr: what it prints, as bytes.
@@ -67,14 +69,14 @@ class ProcessGroup:
     Raises UsageError when it can't be started.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_s: float) -> None:
-        self._mark = f"{MARK}={secrets.token_hex(8)}"
-        self._reach: int | None = None
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_period_s: float) -> None:
+        self._mark = secrets.token_hex(8)
+        self._watchdog: int | None = None
         try:
             _check(argv[0], env, cwd)
-            self._process = self._started(argv, env, cwd, grace_s)
+            self._process = self._start(argv, env, cwd, grace_period_s)
         except OSError as error:
-            self._dismiss_guard()
+            self._stop_watchdog()
             raise UsageError(
                 f"{argv[0]} can't be started: {error.strerror or error}", heading="training-failed"
             ) from error
@@ -92,63 +94,65 @@ class ProcessGroup:
         return self._process.stderr
 
     def status(self) -> int | None:
-        """The leader's exit status, negative for a signal; None while it runs."""
+        """Return the leader's exit status, negative for a signal; None while it runs."""
         return self._process.poll()
 
-    def ask_leader(self) -> None:
-        """Asks the leader alone to end: it ends its own workers in good order."""
+    def terminate_leader(self) -> None:
+        """Send SIGTERM to the leader alone: it stops its own workers in good order."""
         self._process.terminate()
 
-    def ask_all(self) -> None:
-        """Asks the whole group."""
+    def terminate_group(self) -> None:
+        """Send SIGTERM to the whole group."""
         self._signal_group("SIGTERM")
 
     def kill(self) -> None:
-        """Leaves nobody a choice, those who left the group neither."""
+        """Send SIGKILL to the group and to any process that left it."""
         self._signal_group("SIGKILL")
-        for pid in self._strays():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        for process in self._escaped_processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
 
-    def bury(self) -> int:
-        """The exit status of the leader, who was killed at the latest now; its guard goes home."""
+    def reap(self) -> int:
+        """Kill the group, stop the watchdog, and return the leader's exit status."""
         self.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GONE_SECONDS)
-        self._dismiss_guard()
+        self._stop_watchdog()
         return -int(getattr(signal, "SIGKILL", 9)) if self._process.returncode is None else self._process.returncode
 
-    def group_lives(self) -> bool:
-        """Whether a process of the group is still running; one that nobody has waited for is not."""
-        for file in _PROC.glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                state, _, group, *_ = file.read_text(errors="replace").rpartition(")")[2].split()
-                if int(group) == self._process.pid and state not in "ZX":
+    def is_group_running(self) -> bool:
+        """Whether a process of the group is still running; a zombie is not."""
+        for pid in psutil.pids() if hasattr(os, "getpgid") else ():
+            with contextlib.suppress(OSError, psutil.Error):
+                if os.getpgid(pid) == self._process.pid and psutil.Process(pid).status() not in _DEAD:
                     return True
         return False
 
-    def _started(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_s: float
+    def _start(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_period_s: float
     ) -> subprocess.Popen[bytes]:
         shell = shutil.which("sh") if os.name == "posix" else None
         stdin: int = subprocess.DEVNULL
         if shell is not None:
-            listening, self._reach = os.pipe()
+            pipe, self._watchdog = os.pipe()
             try:
                 subprocess.Popen(
-                    [shell, "-c", _GUARD, "tprimat-guard", self._mark, str(max(3, round(grace_s)))],
-                    stdin=listening,
+                    [
+                        *(shell, "-c", _WATCHDOG, "tprimat-watchdog"),
+                        *(f"{MARK}={self._mark}", str(max(3, round(grace_period_s)))),
+                    ],
+                    stdin=pipe,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",
                     start_new_session=True,
                 )
             finally:
-                os.close(listening)
-            argv, stdin = [shell, "-c", _START, "sh", *argv], self._reach
+                os.close(pipe)
+            argv, stdin = [shell, "-c", _START, "sh", *argv], self._watchdog
         return subprocess.Popen(
             argv,
-            env={**env, MARK: self._mark.partition("=")[2]},
+            env={**env, MARK: self._mark},
             cwd=cwd,
             stdin=stdin,
             stdout=subprocess.PIPE,
@@ -157,23 +161,22 @@ class ProcessGroup:
             start_new_session=True,
         )
 
-    def _dismiss_guard(self) -> None:
-        reach, self._reach = self._reach, None
-        if reach is not None:
+    def _stop_watchdog(self) -> None:
+        pipe, self._watchdog = self._watchdog, None
+        if pipe is not None:
             with contextlib.suppress(OSError):
-                os.write(reach, b"end\n")
-            os.close(reach)
+                os.write(pipe, b"end\n")
+            os.close(pipe)
 
-    def _strays(self) -> list[int]:
-        """Running processes with the family's mark, wherever they went; empty where the system shows none."""
-        mark = self._mark.encode()
-        strays = []
-        for file in _PROC.glob("[0-9]*/environ"):
-            # Others' environments can't be read, and they are none of ours.
-            with contextlib.suppress(OSError):
-                if mark in file.read_bytes().split(b"\0"):
-                    strays.append(int(file.parent.name))
-        return strays
+    def _escaped_processes(self) -> list[psutil.Process]:
+        """Return the running processes with the group's mark; none where the system shows no environments."""
+        escaped = []
+        for process in psutil.process_iter():
+            # Others' environments can't be read, and theirs lack the mark.
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == self._mark:
+                    escaped.append(process)
+        return escaped
 
     def _signal_group(self, name: str) -> None:
         if not hasattr(os, "killpg"):
@@ -185,7 +188,7 @@ class ProcessGroup:
 
 
 def _check(program: str, env: Mapping[str, str], cwd: Path) -> None:
-    """Raises OSError where the program can't be started; the shell in between would only print that."""
+    """Raise OSError where the program can't be started; the shell in between would only print that."""
     named = str(cwd / program) if Path(program).name != program else program
     if shutil.which(named, path=env.get("PATH")) is None:
         there = Path(named).is_file()

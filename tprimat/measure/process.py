@@ -171,7 +171,7 @@ class _Child:
                 self._let_group_end(signals)
         finally:
             # What the child left behind goes with it; it may hold a GPU, and the pipes.
-            status = self._family.bury()
+            status = self._family.reap()
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._output.is_open and time.monotonic() < deadline:
             self._output.pass_on(on_line, on_message, _POLL_SECONDS)
@@ -188,7 +188,7 @@ class _Child:
         if self._asked_at is None:
             self._asked_at = now
             # The leader alone at first: one of its workers that is killed under it looks like a failure.
-            self._family.ask_leader()
+            self._family.terminate_leader()
             return
         waited = now - self._asked_at
         if at_once or waited > self._grace_s:
@@ -196,7 +196,7 @@ class _Child:
             self._family.kill()
         elif waited > self._grace_s / 3 and not self._asked_group:
             self._asked_group = True
-            self._family.ask_all()
+            self._family.terminate_group()
 
     def _let_group_end(self, signals: _Signals) -> None:
         """Asks what a leader that died at once has left behind, and waits for it.
@@ -205,7 +205,7 @@ class _Child:
         """
         if not self._asked_group:
             self._asked_group = True
-            self._family.ask_all()
+            self._family.terminate_group()
         deadline = (self._asked_at or time.monotonic()) + self._grace_s
-        while self._family.group_lives() and time.monotonic() < deadline and signals.count < 2:
+        while self._family.is_group_running() and time.monotonic() < deadline and signals.count < 2:
             time.sleep(_POLL_SECONDS)
