@@ -239,7 +239,8 @@ def test_nemos_hooks_count_as_steps_too(trainings, callback):
 
 
 def test_a_strategy_that_nobody_here_knows_leaves_its_split_unknown(trainings):
-    from tprimat.record.describe import Sizes, describe
+    from tprimat.frameworks.lightning.description import describe
+    from tprimat.record.describe import Sizes
 
     class Splitting:
         tensor_parallel_size = "auto"
@@ -274,12 +275,10 @@ def test_other_processes_record_and_say_nothing(trainings, callback, capsys, tmp
 
 def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, capsys, monkeypatch):
     """The way of a GPU, with a device of ours that lags a step and a half behind."""
-    from functools import partial
-
     from fake_gpu import Cuda, Gpu
 
-    from tprimat.frameworks.lightning import callback as adapter
     from tprimat.machine.platforms import Machine
+    from tprimat.record import lifecycle
     from tprimat.results.run import GpuInfo
 
     class Both(Gpu, Cuda):
@@ -289,11 +288,13 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
 
     cuda = Both()
     a100 = GpuInfo(device_name="NVIDIA A100-SXM4-80GB", total_memory_gb=85.0, software_stack="cuda")
-    monkeypatch.setattr(adapter.place, "platform_of", lambda device, torch, asked: "nvd")
-    monkeypatch.setattr(adapter, "detect", lambda: Machine("nvd", a100, Environment()))
-    monkeypatch.setattr(adapter, "DeviceScalars", partial(adapter.DeviceScalars, pin=False))
-    monkeypatch.setattr(adapter, "torch", types.SimpleNamespace(cuda=cuda))
-    monkeypatch.setattr(adapter.DeviceClock, "host_ns", lambda self: round(cuda.host_ms * 1e6))
+    clock, scalars, memory = lifecycle.DeviceClock, lifecycle.DeviceScalars, lifecycle.DeviceMemory
+    monkeypatch.setattr(lifecycle, "platform_of", lambda device, torch, stated: "nvd")
+    monkeypatch.setattr(lifecycle, "detect", lambda: Machine("nvd", a100, Environment()))
+    monkeypatch.setattr(lifecycle, "DeviceClock", lambda device, _: clock(device, cuda))
+    monkeypatch.setattr(lifecycle, "DeviceMemory", lambda device, _: memory(device, cuda))
+    monkeypatch.setattr(lifecycle, "DeviceScalars", lambda: scalars(pin=False))
+    monkeypatch.setattr(clock, "host_ns", lambda self: round(cuda.host_ms * 1e6))
 
     class Measured(trainings.linear):
         def on_train_batch_start(self, batch, batch_idx):

@@ -111,12 +111,12 @@ class Closed(io.StringIO):
 @pytest.mark.parametrize("stream", [Closed(), None])
 def test_a_reader_that_has_gone_is_no_reason_to_stop(monkeypatch, stream):
     monkeypatch.setattr(sys, "stdout", stream)
-    console.say(["a line"])
+    console.echo(["a line"])
     assert sys.stdout is stream
 
 
 def test_what_a_terminal_can_not_show_is_escaped(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
-    console.say(["Results saved to: Ergebnisse/größe.json"])
+    console.echo(["Results saved to: Ergebnisse/größe.json"])
     assert stream.buffer.getvalue() == b"Results saved to: Ergebnisse/gr\\xf6\\xdfe.json\n"

@@ -90,14 +90,14 @@ class TestWhatIsRecorded:
         assert recover(tmp_path) == []
 
     def test_pauses_are_in_no_step(self, record, monkeypatch):
-        from tprimat.record import session
+        from tprimat.record import lifecycle
 
         clock = iter(range(0, 10**12, 10**9))
 
-        class Ticking(session.HostClock):
+        class Ticking(lifecycle.HostClock):
             mark = host_ns = staticmethod(lambda: next(clock))
 
-        monkeypatch.setattr(session, "HostClock", Ticking)
+        monkeypatch.setattr(lifecycle, "HostClock", Ticking)
         with record() as recorder:
             recorder.step(loss=1.0)
             with recorder.paused():

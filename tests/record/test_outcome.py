@@ -42,7 +42,7 @@ def trainer(**fields):
     ],
 )
 def test_how_a_training_came_to_its_end(fields, status, reason):
-    assert outcome.of_end(trainer(**fields)) == (status, reason)
+    assert outcome.of_trainer(trainer(**fields)) == (status, reason)
 
 
 class OutOfMemoryError(RuntimeError):

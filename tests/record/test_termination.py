@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tprimat.record.termination import TermWatch
+from tprimat.record.termination import SigtermWatch
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows delivers no SIGTERM")
 
@@ -30,7 +30,7 @@ def no_last_words():
 
 def test_the_signal_is_noted_and_passed_on(earlier):
     seen, handler = earlier
-    watch = TermWatch(no_last_words)
+    watch = SigtermWatch(no_last_words)
     watch.install()
     watch.install()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -43,7 +43,7 @@ def test_the_signal_is_noted_and_passed_on(earlier):
 
 def test_an_ignored_signal_ends_nothing(earlier):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    watch = TermWatch(no_last_words)
+    watch = SigtermWatch(no_last_words)
     watch.install()
     os.kill(os.getpid(), signal.SIGTERM)
     assert not watch.seen
@@ -52,7 +52,7 @@ def test_an_ignored_signal_ends_nothing(earlier):
 
 
 def test_a_handler_that_came_later_stays(earlier):
-    watch = TermWatch(no_last_words)
+    watch = SigtermWatch(no_last_words)
     watch.install()
     ours = signal.getsignal(signal.SIGTERM)
     later = []
@@ -71,7 +71,7 @@ def test_a_handler_that_came_later_stays(earlier):
 
 def test_one_that_calls_ours_decides_itself_what_follows(earlier):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    watch = TermWatch(no_last_words)
+    watch = SigtermWatch(no_last_words)
     watch.install()
     ours = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda signum, frame: ours(signum, frame))
@@ -81,7 +81,7 @@ def test_one_that_calls_ours_decides_itself_what_follows(earlier):
 
 def test_outside_the_main_thread_there_is_no_handler(earlier):
     _, handler = earlier
-    watch = TermWatch(no_last_words)
+    watch = SigtermWatch(no_last_words)
     thread = threading.Thread(target=lambda: (watch.install(), watch.remove()))
     thread.start()
     thread.join()
@@ -90,13 +90,13 @@ def test_outside_the_main_thread_there_is_no_handler(earlier):
 
 PROGRAM = """
 import os, signal
-from tprimat.record.termination import TermWatch
+from tprimat.record.termination import SigtermWatch
 
 def last_words():
     print("last words", flush=True)
     return {ready}
 
-watch = TermWatch(last_words)
+watch = SigtermWatch(last_words)
 watch.install()
 os.kill(os.getpid(), signal.SIGTERM)
 print("still here", flush=True)

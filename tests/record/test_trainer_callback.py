@@ -122,11 +122,11 @@ def test_without_a_log_there_is_no_gradient_norm(train):
 
 
 def test_evaluation_and_checkpoints_are_in_no_step(train, monkeypatch):
-    from tprimat.record import session
+    from tprimat.record import lifecycle
 
     calls = []
-    kept = session.Recorder.pause
-    monkeypatch.setattr(session.Recorder, "pause", lambda self: (calls.append(1), kept(self)))
+    kept = lifecycle.Recorder.pause
+    monkeypatch.setattr(lifecycle.Recorder, "pause", lambda self: (calls.append(1), kept(self)))
     run = train(evaluated=True, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2)
     assert run.steps == (1, 2, 3, 4)
     assert calls

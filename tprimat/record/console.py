@@ -64,8 +64,8 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
     ]
 
 
-def say(lines: list[str], *, to_errors: bool = False) -> None:
-    """Prints at once, whatever the terminal's encoding; a reader that has gone is no reason to stop."""
+def echo(lines: list[str], *, to_errors: bool = False) -> None:
+    """Print at once, whatever the terminal's encoding; a reader that has gone is no reason to stop."""
     stream = sys.stderr if to_errors else sys.stdout
     if stream is None:
         return  # a program without a console

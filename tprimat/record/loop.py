@@ -1,4 +1,4 @@
-"""record: measures a training loop of one's own.
+"""record(): measure a training loop of one's own.
 
     with benchmark_utils.record(model="mine", global_batch_size=8, sequence_length=2048) as recorder:
         for batch in data:
@@ -6,7 +6,7 @@
             optimizer.step()
             recorder.step(loss=loss)
 
-Like the callbacks it watches only: no step waits for the GPU, nothing is logged.
+It only watches, as the callbacks do: no step waits for the GPU, nothing is logged.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 
 from tprimat.errors import UsageError
-from tprimat.record import describe, options, outcome, result, shapes
+from tprimat.record import describe, options, outcome, shapes
 from tprimat.record.describe import Description
+from tprimat.record.lifecycle import Processes, Recording
 from tprimat.record.scalars import LOSS, NORM, StepValues
-from tprimat.record.session import MeasurementSession, Processes
-from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Run, Timing, TrainingConfig
+from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
 
 OWN = "own"
 """What a result names as the framework of a loop that nobody has named."""
@@ -60,9 +60,9 @@ def record(
     quiet: bool = False,
     on_step: options.OnStep | None = None,
 ) -> LoopRecorder:
-    """Measures a loop: what is made is entered with `with`, and told of the end of each optimizer step.
+    """Return a recorder for a loop: enter it with `with`, and call its step() at the end of each optimizer step.
 
-    What is not stated and can't be seen stays unknown, with the reason: without the batch and the
+    What is neither stated nor visible stays unknown, with the reason: without the batch and the
     sequence there are step times and no throughput in tokens; without the model's shape no FLOPs.
 
     Args:
@@ -73,7 +73,7 @@ def record(
         optimizer: the torch optimizer; its settings are read, and the learning rate of each step.
         device: that the training runs on; by default that of `module`, else the current GPU where
             there is one, else the CPU.
-        max_steps: optimizer steps that were asked for; with fewer at the end, the run is incomplete.
+        max_steps: optimizer steps that are requested; with fewer at the end, the run is incomplete.
         first_step: steps that were done before, where a training goes on.
         global_batch_size: sequences per optimizer step, over all devices.
         micro_batch_size: sequences per forward pass of one replica.
@@ -87,12 +87,12 @@ def record(
         label: a name for this setup; stored, shown, and added to the file's name.
         setup: a Run without records that holds whatever else the caller knows.
         quiet: print nothing but errors.
-        on_step: called on the first process with (step, steps asked for, time in s, mean time after
+        on_step: called on the first process with (step, steps requested, time in s, mean time after
             the first step, loss, newest reading of the memory in GB), as soon as a step's time is known.
 
     Raises UsageError, one line, for an argument that is wrong.
     """
-    with said_by("record"):
+    with options.errors_of("record", HEADING):
         for name, value in (("framework", framework), ("precision", precision), ("precision_detail", precision_detail)):
             if value is not None and not (isinstance(value, str) and value.strip()):
                 raise UsageError(f"BenchmarkCallback: {name}={value!r} is wrong: give a name", heading=HEADING)
@@ -105,7 +105,7 @@ def record(
         known = setup or Run()
         if isinstance(known, Run) and known.framework is None:
             known = msgspec.structs.replace(known, framework=framework)
-        said = options.checked(
+        checked = options.checked(
             output_dir=output_dir,
             platform=platform,
             model_name=model,
@@ -119,8 +119,7 @@ def record(
             quiet=quiet,
             on_step=on_step,
         )
-    covers = known.timing.covers or COVERS
-    return LoopRecorder(said, module, optimizer, device, max_steps, first_step, (precision, precision_detail), covers)
+    return LoopRecorder(checked, module, optimizer, device, max_steps, first_step, (precision, precision_detail))
 
 
 class LoopRecorder:
@@ -134,56 +133,53 @@ class LoopRecorder:
 
     def __init__(
         self,
-        said: options.Options,
+        options: options.Options,
         module: Any,
         optimizer: Any,
         device: Any,
         max_steps: int | None,
         first_step: int,
         precision: tuple[str | None, str | None],
-        covers: str,
     ) -> None:
         self.result: Run | None = None
         self.path: Path | None = None
         self.stop_reason: str | None = None
-        self._said = said
+        self._options = options
         self._module = module
         self._optimizer = optimizer
         self._device = device
-        self._max_steps = max_steps or said.known.training_config.max_steps
+        self._max_steps = max_steps or options.known.training_config.max_steps
         self._first_step = first_step
         self._precision = precision
-        self._covers = covers
         self._rate: float | None = None
         self._hook: Any = None
         self._values: StepValues | None = None
-        self._watching: MeasurementSession | None = None
+        self._recording: Recording | None = None
 
     def __enter__(self) -> LoopRecorder:
-        """The first step starts."""
-        if self._watching is not None:
+        """Start the first step."""
+        if self._recording is not None:
             raise UsageError("record: a recorder records one loop: make a new one for the next", heading=HEADING)
-        processes = processes_here()
-        with said_by("record"):
-            watching = MeasurementSession(
-                self._said,
-                self._device_here(),
+        processes = current_processes()
+        with options.errors_of("record", HEADING):
+            recording = Recording(
+                self._options,
+                self._find_device(),
                 processes,
-                covers=self._covers,
-                doubts=self._doubts,
+                module=self._module,
+                covers=self._options.known.timing.covers or COVERS,
+                warnings=self._warnings,
             )
-        self._watching = watching
-        self._values = StepValues(watching.scalars)
+        self._recording = recording
+        self._values = StepValues(recording.scalars)
         if self._optimizer is not None and hasattr(self._optimizer, "register_step_pre_hook"):
             # At a step's end a schedule may have set the next one's already.
             self._hook = self._optimizer.register_step_pre_hook(self._note_rate)
-        watching.start(
-            self._describe(watching, processes), self._module, step=self._first_step, planned=self._max_steps
-        )
+        recording.start(self._describe(recording, processes), step=self._first_step, planned=self._max_steps)
         return self
 
     def step(self, loss: Any = None, *, learning_rate: float | None = None, grad_norm: Any = None) -> None:
-        """An optimizer step has ended.
+        """Mark the end of an optimizer step.
 
         Args:
             loss: its loss, a tensor or a number; or a list of those of its micro-batches, of which
@@ -191,8 +187,8 @@ class LoopRecorder:
             learning_rate: that it used; by default that of the `optimizer` given to record().
             grad_norm: norm of the whole gradient before clipping, a tensor or a number.
         """
-        watching, values = self._watching, self._values
-        if watching is None or values is None or watching.ended:
+        recording, values = self._recording, self._values
+        if recording is None or values is None or recording.ended:
             raise UsageError(
                 "recorder.step() outside of its `with` block: call it within `with record(…) as recorder:`",
                 heading=HEADING,
@@ -201,42 +197,40 @@ class LoopRecorder:
         rate = self._rate if learning_rate is None else float(learning_rate)
         self._rate = None
         kept = [values.take(LOSS, each) for each in losses]
-        watching.step_end(watching.step + 1, values.of(kept, values.take(NORM, grad_norm)), rate)
+        recording.step_end(recording.step + 1, values.of(kept, values.take(NORM, grad_norm)), rate)
 
     def lap(self) -> None:
-        """Optional, before a step's first backward pass: among several processes it shows who keeps others waiting."""
-        if self._watching is not None and self._watching.processes.world_size > 1:
-            self._watching.recorder.lap()
+        """Mark a step's first backward pass (optional): it shows which of several processes the others wait for."""
+        if self._recording is not None:
+            self._recording.lap()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """What is done within is part of no step: validation, saving, a look at samples."""
-        if self._watching is None:
+        """Leave what is done within out of all steps: validation, saving, a look at samples."""
+        if self._recording is None:
             yield
             return
-        self._watching.recorder.pause()
+        self._recording.pause()
         try:
             yield
         finally:
-            self._watching.recorder.resume()
+            self._recording.resume()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Writes the result, whatever has happened."""
-        watching = self._watching
-        if watching is None:
+        """Write the result, whatever has happened."""
+        recording = self._recording
+        if recording is None:
             return
         if self._hook is not None:
             self._hook.remove()
         if error is not None:
-            watching.end(*outcome.of_exception(error, terminated=watching.watch.seen))
-        elif self._max_steps is not None and watching.step < self._max_steps and self.stop_reason is None:
-            done = f"{watching.step} of max_steps={self._max_steps} steps: the loop ended early"
-            watching.end("incomplete", done, patience_s=None)
+            recording.fail(error)
         else:
-            watching.end("complete", self.stop_reason, patience_s=None)
-        self.result, self.path = watching.run, watching.path
+            ended = outcome.of_end(recording.step, self._max_steps, self.stop_reason, "the loop ended early")
+            recording.end(ended, regular=True)
+        self.result, self.path = recording.run, recording.path
 
     def _note_rate(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if self._rate is None:
@@ -245,7 +239,7 @@ class LoopRecorder:
             if getattr(rate, "device", None) is None or rate.device.type == "cpu":
                 self._rate = float(rate)
 
-    def _device_here(self) -> Any:
+    def _find_device(self) -> Any:
         import torch
 
         if self._device is not None:
@@ -253,15 +247,15 @@ class LoopRecorder:
         parameter = next(iter(self._module.parameters()), None) if hasattr(self._module, "parameters") else None
         if parameter is not None:
             return parameter.device
-        if torch.cuda.is_available() and self._said.platform != "cpu":
+        if torch.cuda.is_available() and self._options.platform != "cpu":
             return torch.device("cuda", torch.cuda.current_device())
         return torch.device("cpu")
 
-    def _describe(self, watching: MeasurementSession, processes: Processes) -> Description:
-        known = self._said.known
+    def _describe(self, recording: Recording, processes: Processes) -> Description:
+        known = self._options.known
         stated, detail = self._precision
         precision = stated = stated or known.training_config.precision
-        sizes = self._said.sizes
+        sizes = self._options.sizes
         warnings = [
             f"{name} unknown: pass {name}= to record"
             for name in ("global_batch_size", "sequence_length")
@@ -270,13 +264,12 @@ class LoopRecorder:
         if stated is None:
             warnings.append("precision of the matrix products unknown: pass precision= to record")
         elif stated == "fp32":
-            precision, detail = describe.of_fp32(detail, watching.platform)
+            precision, detail = describe.of_fp32(detail, recording.platform)
         alone = 1 if processes.world_size == 1 else None
         module = self._module
         shape = shapes.of_module(module) if module is not None else None
         if module is not None and alone and hasattr(module, "parameters"):
-            count = sum(each.numel() for each in module.parameters())
-            shape = msgspec.structs.replace(shape or ModelConfig(), num_parameters=count or None)
+            shape = shapes.with_parameters(shape, module)
         return Description(
             framework=OWN,
             model_config=shape or ModelConfig(),
@@ -298,26 +291,25 @@ class LoopRecorder:
                 gradient_accumulation_steps=_accumulation(sizes) if alone else None,
             ),
             optimizer=Optimizer() if self._optimizer is None else describe.optimizer_settings(self._optimizer),
-            data=Data(),
             warnings=tuple(warnings),
         )
 
-    def _doubts(self) -> list[str]:
-        values, watching = self._values, self._watching
-        if values is None or watching is None or not watching.step:
+    def _warnings(self) -> list[str]:
+        values, recording = self._values, self._recording
+        if values is None or recording is None or not recording.step:
             return []
-        said = [f"{what} unknown: {why}" for what, why in values.refused.items()]
+        warnings = [f"{what} unknown: {why}" for what, why in values.refused.items()]
         for what, argument in ((LOSS, "loss"), (NORM, "grad_norm")):
             if what not in values.seen and what not in values.refused:
-                said.append(f"{what} unknown: recorder.step() was given no {argument}=")
-        world_size = watching.processes.world_size
+                warnings.append(f"{what} unknown: recorder.step() was given no {argument}=")
+        world_size = recording.processes.world_size
         if world_size > 1 and LOSS in values.seen:
-            said.append(f"loss_values are those of the first of {world_size} processes, not the mean over all")
-        return said
+            warnings.append(f"loss_values are those of the first of {world_size} processes, not the mean over all")
+        return warnings
 
 
-def processes_here() -> Processes:
-    """By torch.distributed where it is set up, else by what torchrun and its like set."""
+def current_processes() -> Processes:
+    """Return this process's rank by torch.distributed where it is set up, else by what torchrun and its like set."""
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
@@ -326,20 +318,6 @@ def processes_here() -> Processes:
     if rank.isdecimal() and world_size.isdecimal():
         return Processes(int(rank), max(1, int(world_size)))
     return Processes()
-
-
-@contextlib.contextmanager
-def said_by(name: str, heading: str = HEADING) -> Iterator[None]:
-    """Has errors of the shared checks name what the user has really called."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(error.message.replace("BenchmarkCallback", name), heading=heading) from None
-
-
-def frameworks_timing() -> Timing:
-    """For loops of our own whose steps hold what those of a framework do."""
-    return Timing(covers=result.COVERS)
 
 
 def _accumulation(sizes: describe.Sizes) -> int | None:

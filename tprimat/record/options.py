@@ -1,10 +1,11 @@
-"""What BenchmarkCallback was told, checked when it is made: long before a training has cost anything."""
+"""The arguments of record() and the callbacks, checked when one is made: long before a training has cost anything."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ from tprimat.results.run import ModelConfig, Platform, Run
 PLATFORMS: dict[str, Platform | None] = {"auto": None, "cuda": "nvd", "rocm": "amd", "cpu": "cpu"}
 
 OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | None", "float | None"], None]
-"""Called with (step, steps asked for, its time, mean time after the first step, loss, memory); in s and GB."""
+"""Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The arguments of BenchmarkCallback.
+    """What the caller of record() or a callback states.
 
     Attributes:
-        platform: None where it is to be found out.
+        platform: None for the one that the training runs on.
         known: what the caller knows of the setup, or an empty Run.
     """
 
@@ -55,7 +56,7 @@ def checked(
     quiet: Any,
     on_step: Any,
 ) -> Options:
-    """The arguments as they are used.
+    """Return the arguments as they are used.
 
     Raises UsageError, one line, for the first that is wrong.
     """
@@ -102,6 +103,15 @@ def checked(
         quiet=quiet,
         on_step=on_step,
     )
+
+
+@contextlib.contextmanager
+def errors_of(caller: str, heading: str) -> Iterator[None]:
+    """Let errors of the shared checks name what the user has really called."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(error.message.replace("BenchmarkCallback", caller), heading=heading) from None
 
 
 def _is_count(value: Any) -> bool:

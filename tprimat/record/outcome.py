@@ -1,8 +1,8 @@
-"""How a training ended, in the words of a result's status."""
+"""How a training ended: the status and the reason that its result states, in one place for all frameworks."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tprimat.results.run import Status
 
@@ -12,46 +12,79 @@ OUT_OF_MEMORY = "out of memory"
 """How the reason begins of a training that failed for want of memory."""
 
 
-def of_end(trainer: Any) -> tuple[Status, str | None]:
-    """Of a training whose loop came to its end by itself: complete, unless it was cut short."""
-    done, asked = trainer.global_step, trainer.max_steps
-    epochs = trainer.max_epochs
-    if asked is None or asked < 1 or done >= asked:
-        if trainer.should_stop and not _all_epochs(trainer):
-            bound = f" of {epochs} epochs" if epochs and epochs > 0 else ""
-            return "incomplete", f"the training stopped itself after {done} steps, before the end{bound}"
-        return "complete", None
-    if _all_epochs(trainer):
-        return "complete", f"{done} of max_steps={asked} steps: max_epochs={epochs} was reached first"
-    why = "the training stopped itself" if trainer.should_stop else "the training's loop ended early"
-    return "incomplete", f"{done} of max_steps={asked} steps: {why}"
+class Outcome(NamedTuple):
+    """The end of a training.
+
+    Attributes:
+        status: complete, incomplete or failed.
+        reason: why; None for a complete training that ran as requested.
+    """
+
+    status: Status
+    reason: str | None = None
 
 
-def of_exception(exception: BaseException, *, terminated: bool) -> tuple[Status, str]:
-    """Of a training that an exception ended.
+COMPLETE = Outcome("complete")
+INTERRUPTED = Outcome("incomplete", "interrupted (Ctrl-C)")
+TERMINATED = Outcome("incomplete", "terminated (SIGTERM)")
+ENDED_SILENTLY = Outcome("incomplete", "the training ended without saying so")
+PROGRAM_ENDED = Outcome("incomplete", "the program ended before the training did")
+KILLED = Outcome(
+    "incomplete", "its program ended before it could write the result: killed, out of memory, or a power cut"
+)
+"""What recovery states of a training that left its journal alone."""
+
+
+def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) -> Outcome:
+    """Return the outcome of a loop that came to its end by itself.
 
     Args:
-        exception: what was raised.
-        terminated: whether SIGTERM was received before.
+        done: optimizer steps so far.
+        planned: steps that were requested; None where nothing bounds them.
+        stop_reason: why it was stopped early on purpose; it then counts as complete.
+        cause: what is known of an end before `planned`.
+    """
+    if stop_reason is None and planned is not None and done < planned:
+        return Outcome("incomplete", f"{done} of max_steps={planned} steps: {cause}")
+    return Outcome("complete", stop_reason)
+
+
+def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
+    """Return the outcome of a training that an exception ended.
+
+    Args:
+        exception: the one that was raised.
+        terminated: whether SIGTERM came before.
     """
     name = type(exception).__name__
     if isinstance(exception, KeyboardInterrupt):
-        return "incomplete", "interrupted (Ctrl-C)"
+        return INTERRUPTED
     if terminated or name == "SIGTERMException":
-        return "incomplete", "terminated (SIGTERM)"
-    first = next((line.strip() for line in str(exception).splitlines() if line.strip()), "")
-    said = f"{name}: {first}"[:LONGEST_REASON] if first else name
+        return TERMINATED
+    first_line = next((line.strip() for line in str(exception).splitlines() if line.strip()), "")
+    text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
-        return "incomplete", f"the program ended itself: {said}"
-    if _out_of_memory(exception, name, first):
-        return "failed", f"{OUT_OF_MEMORY}: {said}"
-    return "failed", said
+        return Outcome("incomplete", f"the program ended itself: {text}")
+    if _is_out_of_memory(exception, name, first_line):
+        return Outcome("failed", f"{OUT_OF_MEMORY}: {text}")
+    return Outcome("failed", text)
 
 
-def _all_epochs(trainer: Any) -> bool:
-    return bool(trainer.max_epochs and 0 < trainer.max_epochs <= trainer.current_epoch)
+def of_trainer(trainer: Any) -> Outcome:
+    """Return the outcome of a Lightning trainer whose loop ended by itself: complete, unless it was cut short."""
+    done, planned, epochs = trainer.global_step, trainer.max_steps, trainer.max_epochs
+    all_epochs = bool(epochs and 0 < epochs <= trainer.current_epoch)
+    if planned is None or planned < 1 or done >= planned:
+        if trainer.should_stop and not all_epochs:
+            bound = f" of {epochs} epochs" if epochs and epochs > 0 else ""
+            return Outcome("incomplete", f"the training stopped itself after {done} steps, before the end{bound}")
+        return COMPLETE
+    if all_epochs:
+        return Outcome("complete", f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first")
+    cause = "the training stopped itself" if trainer.should_stop else "the training's loop ended early"
+    return of_end(done, planned, None, cause)
 
 
-def _out_of_memory(exception: BaseException, name: str, first: str) -> bool:
+def _is_out_of_memory(exception: BaseException, name: str, first_line: str) -> bool:
     # torch names the GPU's; of the CPU's allocator it says only this in a RuntimeError.
-    return isinstance(exception, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in first
+    return isinstance(exception, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in first_line

@@ -14,12 +14,12 @@ import msgspec
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader
+from tprimat.record.outcome import KILLED
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.results.run import LARGEST_COUNT, Run
 from tprimat.store import store
 from tprimat.text import plain
 
-REASON = "its program ended before it could write the result: killed, out of memory, or a power cut"
 RECOVERED = "recovered from the journal of the training, step by step as it was recorded"
 
 BROKEN = ".unreadable"
@@ -125,8 +125,8 @@ def read(content: bytes) -> tuple[Run, bool]:
     names = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
     run = msgspec.structs.replace(
         setup,
-        status="incomplete",
-        status_reason=REASON,
+        status=KILLED.status,
+        status_reason=KILLED.reason,
         warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
         lines=(None,) * len(records),
         **dict(zip(names, series, strict=True)),

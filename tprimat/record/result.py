@@ -1,7 +1,8 @@
-"""From what a callback has seen to a Run, and to a file."""
+"""From a recorded training to a Run, and to a file."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,22 +16,12 @@ from tprimat.machine.platforms import Machine
 from tprimat.record import shapes
 from tprimat.record.describe import Description
 from tprimat.record.options import Options
-from tprimat.record.recorder import Record, named
-from tprimat.results.run import (
-    Data,
-    MemoryMetrics,
-    ModelConfig,
-    Optimizer,
-    ParallelismConfig,
-    Run,
-    Source,
-    Status,
-    Timing,
-    TrainingConfig,
-)
+from tprimat.record.outcome import Outcome
+from tprimat.record.ranks import Gathered
+from tprimat.results.run import MemoryMetrics, Run, Source, Timing, TrainingConfig
 from tprimat.store import store
 
-NOTHING_FOUND = Description("lightning", ModelConfig(), TrainingConfig(), ParallelismConfig(), Optimizer(), Data(), ())
+NOTHING_KNOWN = Description("lightning")
 
 COVERS = (
     "from one optimizer step's end to the next, waiting for data included; the first from the start of the "
@@ -39,86 +30,69 @@ COVERS = (
 )
 
 
-def assemble(
-    *,
-    said: Options,
-    machine: Machine,
-    description: Description | None,
-    module: Any,
-    over_ranks: str,
-    clock: str,
-    records: Sequence[Record],
-    memory: MemoryMetrics,
-    timestamp: str,
-    status: Status,
-    reason: str | None,
-    warnings: Sequence[str],
-    batch_is_one_size: bool,
-) -> Run:
-    """The Run of a training.
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """What was measured of a training, and where.
+
+    Attributes:
+        timestamp: start of the training, ISO 8601.
+        clock: name of the clock.
+        covers: what a step's time includes.
+        gathered: a record a step, and whose times they hold.
+        outcome: how it ended.
+        warnings: what was doubtful on the way.
+    """
+
+    machine: Machine
+    timestamp: str
+    clock: str
+    covers: str
+    gathered: Gathered
+    memory: MemoryMetrics
+    outcome: Outcome
+    warnings: Sequence[str]
+
+
+def assemble(options: Options, description: Description | None, module: Any, measurement: Measurement) -> Run:
+    """Return the Run of a training.
 
     Args:
-        said: the callback's arguments, which win over all that was found.
-        machine: where it ran.
-        description: what the trainer's configuration says; None where the training never started.
-        module: what was trained.
-        over_ranks: whose times the records hold.
-        clock: name of the clock.
-        records: a record a step.
-        memory: what was measured of it.
-        timestamp: start of the training.
-        status: how it ended.
-        reason: why it ended so; None for a complete one.
-        warnings: what was doubtful on the way.
-        batch_is_one_size: false where steps differ in how many sequences they trained on.
+        options: what the caller states, which wins over all that the training shows.
+        description: what the training's own configuration says; None where it never started.
+        module: what was trained, for its name.
+        measurement: the rest.
     """
-    known = said.known
-    found = description or NOTHING_FOUND
-    shape = _over(_over(found.model_config, known.model_config), said.model_config)
-    sizes = said.sizes
-    training = _over(
-        _over(found.training_config, known.training_config),
-        TrainingConfig(
-            global_batch_size=sizes.global_batch_size,
-            micro_batch_size=sizes.micro_batch_size,
-            sequence_length=sizes.sequence_length,
-        ),
-    )
-    if not batch_is_one_size:
-        training = msgspec.structs.replace(training, global_batch_size=None)
+    known, machine, records = options.known, measurement.machine, measurement.gathered.records
+    shown = description or NOTHING_KNOWN
+    shape = _override(_override(shown.model_config, known.model_config), options.model_config)
+    sizes = TrainingConfig(**dataclasses.asdict(options.sizes))
     shapeless = shapes.missing(shape)
+    warnings = (*known.warnings, *shown.warnings, *measurement.warnings, *([shapeless] if shapeless else []))
+    stated = {name: value for name, value in known.environment.known().items() if value}
     return Run(
-        timestamp=timestamp,
-        status=status,
-        status_reason=reason,
-        warnings=tuple(
-            dict.fromkeys((*known.warnings, *found.warnings, *warnings, *([shapeless] if shapeless else [])))
-        ),
+        timestamp=measurement.timestamp,
+        status=measurement.outcome.status,
+        status_reason=measurement.outcome.reason,
+        warnings=tuple(dict.fromkeys(warnings)),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
-        environment=msgspec.structs.replace(
-            machine.environment, **{name: value for name, value in known.environment.known().items() if value}
-        ),
-        memory_metrics=memory,
+        environment=msgspec.structs.replace(machine.environment, **stated),
+        memory_metrics=measurement.memory,
         energy_metrics=known.energy_metrics,
         native_metrics=known.native_metrics,
         profile=known.profile,
         platform=machine.platform,
-        framework=known.framework or found.framework,
-        model=said.model_name or known.model or shapes.name_of(shape, module),
+        framework=known.framework or shown.framework,
+        model=options.model_name or known.model or shapes.name_of(shape, module),
         scale=known.scale,
-        label=said.label or known.label,
-        gpu_info=_over(machine.gpu_info, known.gpu_info),
+        label=options.label or known.label,
+        gpu_info=_override(machine.gpu_info, known.gpu_info),
         model_config=shape,
-        training_config=training,
-        parallelism_config=_over(found.parallelism_config, known.parallelism_config),
-        optimizer=_over(found.optimizer, known.optimizer),
-        data=_over(found.data, known.data),
+        training_config=_override(_override(shown.training_config, known.training_config), sizes),
+        parallelism_config=_override(shown.parallelism_config, known.parallelism_config),
+        optimizer=_override(shown.optimizer, known.optimizer),
+        data=_override(shown.data, known.data),
         framework_config=known.framework_config,
-        timing=Timing(
-            clock=clock,
-            covers=COVERS,
-            over_ranks=over_ranks,
-        ),
+        timing=Timing(clock=measurement.clock, covers=measurement.covers, over_ranks=measurement.gathered.over_ranks),
         steps=tuple(record.step for record in records),
         window_steps=tuple(record.window for record in records),
         step_times=tuple(record.seconds for record in records),
@@ -129,25 +103,14 @@ def assemble(
     )
 
 
-def said_of_start(first_step: int, saved_within: Sequence[int]) -> list[str]:
-    """Warnings of a resumed training, and of checkpoints that are within steps.
-
-    Args:
-        first_step: steps that were done before this training started.
-        saved_within: steps within which a checkpoint was saved.
-    """
-    warnings = []
-    if first_step:
-        warnings.append(f"resumed: the first step recorded is {first_step + 1}")
-    if saved_within:
-        warnings.append(
-            f"the time of {named(saved_within)} holds the saving of a checkpoint, which the training does within it"
-        )
-    return warnings
+def without_global_batch(run: Run) -> Run:
+    """Return the run of a training whose steps were not all of one global batch: then none can be stated."""
+    training = msgspec.structs.replace(run.training_config, global_batch_size=None)
+    return msgspec.structs.replace(run, training_config=training)
 
 
 def write(run: Run, folder: Path) -> tuple[Path | None, list[str]]:
-    """Writes the result, if need be to a temporary folder: what was measured is not given up.
+    """Write the result, if need be to a temporary folder: what was measured is not given up.
 
     Returns:
         The file, or None where nothing could be written; and the lines to print as errors.
@@ -171,6 +134,6 @@ def _write_elsewhere(run: Run, first: TensorPrimatError) -> tuple[Path | None, l
     return saved.path, [f"{first.line()}: the result is in {saved.path}"]
 
 
-def _over(found: Any, stated: Any) -> Any:
-    """One group of fields over another of its kind: what is stated wins, field by field."""
-    return msgspec.structs.replace(found, **stated.known())
+def _override(shown: Any, stated: Any) -> Any:
+    """Return one group of fields with those of another of its kind over it: what is stated wins, field by field."""
+    return msgspec.structs.replace(shown, **stated.known())

@@ -56,7 +56,7 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_exp
 
 
 def given(config: Any) -> ModelConfig:
-    """What the argument model_config says.
+    """Return the shape that the argument model_config states.
 
     Args:
         config: a ModelConfig, a transformers configuration, or a dict with the names of either.
@@ -82,7 +82,7 @@ def given(config: Any) -> ModelConfig:
 
 
 def of_module(module: Any) -> ModelConfig | None:
-    """The shape that a module's own configuration states: its `config`, or that of a module in it."""
+    """Return the shape that a module's own configuration states: its `config`, or that of a module in it."""
     children = module.children() if callable(getattr(module, "children", None)) else ()
     for owner in (module, *children):
         shape = of_config(getattr(owner, "config", None))
@@ -92,7 +92,7 @@ def of_module(module: Any) -> ModelConfig | None:
 
 
 def of_config(config: Any) -> ModelConfig | None:
-    """The shape that a transformers or Megatron configuration states; None for other objects."""
+    """Return the shape that a transformers or Megatron configuration states; None for other objects."""
     if isinstance(getattr(config, "num_hidden_layers", None), int):
         return _translated(lambda name: getattr(config, name, None), _TRANSFORMERS, _named(config))
     if isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
@@ -100,14 +100,20 @@ def of_config(config: Any) -> ModelConfig | None:
     return None
 
 
+def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
+    """Return a shape with the number of a module's parameters; for processes that hold the whole model each."""
+    count = sum(each.numel() for each in module.parameters())
+    return msgspec.structs.replace(shape or ModelConfig(), num_parameters=count or None)
+
+
 def name_of(shape: ModelConfig, module: Any) -> str:
-    """What a model is called that nobody has named: the full-size model of this very shape, or its class."""
+    """Return a name for a model without one: the full-size model of this very shape, or its class."""
     known = models.with_shape(shape)
     return known.name if known else type(module).__name__
 
 
 def missing(shape: ModelConfig) -> str | None:
-    """Why there can be no FLOPs of this shape, for a warning; None where nothing is missing."""
+    """Return a warning that says why this shape has no FLOPs; None where nothing is missing."""
     needed = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
     unknown = [name for name in needed if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:

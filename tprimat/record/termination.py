@@ -1,4 +1,4 @@
-"""SIGTERM: noted, passed on, and where nobody else would act, the last words are spoken first."""
+"""SIGTERM handling: write the result before the process exits."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from collections.abc import Callable
 from typing import Any
 
 
-class TermWatch:
-    """Watches for SIGTERM while a training runs, without taking it from anybody.
+class SigtermWatch:
+    """Watches for SIGTERM while a training runs, and passes it on to an earlier handler.
 
     Args:
-        last_words: called when the signal would end the process at once; false when they are
-            being spoken already, and release() will be called after them.
+        write_result: called where the signal would end the process at once; returns False where the result
+            is being written already, and release() follows.
+
+    Attributes:
+        seen: whether the signal came.
     """
 
-    def __init__(self, last_words: Callable[[], bool]) -> None:
+    def __init__(self, write_result: Callable[[], bool]) -> None:
         self.seen = False
         self._pending = False
-        self._last_words = last_words
+        self._write_result = write_result
         self._previous: Any = None
         self._installed = False
 
     def install(self) -> None:
-        """Starts to watch. Does nothing outside the main thread, where Python allows no handlers."""
+        """Start watching. Does nothing outside the main thread, where Python allows no handlers."""
         if self._installed or threading.current_thread() is not threading.main_thread():
             return
         previous = signal.getsignal(signal.SIGTERM)
@@ -36,7 +39,7 @@ class TermWatch:
         self._installed = True
 
     def remove(self) -> None:
-        """Puts the earlier handler back, unless somebody has since put theirs over ours."""
+        """Restore the earlier handler, unless somebody has since put theirs over this one."""
         if self._installed and signal.getsignal(signal.SIGTERM) == self._handle:
             if threading.current_thread() is not threading.main_thread():
                 return
@@ -44,7 +47,7 @@ class TermWatch:
             self._installed = False
 
     def release(self) -> None:
-        """Lets a signal that was held back end the process."""
+        """Let a signal that was held back end the process."""
         if self._pending:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -57,6 +60,6 @@ class TermWatch:
             self._previous(signum, frame)
         elif signal.getsignal(signal.SIGTERM) == self._handle:
             self._pending = True
-            if self._last_words():
+            if self._write_result():
                 self.release()
         # Otherwise another handler has called this one and knows itself what to do.

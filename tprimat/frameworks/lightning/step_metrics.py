@@ -1,4 +1,4 @@
-"""What a training lets one see at its batches' ends: loss, gradient norm, learning rate."""
+"""Loss, gradient norm and learning rate of Lightning's steps, collected at the ends of batches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StepMetrics:
         return not self._partial and self._most_steps_per_batch == 1
 
     def batch_end(self, outputs: Any) -> None:
-        """Takes the loss of a batch, as training_step returned it."""
+        """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
         if type(outputs) is dict:
             outputs = outputs.get("loss")
@@ -63,7 +63,7 @@ class StepMetrics:
             self._keep_loss(outputs)
 
     def step_end(self, step: int, window: int) -> Values:
-        """Closes a step; what is returned reads its loss and gradient norm later.
+        """Close a step; return what reads its loss and gradient norm later.
 
         Args:
             step: its number.
@@ -94,12 +94,12 @@ class StepMetrics:
         return partial(self._read, losses, scale, grad_norm)
 
     def learning_rate(self) -> float | None:
-        """Of the first optimizer, now."""
+        """Return that of the first optimizer, now."""
         optimizers = self._trainer.optimizers
         return self.rate_of(optimizers[0]) if optimizers else None
 
     def rate_of(self, optimizer: Any) -> float | None:
-        """Of the optimizer's first group of parameters."""
+        """Return that of the optimizer's first group of parameters."""
         rate = optimizer.param_groups[0]["lr"]
         if type(rate) is not float:
             if isinstance(rate, Tensor) and rate.device.type != "cpu":
@@ -110,30 +110,30 @@ class StepMetrics:
         return rate
 
     def warnings(self) -> list[str]:
-        """What is to be said of the steps that were seen."""
-        said = [f"{what} unknown: {why}" for what, why in self._refused.items()]
+        """Return what is unknown or doubtful of the steps so far."""
+        warnings = [f"{what} unknown: {why}" for what, why in self._refused.items()]
         if not self._steps_seen:
-            return said
+            return warnings
         if not self._has_loss and "loss" not in self._refused:
-            said.append("loss unknown: what training_step returns holds none")
+            warnings.append("loss unknown: what training_step returns holds none")
         if not self._has_norm and "gradient norm" not in self._refused:
-            said.append("gradient norm unknown: the training logs none as grad_norm")
+            warnings.append("gradient norm unknown: the training logs none as grad_norm")
         if self._partial:
-            said.append(
+            warnings.append(
                 f"{named(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches (the end "
                 "of an epoch): there is no one global batch size, and therefore no throughput in tokens; let "
                 "limit_train_batches be a multiple of accumulate_grad_batches"
             )
         if self._most_steps_per_batch > 1:
-            said.append(
+            warnings.append(
                 f"up to {self._most_steps_per_batch} optimizer steps in one call of training_step: steps are counted "
                 "as trainer.global_step counts them, a record averages those of one call, and the sequences per "
                 "step are unknown"
             )
         replicas = self._trainer.world_size
         if replicas > 1 and self._has_loss and LOGGED_LOSS not in self._logged:
-            said.append(f"loss_values are those of the first of {replicas} processes, not the mean over all")
-        return said
+            warnings.append(f"loss_values are those of the first of {replicas} processes, not the mean over all")
+        return warnings
 
     def _keep_loss(self, value: Any) -> None:
         if isinstance(value, Mapping):
@@ -155,7 +155,7 @@ class StepMetrics:
         return self._from_log(GRAD_NORM)
 
     def _from_log(self, name: str) -> Any:
-        """The newest value that was logged under a name; None where none came since the last step."""
+        """Return the newest value that was logged under a name; None where none came since the last step."""
         key = self._logged.get(name)
         if key is None:
             return None
@@ -181,14 +181,14 @@ class StepMetrics:
             self._norm_is_attribute = isinstance(getattr(self._module, GRAD_NORM, None), (Tensor, float))
 
     def _fresh(self, name: str, value: Any) -> Any:
-        """The value, unless it is the one that the last step had: then this step has none."""
+        """Return the value, unless it is the one that the last step had: then this step has none."""
         if value is self._newest.get(name):
             return None
         self._newest[name] = value
         return value
 
     def _unusual(self, what: str, value: Any) -> Any:
-        """A value that is no plain tensor with one element: numbers are kept, others refused."""
+        """Take a value that is no plain tensor with one element: numbers are kept, others refused."""
         if isinstance(value, (int, float)):
             return float(value)
         if hasattr(value, "full_tensor"):

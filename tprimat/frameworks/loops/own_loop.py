@@ -18,6 +18,8 @@ from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.record import loop, progress
+from tprimat.record.result import COVERS
+from tprimat.results.run import Timing
 
 if TYPE_CHECKING:
     import torch
@@ -75,7 +77,8 @@ def _train(made: Recipe, process: Process, engine: Engine) -> None:
     import msgspec
 
     request = made.request
-    setup = msgspec.structs.replace(made.setup_of_loop(engine.strategy), timing=loop.frameworks_timing())
+    # Its steps include what those of a framework do.
+    setup = msgspec.structs.replace(made.setup_of_loop(engine.strategy), timing=Timing(covers=COVERS))
     micro_batches = _on(iter(made.loader(process.rank)), process)
     recording = loop.record(
         output_dir=request.output_dir,

@@ -1,9 +1,9 @@
-"""TrainerBenchmarkCallback: measures a training of transformers.Trainer.
+"""TrainerBenchmarkCallback: the adapter of transformers.Trainer.
 
     trainer = Trainer(…, callbacks=[TrainerBenchmarkCallback(sequence_length=2048)])
 
-It watches: no step is made to wait for the GPU and nothing is logged. The Trainer tells its
-callbacks no loss; it is taken from what the model returns, and held against the Trainer's own log.
+It only watches: no step is made to wait for the GPU and nothing is logged. The Trainer gives its
+callbacks no loss; it is read from what the model returns, and checked against the Trainer's own log.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from transformers import TrainerCallback
 from tprimat.errors import UsageError
 from tprimat.record import describe, options, outcome, result, shapes
 from tprimat.record.describe import Description
-from tprimat.record.loop import said_by
+from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.outcome import Outcome
 from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM, StepValues
-from tprimat.record.session import MeasurementSession, Processes
-from tprimat.results.run import Data, ModelConfig, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
 HEADING = "trainer-benchmark-callback"
@@ -40,7 +40,7 @@ ROUNDED = 1e-3
 
 
 class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
-    """Times the optimizer steps of a training and writes its result.
+    """Time the optimizer steps of a training and write its result.
 
     Arguments are those of BenchmarkCallback. Batch sizes are taken from the TrainingArguments; the
     sequence length is not, since they don't state it.
@@ -70,8 +70,8 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
         quiet: bool = False,
         on_step: options.OnStep | None = None,
     ) -> None:
-        with said_by(NAME, HEADING):
-            self._said = options.checked(
+        with options.errors_of(NAME, HEADING):
+            self._options = options.checked(
                 output_dir=output_dir,
                 platform=platform,
                 model_name=model_name,
@@ -91,20 +91,19 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
         self._training: _Training | None = None
 
     def note_grad_norm(self, norm: Any) -> None:
-        """The gradient norm of the step in progress, for a Trainer that knows it: its log is rarely of each step."""
+        """Take the step's gradient norm from a Trainer that knows it: its log is rarely of each step."""
         if self._training:
             self._training.norm = norm
 
     def failed(self, exception: BaseException) -> None:
-        """The training has ended with an exception; needed only where that is caught and the program goes on."""
-        training = self._training
-        if training:
-            self._end(*outcome.of_exception(exception, terminated=training.watching.watch.seen))
+        """Write the result of a training that raised; needed only where that is caught and the program goes on."""
+        if self._training:
+            self._end(outcome.of_exception(exception, terminated=self._training.recording.sigterm.seen))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The first step starts."""
+        """Start the first step."""
         if self._training:
-            self._end("incomplete", "the training ended without saying so")
+            self._end(outcome.ENDED_SILENTLY)
         self.result = self.path = None
         if args.n_gpu > 1:
             raise UsageError(
@@ -113,88 +112,84 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
                 "CUDA_VISIBLE_DEVICES name one GPU",
                 heading=HEADING,
             )
-        with said_by(NAME, HEADING):
-            self._training = _Training(self._said, args, state, kwargs)
+        with options.errors_of(NAME, HEADING):
+            self._training = _Training(self._options, args, state, kwargs)
         sys.excepthook, self._usual_hook = self._on_uncaught, sys.excepthook
         atexit.register(self._at_exit)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The next step starts, with the loader's start."""
         if self._training:
-            self._training.watching.recorder.resume()
+            self._training.recording.resume()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Ends the pause of an evaluation or of saving."""
         if self._training:
-            self._training.watching.recorder.resume()
+            self._training.recording.resume()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Notes the learning rate that is about to be used."""
+        """Note the learning rate that is about to be used."""
         if self._training:
             self._training.note_rate()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An optimizer step has ended; what the Trainer does before the next is no part of one."""
+        """End an optimizer step; what the Trainer does before the next is no part of one."""
         training = self._training
         if training is None:
             return
         training.step_end(state.global_step)
         # The Trainer's own callbacks come first and have decided this.
         if control.should_evaluate or control.should_save:
-            training.watching.recorder.pause()
+            training.recording.pause()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Evaluation is no part of a step."""
+        """Pause: evaluation is no part of a step."""
         if self._training:
-            self._training.watching.recorder.pause()
+            self._training.recording.pause()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """What an epoch ends with is no part of a step."""
+        """Pause: what an epoch ends with is no part of a step."""
         if self._training:
             self._training.epoch_end()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Keeps what the Trainer tells of a step after its end."""
+        """Keep what the Trainer logs of a step after its end."""
         if self._training and isinstance(logs, Mapping):
             self._training.note_log(state.global_step, logs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Writes the result."""
-        if self._training is None:
-            return
-        done, asked = state.global_step, state.max_steps
-        if self.stop_reason is None and done < asked:
-            self._end("incomplete", f"{done} of max_steps={asked} steps: the training stopped itself", regular=True)
-        else:
-            self._end("complete", self.stop_reason, regular=True)
+        """Write the result."""
+        if self._training:
+            cause = "the training stopped itself"
+            self._end(outcome.of_end(state.global_step, state.max_steps, self.stop_reason, cause), regular=True)
 
-    def _end(self, status: Any, reason: str | None, *, regular: bool = False) -> None:
+    def _end(self, ended: Outcome, *, regular: bool = False) -> None:
         training, self._training = self._training, None
         if training is None:
             return
         atexit.unregister(self._at_exit)
         if sys.excepthook == self._on_uncaught:
             sys.excepthook = self._usual_hook
-        training.end(status, reason, regular=regular)
-        self.result, self.path = training.watching.run, training.watching.path
+        training.end(ended, regular=regular)
+        self.result, self.path = training.recording.run, training.recording.path
 
     def _on_uncaught(self, kind: type[BaseException], exception: BaseException, trace: TracebackType | None) -> None:
-        """The Trainer tells its callbacks of no exception."""
+        """Write the result: the Trainer tells its callbacks of no exception."""
         usual = self._usual_hook
         self.failed(exception)
         usual(kind, exception, trace)
 
     def _at_exit(self) -> None:
-        self._end("incomplete", "the program ended before the training did")
+        self._end(outcome.PROGRAM_ENDED)
 
 
 class _Training:
-    """One call of trainer.train, to its result."""
+    """One call of trainer.train: its recording, and what the hooks have shown of its steps."""
 
-    def __init__(self, said: options.Options, args: Any, state: Any, given: Mapping[str, Any]) -> None:
+    def __init__(self, options: options.Options, args: Any, state: Any, given: Mapping[str, Any]) -> None:
         self.norm: Any = None
         self._args = args
-        self._said = said
+        self._options = options
         self._model = given.get("model")
         self._optimizer = given.get("optimizer")
         self._loader = given.get("train_dataloader")
@@ -203,17 +198,22 @@ class _Training:
         self._logged_losses: dict[int, float] = {}
         self._logged_norms: dict[int, float] = {}
         self._loss_doubt: str | None = None
-        self._norms_seen = self._varies = False
-        processes = Processes(args.process_index, args.world_size)
-        self.watching = MeasurementSession(
-            said, args.device, processes, covers=result.COVERS, doubts=self._doubts, amended=self._amended
+        self._norms_seen = self._batch_varies = False
+        self.recording = Recording(
+            options,
+            args.device,
+            Processes(args.process_index, args.world_size),
+            module=self._model,
+            warnings=self._warnings,
+            amend=self._amend,
+            complete=self._complete,
         )
-        self._values = StepValues(self.watching.scalars)
+        self._values = StepValues(self.recording.scalars)
         self._hook = None
         # A hook within a compiled graph would break it in two.
         if self._model is not None and not args.torch_compile:
             self._hook = self._model.register_forward_hook(self._forward_seen, with_kwargs=True)
-        self.watching.start(self._description(state), self._model, step=state.global_step, planned=state.max_steps)
+        self.recording.start(self._description(state), step=state.global_step, planned=state.max_steps)
 
     def note_rate(self) -> None:
         rate = self._optimizer.param_groups[0]["lr"] if self._optimizer is not None else None
@@ -221,7 +221,7 @@ class _Training:
             self._rate = float(rate)
 
     def step_end(self, step: int) -> None:
-        if step == self.watching.step:
+        if step == self.recording.step:
             return
         losses, self._losses = self._losses, []
         norm, self.norm = self._values.take(NORM, self.norm), None
@@ -233,15 +233,14 @@ class _Training:
             scale = float(len(losses) * everywhere)
         values = self._values.of([loss for loss, _ in losses], norm, scale)
         rate, self._rate = self._rate, None
-        self.watching.step_end(step, values, rate)
+        self.recording.step_end(step, values, rate)
 
     def epoch_end(self) -> None:
-        self.watching.recorder.pause()
+        self.recording.pause()
         whole = self._description_sizes().global_batch_size
         dataset: Any = getattr(self._loader, "dataset", None)
-        if whole and hasattr(dataset, "__len__") and len(dataset) % whole and self.watching.step < self._max_steps:
-            self._varies = True
-            self.watching.batch_varies()
+        if whole and hasattr(dataset, "__len__") and len(dataset) % whole and self.recording.step < self._max_steps:
+            self._batch_varies = True
 
     def note_log(self, step: int, logs: Mapping[str, Any]) -> None:
         for name, kept in (("loss", self._logged_losses), ("grad_norm", self._logged_norms)):
@@ -253,18 +252,15 @@ class _Training:
                 except ValueError:
                     continue
 
-    def end(self, status: Any, reason: str | None, *, regular: bool) -> None:
+    def end(self, ended: Outcome, *, regular: bool) -> None:
         if self._hook is not None:
             self._hook.remove()
-        if regular:
-            self.watching.end(status, reason, patience_s=None)
-        else:
-            self.watching.end(status, reason)
+        self.recording.end(ended, regular=regular)
 
     def _forward_seen(self, module: Any, inputs: Any, named: Mapping[str, Any], output: Any) -> None:
-        if not module.training or self.watching.recorder.paused:
+        if not module.training or self.recording.recorder.paused:
             return
-        self._lap()
+        self.recording.lap()
         loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
         if loss is None and isinstance(output, tuple) and output:
             loss = output[0] if getattr(output[0], "numel", lambda: 0)() == 1 else None
@@ -272,11 +268,7 @@ class _Training:
             # At once: the Trainer multiplies it in place.
             self._losses.append((self._values.take(LOSS, loss), named.get("num_items_in_batch") is not None))
 
-    def _lap(self) -> None:
-        if self.watching.processes.world_size > 1:
-            self.watching.recorder.lap()
-
-    def _amended(self, records: Sequence[Record]) -> Sequence[Record]:
+    def _amend(self, records: Sequence[Record]) -> Sequence[Record]:
         self._check_losses(records)
         amended = []
         each_is_logged = self._each_step_is_logged()
@@ -298,49 +290,52 @@ class _Training:
     def _check_losses(self, records: Sequence[Record]) -> None:
         """A training may add to the model's loss, or compute its own: then the model's is not the training's."""
         seen = {record.step: record.loss for record in records if record.loss is not None}
-        logged, ours, last = [], [], self.watching.first_step
+        logged, returned, last = [], [], self.recording.first_step
         for step, loss in sorted(self._logged_losses.items()):
             window = [seen.get(each) for each in range(last + 1, step + 1)]
             last = step
             known = [each for each in window if each is not None]
             if known and len(known) == len(window):
                 logged.append(loss)
-                ours.append(statistics.fmean(known))
+                returned.append(statistics.fmean(known))
         if not logged:
             return
-        told, found = statistics.fmean(logged), statistics.fmean(ours)
+        reference, own = statistics.fmean(logged), statistics.fmean(returned)
         tolerance = ALONE_TOLERANCE if self._args.world_size == 1 else AMONG_OTHERS_TOLERANCE
-        if abs(told - found) > ROUNDED + tolerance * abs(told):
-            self._loss_doubt = f"the model returns {found:.4f} on the average, and the Trainer logs {told:.4f}"
+        if abs(reference - own) > ROUNDED + tolerance * abs(reference):
+            self._loss_doubt = f"the model returns {own:.4f} on the average, and the Trainer logs {reference:.4f}"
 
-    def _doubts(self) -> list[str]:
-        if self.watching.step == self.watching.first_step:
+    def _complete(self, run: Run) -> Run:
+        return result.without_global_batch(run) if self._batch_varies else run
+
+    def _warnings(self) -> list[str]:
+        if self.recording.step == self.recording.first_step:
             return []
         values = self._values
-        said = [f"{what} unknown: {why}" for what, why in values.refused.items()]
+        warnings = [f"{what} unknown: {why}" for what, why in values.refused.items()]
         replicas = self._args.world_size
         if self._loss_doubt is not None:
             instead = ": those of its log are taken" if self._each_step_is_logged() else ""
-            said.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
+            warnings.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
         elif LOSS not in values.seen and LOSS not in values.refused and not self._each_step_is_logged():
-            said.append(
+            warnings.append(
                 "loss unknown: the model returns none; with logging_steps=1 each step's is in the Trainer's log"
             )
         elif LOSS in values.seen and replicas > 1:
-            said.append(f"loss_values are those of the first of {replicas} processes, not the mean over all")
+            warnings.append(f"loss_values are those of the first of {replicas} processes, not the mean over all")
         if NORM not in values.seen and not self._norms_seen:
-            said.append(
+            warnings.append(
                 "gradient norm unknown: the Trainer tells it in its log alone: with logging_steps=1, of each step"
             )
-        if self._varies:
-            said.append(
+        if self._batch_varies:
+            warnings.append(
                 "steps at the end of an epoch are of fewer sequences: there is no one global batch size, and therefore "
                 "no throughput in tokens; let dataloader_drop_last be true and the epoch hold whole global batches"
             )
-        return said
+        return warnings
 
     def _description_sizes(self) -> describe.Sizes:
-        args, sizes = self._args, self._said.sizes
+        args, sizes = self._args, self._options.sizes
         micro = sizes.micro_batch_size or args.per_device_train_batch_size
         whole = sizes.global_batch_size or micro * args.world_size * args.gradient_accumulation_steps
         return describe.Sizes(whole, micro, sizes.sequence_length)
@@ -355,17 +350,16 @@ class _Training:
         divided = getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1
         if divided:
             # Then these processes are no replicas, and what was multiplied above isn't the global batch.
-            sizes = describe.Sizes(self._said.sizes.global_batch_size, sizes.micro_batch_size, sizes.sequence_length)
+            sizes = describe.Sizes(self._options.sizes.global_batch_size, sizes.micro_batch_size, sizes.sequence_length)
             warnings.append(f"how the model is divided is unknown: state it with setup= of {NAME}")
         one = None if divided else 1
-        precision, detail = _precision(args, model, self.watching.platform)
+        precision, detail = _precision(args, model, self.recording.platform)
         if precision is None:
             warnings.append(f"precision of the matrix products unknown: {detail or 'nothing says it'}")
         shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
         strategy = _strategy(args)
         if model is not None and not divided and strategy in ("single process", "DDP"):
-            count = sum(each.numel() for each in model.parameters())
-            shape = msgspec.structs.replace(shape, num_parameters=count or None)
+            shape = shapes.with_parameters(shape, model)
         inner = getattr(self._optimizer, "optimizer", self._optimizer)
         return Description(
             framework="transformers",
@@ -395,7 +389,6 @@ class _Training:
                 schedule=str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
                 gradient_clipping=float(args.max_grad_norm) if args.max_grad_norm else None,
             ),
-            data=Data(),
             warnings=tuple(warnings),
         )
 

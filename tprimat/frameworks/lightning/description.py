@@ -1,0 +1,183 @@
+"""What a Lightning training is, by its own configuration: sizes, precision, parallelism, optimizer.
+
+Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. What the configuration
+doesn't say stays unknown, with the reason. Trainer and module are taken as they come (Lightning's
+or NeMo's), so their attributes are asked for and never relied on.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from tprimat.record import shapes
+from tprimat.record.describe import Description, Sizes, number, of_fp32, optimizer_settings, recomputation
+from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, TrainingConfig
+
+_PRECISIONS = {
+    "64-true": "fp64",
+    "32-true": "fp32",
+    "16-true": "fp16",
+    "16-mixed": "fp16",
+    "bf16-true": "bf16",
+    "bf16-mixed": "bf16",
+    "transformer-engine": "fp8",
+    "transformer-engine-float16": "fp8",
+}
+_DTYPES = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_WHOLE_ON_EACH_RANK = ("SingleDeviceStrategy", "DDPStrategy")
+"""Strategies, exactly, under which each process holds the whole model, so that its parameters can be counted."""
+
+_SPLITTING_NO_LAYER = ("SingleDeviceStrategy", "DDPStrategy", "FSDPStrategy", "DeepSpeedStrategy")
+"""Strategies, and what derives from them, under which each process computes whole layers on its own sequences."""
+
+
+def describe(trainer: Any, module: Any, platform: Platform, stated: Sizes) -> Description:
+    """Return all that can be known of a training before its first step."""
+    warnings: list[str] = []
+    parallelism = _parallelism(trainer)
+    batch, parallelism = _sizes(trainer, parallelism, stated, warnings)
+    precision, detail = _precision(trainer, module, platform, warnings)
+    seed = os.environ.get("PL_GLOBAL_SEED", "")
+    training = TrainingConfig(
+        max_steps=planned_steps(trainer),
+        global_batch_size=batch.global_batch_size,
+        micro_batch_size=batch.micro_batch_size,
+        sequence_length=batch.sequence_length,
+        num_gpus=_count(trainer, "world_size"),
+        precision=precision,
+        precision_detail=detail,
+        recomputation=recomputation(module),
+        seed=int(seed) if seed.isdecimal() else None,
+    )
+    return Description(
+        framework="nemo" if type(module).__module__.split(".")[0] == "nemo" else "lightning",
+        model_config=_model_config(trainer, module),
+        training_config=training,
+        parallelism_config=parallelism,
+        optimizer=_optimizer(trainer),
+        data=Data(kind="mock" if "Mock" in type(getattr(trainer, "datamodule", None)).__name__ else None),
+        warnings=tuple(warnings),
+    )
+
+
+def planned_steps(trainer: Any) -> int | None:
+    """Return the optimizer steps that were requested, by max_steps or by the epochs; None where neither bounds them."""
+    by_steps = _count(trainer, "max_steps")
+    epochs, batches = _count(trainer, "max_epochs"), getattr(trainer, "num_training_batches", None)
+    accumulation = _count(trainer, "accumulate_grad_batches") or 1
+    by_epochs = epochs * -(-batches // accumulation) if epochs and isinstance(batches, int) and batches > 0 else None
+    return by_steps or by_epochs
+
+
+def _parallelism(trainer: Any) -> ParallelismConfig:
+    """By Megatron's attributes, which NeMo's strategy has, or by the kind of a strategy that splits no layer."""
+    strategy = trainer.strategy
+    splits_none = any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(strategy).__mro__)
+    default = 1 if splits_none else None
+    tensor, pipeline, context, expert = (
+        _count(strategy, f"{name}_parallel_size") or default
+        for name in ("tensor_model", "pipeline_model", "context", "expert_model")
+    )
+    world = _count(trainer, "world_size")
+    replicas = None
+    if world and tensor and pipeline and context and world % (tensor * pipeline * context) == 0:
+        replicas = world // (tensor * pipeline * context)
+    return ParallelismConfig(
+        strategy_name=type(strategy).__name__,
+        tensor_model_parallel_size=tensor,
+        pipeline_model_parallel_size=pipeline,
+        context_parallel_size=context,
+        expert_model_parallel_size=expert,
+        data_parallel_size=replicas,
+        gradient_accumulation_steps=_count(trainer, "accumulate_grad_batches"),
+    )
+
+
+def _sizes(
+    trainer: Any, parallelism: ParallelismConfig, stated: Sizes, warnings: list[str]
+) -> tuple[Sizes, ParallelismConfig]:
+    """Batch and sequence: what the caller states, else what the data module or the loader is configured with."""
+    data = getattr(trainer, "datamodule", None)
+    replicas, accumulation = parallelism.data_parallel_size, parallelism.gradient_accumulation_steps
+    configured = _count(data, "global_batch_size")
+    micro = stated.micro_batch_size or _count(data, "micro_batch_size")
+    if micro is None and configured is None:
+        micro = _loader_batch(trainer) or _count(data, "batch_size")
+    if configured is not None and micro and replicas and configured % (micro * replicas) == 0:
+        # Such a data module's steps are split by its strategy, of which the trainer knows nothing.
+        accumulation = configured // (micro * replicas)
+    if configured is None and micro and replicas and accumulation:
+        configured = micro * replicas * accumulation
+    whole = stated.global_batch_size or configured
+    if stated.global_batch_size and configured and stated.global_batch_size != configured:
+        warnings.append(
+            f"global_batch_size {stated.global_batch_size} was stated, but the trainer is configured for {configured} "
+            f"(micro batch {micro} × {replicas} replicas × accumulation {accumulation}): the stated one is used"
+        )
+    length = stated.sequence_length or next(
+        (size for name in ("seq_length", "sequence_length", "seq_len") if (size := _count(data, name))), None
+    )
+    for name, size in (("global_batch_size", whole), ("sequence_length", length)):
+        if size is None:
+            warnings.append(
+                f"{name} unknown: neither the arguments nor the trainer's configuration say it, and a batch's shape "
+                f"is no evidence; pass {name}= to BenchmarkCallback"
+            )
+    sizes = Sizes(whole, micro, length)
+    return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)
+
+
+def _loader_batch(trainer: Any) -> int | None:
+    """The batch size that the one training loader was made with."""
+    loader = getattr(trainer, "train_dataloader", None)
+    return _count(loader, "batch_size") or _count(getattr(loader, "batch_sampler", None), "batch_size")
+
+
+def _precision(trainer: Any, module: Any, platform: Platform, warnings: list[str]) -> tuple[str | None, str | None]:
+    """Of the matrix products, and in the framework's words."""
+    detail = str(getattr(trainer, "precision", None) or "") or None
+    # NeMo's Megatron plug-in keeps fp8 beside the precision.
+    fp8 = getattr(getattr(getattr(trainer, "precision_plugin", None), "dtype_config", None), "fp8", None)
+    if fp8:
+        return "fp8", f"{detail}, fp8={fp8}"
+    precision = _PRECISIONS.get(detail or "")
+    if precision == "fp32":
+        dtypes = {str(each.dtype).rpartition(".")[2] for each in module.parameters() if each.is_floating_point()}
+        if len(dtypes) == 1:
+            (dtype,) = dtypes
+            precision = _DTYPES.get(dtype)
+            detail = detail if precision == "fp32" else f"{detail}, parameters {dtype}"
+        elif dtypes:
+            precision, detail = None, f"{detail}, parameters {', '.join(sorted(dtypes))}"
+    if precision == "fp32":
+        precision, detail = of_fp32(detail, platform)
+    if precision is None:
+        warnings.append(f"precision of the matrix products unknown: the trainer says {detail or 'nothing'}")
+    return precision, detail
+
+
+def _model_config(trainer: Any, module: Any) -> ModelConfig:
+    shape = shapes.of_module(module) or ModelConfig()
+    return shapes.with_parameters(shape, module) if type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK else shape
+
+
+def _optimizer(trainer: Any) -> Optimizer:
+    """Of the first optimizer; the others of a manual optimization are not told apart."""
+    optimizers = getattr(trainer, "optimizers", None)
+    if not optimizers:
+        return Optimizer()
+    schedules = getattr(trainer, "lr_scheduler_configs", None) or []
+    return msgspec.structs.replace(
+        optimizer_settings(optimizers[0]),
+        schedule=type(schedules[0].scheduler).__name__ if schedules else "constant",
+        gradient_clipping=number(getattr(trainer, "gradient_clip_val", None)),
+    )
+
+
+def _count(owner: Any, name: str) -> int | None:
+    """An attribute that is a whole number above zero; None for anything else (NeMo has "auto", Lightning -1)."""
+    value = getattr(owner, name, None)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,300 @@
+"""The lifecycle of a recording: one training from before its first step to its result, whatever trains it.
+
+The adapter of a framework translates its hooks into start, step_end, pause, resume, lap and end, and describes
+the training. Clock, memory, journal, SIGTERM, the other ranks' times, console lines and the result are here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tprimat.analysis import metrics
+from tprimat.machine.platforms import Machine, detect
+from tprimat.record import console, progress, ranks, result
+from tprimat.record.clocks import DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
+from tprimat.record.describe import Description
+from tprimat.record.device import platform_of, restrict_to_devices
+from tprimat.record.journal import Journal
+from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
+from tprimat.record.options import Options
+from tprimat.record.outcome import TERMINATED, Outcome, of_exception
+from tprimat.record.recorder import Clock, Record, Recorder, Values
+from tprimat.record.result import Measurement
+from tprimat.record.termination import SigtermWatch
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run
+from tprimat.store import store
+
+TIMEOUT_S = 5.0
+"""How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
+
+_RECORDINGS = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True)
+class Processes:
+    """Which process of how many this is."""
+
+    rank: int = 0
+    world_size: int = 1
+
+
+class Recording:
+    """One training, from before its first step to its result.
+
+    Args:
+        options: what the caller states.
+        device: the torch.device that the training runs on.
+        processes: which process of how many this is; the first one writes.
+        module: what is trained, for its name; None where it is unknown.
+        covers: what a step's time includes.
+        warnings: called for the adapter's own warnings, whenever a Run is made.
+        amend: called at the end with this process's records; returns them with what became known after a step's end.
+        complete: called with each Run that is made; returns it with what only the adapter knows.
+
+    Attributes:
+        recorder: the pure part, which turns step ends into records.
+        clock, scalars, memory: what measures; `scalars` takes the values of tensors.
+        pause, resume: mark time that belongs to no step.
+        lap: among several processes, marks the step's first backward pass.
+        step: number of the last step that has ended.
+        sigterm: whether SIGTERM came.
+        is_ending: whether the result is being written.
+        ended: whether the result is written (or would be, on another process than the first).
+        run: the result, once it has ended.
+        path: its file; None on other processes than the first.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        device: Any,
+        processes: Processes,
+        *,
+        module: Any = None,
+        covers: str = result.COVERS,
+        warnings: Callable[[], Sequence[str]] = tuple,
+        amend: Callable[[Sequence[Record]], Sequence[Record]] = list,
+        complete: Callable[[Run], Run] = lambda run: run,
+    ) -> None:
+        import torch
+
+        self.platform = platform_of(device, torch, options.platform)
+        self.processes = processes
+        # Only the process that writes asks the vendor's tools, which may take seconds.
+        machine = Machine(self.platform, GpuInfo(), Environment()) if processes.rank else detect()
+        self.machine = restrict_to_devices(machine, self.platform, device, processes.world_size)
+        on_cpu = self.platform == "cpu"
+        self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
+        self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
+        self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
+        self.recorder = Recorder(self.clock, self._take)
+        self.pause, self.resume = self.recorder.pause, self.recorder.resume
+        self.lap: Callable[[], None] = self.recorder.lap if processes.world_size > 1 else lambda: None
+        self.sigterm = SigtermWatch(self._terminate)
+        self.step = self.first_step = 0
+        self.is_ending = self.ended = False
+        self.run: Run | None = None
+        self.path: Path | None = None
+        self._options = options
+        self._module = module
+        self._covers = covers
+        self._warnings = warnings
+        self._amend = amend
+        self._complete = complete
+        self._description: Description | None = None
+        self._planned: int | None = None
+        self._timestamp = _now()
+        self._name = f"tprimat/training/{next(_RECORDINGS)}"
+        self._journal: Journal | None = None
+        self._write_record: Callable[[Record], None] | None = None
+        self._seconds_after_first = 0.0
+        self._steps_after_first = 0
+
+    def prepare(self) -> None:
+        """Leave a result however the training ends from here on; start() does this where nobody did before."""
+        if self.processes.rank == 0:
+            self.sigterm.install()
+            if self._journal is None:
+                self._journal = Journal(self._options.output_dir)
+                self._write_record = self._journal.step
+            self._journal.setup(self._run_so_far())
+
+    def start(self, description: Description, *, step: int = 0, planned: int | None = None) -> None:
+        """Start the first step.
+
+        Args:
+            description: what is known of the training.
+            step: steps that were done before.
+            planned: steps that were requested.
+        """
+        self._description, self._planned = description, planned
+        self.step = self.first_step = step
+        self._timestamp = _now()
+        if self.processes.rank == 0:
+            self.sigterm.install()
+            self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
+        self.memory.start()
+        self.prepare()
+        if self._journal and self._journal.trouble:
+            console.echo(
+                [
+                    f"warning: {self._options.output_dir}: no journal can be written there: {self._journal.trouble}: "
+                    "should this training be killed, its steps are lost"
+                ],
+                to_errors=True,
+            )
+        self.recorder.start(step)
+
+    def step_end(self, step: int, values: Values, learning_rate: float | None) -> None:
+        """End a step, as far as the host sees; see Recorder.step_end."""
+        self.recorder.step_end(step, values, learning_rate)
+        self.step = step
+        if self.platform != "cpu":
+            self.memory.step_end()
+
+    def end(self, outcome: Outcome, *, regular: bool = False) -> None:
+        """Write the result, once; again only if writing it was interrupted.
+
+        Args:
+            outcome: how the training ended.
+            regular: whether it came to its end by itself, as all its processes then do. Only then the device is
+                waited for as long as it takes, and the ranks' times are gathered.
+        """
+        if self.ended or self.is_ending:
+            return
+        self.is_ending = True
+        try:
+            self.recorder.finish(None if regular else TIMEOUT_S)
+            if regular:
+                self.memory.sample()
+            self.run = self._run(outcome, self._gather(outcome, regular=regular))
+            if self.processes.rank == 0:
+                self._write(self.run)
+            self.ended = True
+        finally:
+            self.is_ending = False
+            self.sigterm.remove()
+            self.sigterm.release()
+
+    def fail(self, exception: BaseException) -> None:
+        """Write the result of a training that an exception ended."""
+        self.end(of_exception(exception, terminated=self.sigterm.seen))
+
+    def discard(self) -> None:
+        """Leave nothing behind of a training that neither ended nor failed: it had nothing to do."""
+        self.sigterm.remove()
+        if self._journal and not self.ended:
+            self._journal.remove()
+
+    def _terminate(self) -> bool:
+        """Write the result before SIGTERM ends the process; False where it is being written already."""
+        if self.is_ending:
+            return False
+        self.end(TERMINATED)
+        return True
+
+    def _gather(self, outcome: Outcome, *, regular: bool) -> ranks.Gathered:
+        records = self._amend(self.recorder.records)
+        rank, world_size = self.processes.rank, self.processes.world_size
+        if world_size == 1:
+            return ranks.Gathered(records)
+        if not regular:
+            # Whoever still waits for the others after a failure may wait for ever.
+            return ranks.alone(records, world_size, ranks.BEFORE_THE_END)
+        if self._journal:
+            # Should a launcher end this process because another one has died meanwhile.
+            self._journal.final(self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED)))
+        return ranks.gather(records, self.recorder.laps, self._name, rank, world_size)
+
+    def _take(self, record: Record) -> None:
+        """Journal a step whose time has become known, and report it where that is due."""
+        if self._write_record:
+            self._write_record(record)
+        if record.step - record.window > self.first_step and record.seconds is not None:
+            self._seconds_after_first += record.seconds * record.window
+            self._steps_after_first += record.window
+        every, on_step = self._options.log_every, self._options.on_step
+        is_due = record.step // every > (record.step - record.window) // every
+        if is_due:
+            self.memory.sample()
+        if self.processes.rank or not (is_due or on_step):
+            return
+        mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
+        memory_gb = self.memory.current_gb()
+        if is_due:
+            self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
+        if on_step:
+            on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
+
+    def _run_so_far(self) -> Run:
+        """Return what is known before the first step, for the journal; memory is not."""
+        world_size = self.processes.world_size
+        gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
+        run = self._run(Outcome("incomplete"), gathered)
+        return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
+
+    def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
+        memory = self.memory.metrics()  # before its warnings are taken
+        measurement = Measurement(
+            machine=self.machine,
+            timestamp=self._timestamp,
+            clock=self.clock.name,
+            covers=self._covers,
+            gathered=gathered,
+            memory=memory,
+            outcome=outcome,
+            warnings=(
+                *self.machine.warnings,
+                *self.recorder.warnings,
+                *gathered.warnings,
+                *self.memory.warnings,
+                *self._warnings(),
+                *([f"resumed: the first step recorded is {self.first_step + 1}"] if self.first_step else []),
+            ),
+        )
+        return self._complete(result.assemble(self._options, self._description, self._module, measurement))
+
+    def _write(self, run: Run) -> None:
+        if self._journal:
+            self._journal.final(run)
+        self.path, messages = result.write(run, self._options.output_dir)
+        # From here on an interruption must not have it written a second time.
+        self.ended = self.path is not None
+        if self._journal:
+            self._close(self._journal)
+        if self.path is not None and progress.is_enabled():
+            # At once: a signal may end this process before its loop has ended.
+            progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
+        if not self._options.quiet:
+            summary = metrics.summarize(run)
+            saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
+            console.echo([*console.end(self.platform, run, summary), saved, console.RULE])
+            warnings = dict.fromkeys((*run.warnings, *summary.warnings))
+            messages = [*(f"warning: {warning}" for warning in warnings), *messages]
+        if messages:
+            console.echo(messages, to_errors=True)
+
+    def _close(self, journal: Journal) -> None:
+        if self.path is not None:
+            journal.remove()
+            return
+        journal.close()
+        if journal.path is not None and journal.trouble is None:
+            console.echo(
+                [f"{journal.path} holds all that was recorded: the next command makes a result of it"], to_errors=True
+            )
+
+    def _print(self, lines: list[str]) -> None:
+        if not self._options.quiet:
+            console.echo(lines)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds")
