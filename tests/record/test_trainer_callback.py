@@ -157,7 +157,7 @@ def test_an_early_end_is_incomplete(train, tmp_path):
 def test_an_exception_that_nobody_catches_leaves_a_result(repository, tmp_path):
     program = f"""
         import sys
-        sys.path.insert(0, {str(repository / "tests" / "collect")!r})
+        sys.path.insert(0, {str(repository / "tests" / "record")!r})
         from test_trainer_callback import TrainerBenchmarkCallback, model, sequences
         from transformers import Trainer, TrainingArguments
 
