@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tprimat.cli import COMMANDS
+from tprimat.frameworks import FRAMEWORKS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "tprimat"
@@ -258,6 +259,8 @@ def test_every_module_is_used():
         used |= strings
         if path.name == "__init__.py":
             used |= {f"{module_of(path)}.{string}" for string in strings}
+    # A row of FRAMEWORKS names its folder.
+    used |= {f"tprimat.frameworks.{row.folder}.{part}" for row in FRAMEWORKS for part in ("launch", "loop")}
     forgotten = [
         module_of(path)
         for path in modules()

@@ -10,12 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from fake_framework import fake_framework
 
 from tprimat import frameworks
 from tprimat.cli import _benchmark_session, benchmark
 from tprimat.errors import ExitStatus
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.lightning.launch import LIGHTNING
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
@@ -65,9 +64,7 @@ def child(monkeypatch, tmp_path):
         def command(request):
             return Launch((sys.executable, "-c", code, *request.to_arguments()), {}, tmp_path)
 
-        monkeypatch.setattr(
-            frameworks, "FRAMEWORKS", (Framework("lightning", lambda: None, LIGHTNING.resolve_config, command),)
-        )
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (fake_framework(command=command),))
 
     return behave
 

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fake_framework import fake_framework
 
 from tprimat import frameworks
 from tprimat.cli import _benchmark_display as display
 from tprimat.cli import _benchmark_session, benchmark, run
 from tprimat.errors import ExitStatus, TensorPrimatError
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.lightning.launch import LIGHTNING
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
@@ -105,8 +104,7 @@ def fake(monkeypatch, tmp_path):
             arguments = (sys.executable, "-c", CHILD, behaviour, *request.to_arguments())
             return Launch(arguments, {}, tmp_path)
 
-        framework = Framework("lightning", lambda: None, LIGHTNING.resolve_config, command)
-        monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework,))
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (fake_framework(command=command),))
 
     behave("train")
     return behave
@@ -114,7 +112,7 @@ def fake(monkeypatch, tmp_path):
 
 def plan(argv, machine=CPU):
     options = benchmark._parser().parse_args(argv)
-    return benchmark.plan_of(options, LIGHTNING, machine)
+    return benchmark.plan_of(options, frameworks.by_name("lightning"), machine)
 
 
 def refusal(argv, machine=CPU):
@@ -310,8 +308,8 @@ class TestDryRun:
 
     def test_torchrun_for_several_gpus(self, monkeypatch, capsys):
         monkeypatch.setattr(platforms, "detect", lambda: H100S)
-        monkeypatch.setattr(frameworks, "FRAMEWORKS", (LIGHTNING,))
-        monkeypatch.setattr(frameworks.lightning.launch, "PACKAGES", ())
+        row = dataclasses.replace(frameworks.by_name("lightning"), packages=())
+        monkeypatch.setattr(frameworks, "FRAMEWORKS", (row,))
         assert benchmark.main(["--dry-run", "--gpus", "4"]) == 0
         shown = capsys.readouterr().out
         assert "torch.distributed.run --standalone --nproc-per-node=4 -m tprimat.frameworks.lightning.loop" in shown

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import primus_tree
 import pytest
+from fake_framework import fake_framework
 from made_runs import MI300X, make_run
 from test_benchmark import CHILD, CPU
 from test_find_logs import log, put
@@ -23,8 +24,6 @@ from tprimat import frameworks
 from tprimat.cli import COMMANDS, _benchmark_session, _display, _local_logs, run
 from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.lightning.launch import LIGHTNING
 from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.request import Launch
@@ -84,8 +83,7 @@ def benchmark(folder: Path, patch: pytest.MonkeyPatch, behaviour: str = "train")
     def command(request):
         return Launch((sys.executable, "-c", CHILD, behaviour, *request.to_arguments()), {}, folder)
 
-    framework = Framework("lightning", lambda: None, LIGHTNING.resolve_config, command)
-    patch.setattr(frameworks, "FRAMEWORKS", (framework,))
+    patch.setattr(frameworks, "FRAMEWORKS", (fake_framework(command=command),))
     return ["benchmark", "--model", "llama,qwen", "--steps", "10"]
 
 
@@ -346,13 +344,7 @@ class TestBenchmark:
         def several(folder, patch):
             words = benchmark(folder, patch)
             (one,) = frameworks.FRAMEWORKS
-
-            def settle(*arguments):
-                request, notes = one.resolve_config(*arguments)
-                return dataclasses.replace(request, framework="transformers"), notes
-
-            other = Framework("transformers", lambda: None, settle, one.launch)
-            patch.setattr(frameworks, "FRAMEWORKS", (one, other))
+            patch.setattr(frameworks, "FRAMEWORKS", (one, fake_framework("transformers", one.launch)))
             return [*words[:2], "llama", *words[3:], "--framework", "all"]
 
         said = call(several, option)

@@ -6,17 +6,20 @@ import dataclasses
 import sys
 
 import pytest
+from fake_framework import fake_framework
 from test_request import REQUEST
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
-from tprimat.frameworks import builtin_frameworks
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.lightning import launch as lightning
+from tprimat.frameworks.loops import launch as loops
 
 
 def framework(name, reason):
-    return Framework(name, lambda: reason, None, None)
+    return fake_framework(name, reason=reason)
+
+
+def launch(request):
+    return frameworks.by_name("lightning").launch(request)
 
 
 class TestChoosing:
@@ -46,14 +49,21 @@ class TestChoosing:
         with pytest.raises(UsageError, match="a can't: it needs torch: pip install it"):
             frameworks.choose(None)
 
-    def test_missing_packages_are_named_with_what_brings_them(self, monkeypatch):
-        monkeypatch.setattr(lightning, "PACKAGES", ("json", "no_such_package_a", "no_such_package_b"))
-        reason = lightning.unavailable()
-        assert reason == "it needs no_such_package_a, no_such_package_b: pip install -r requirements.txt"
-
-    def test_further_packages_are_installed_by_name(self):
-        reason = builtin_frameworks.missing(("json", "no_such_package"))
-        assert reason == "it needs no_such_package: pip install no_such_package"
+    @pytest.mark.parametrize(
+        ("missing", "reason"),
+        [
+            (("torch", "lightning"), "it needs torch: pip install -r requirements.txt"),
+            (("deepspeed",), "it needs deepspeed: pip install deepspeed"),
+            (
+                ("torch", "deepspeed"),
+                "it needs torch, deepspeed: pip install -r requirements.txt && pip install deepspeed",
+            ),
+            ((), None),
+        ],
+    )
+    def test_missing_packages_are_named_with_what_brings_them(self, monkeypatch, missing, reason):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in missing else object())
+        assert frameworks.by_name("deepspeed-zero1").unavailable() == reason
 
     def test_without_torch_nothing_else_is_worth_saying(self, monkeypatch):
         monkeypatch.setattr(frameworks.importlib.util, "find_spec", lambda name: None)
@@ -67,13 +77,13 @@ class TestChoosing:
 
 class TestLightning:
     def test_one_process_is_started_directly(self):
-        made = lightning.launch(dataclasses.replace(REQUEST, num_gpus=1))
+        made = launch(dataclasses.replace(REQUEST, num_gpus=1))
         assert made.argv[:3] == (sys.executable, "-m", "tprimat.frameworks.lightning.loop")
         assert made.argv[3:] == tuple(dataclasses.replace(REQUEST, num_gpus=1).to_arguments())
 
     def test_several_are_started_by_torchrun(self):
         request = dataclasses.replace(REQUEST, platform="nvd", num_gpus=8, global_batch_size=64)
-        made = lightning.launch(request)
+        made = launch(request)
         assert made.argv[:5] == (
             sys.executable,
             "-m",
@@ -85,9 +95,9 @@ class TestLightning:
         assert "OMP_NUM_THREADS" not in made.env
 
     def test_processes_on_a_cpu_share_its_cores(self, monkeypatch):
-        monkeypatch.setattr(lightning, "cores", lambda: 7)
+        monkeypatch.setattr(loops, "cores", lambda: 7)
         monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-        assert lightning.launch(REQUEST).env["OMP_NUM_THREADS"] == "3"
+        assert launch(REQUEST).env["OMP_NUM_THREADS"] == "3"
 
     @pytest.mark.parametrize(
         ("name", "left"),
@@ -100,15 +110,15 @@ class TestLightning:
     def test_the_users_own_settings_are_left(self, monkeypatch, name, left):
         for each in ("OMP_NUM_THREADS", "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
             monkeypatch.delenv(each, raising=False)
-        assert left in lightning.launch(REQUEST).env
+        assert left in launch(REQUEST).env
         monkeypatch.setenv(name, "1")
-        assert left not in lightning.launch(REQUEST).env
+        assert left not in launch(REQUEST).env
 
     @pytest.mark.parametrize(
         "name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"]
     )
     def test_nothing_goes_over_the_network(self, name):
-        assert lightning.launch(REQUEST).env[name] == "1"
+        assert launch(REQUEST).env[name] == "1"
 
     def test_runs_where_the_package_lies(self, repository):
-        assert lightning.launch(REQUEST).cwd == repository
+        assert launch(REQUEST).cwd == repository

@@ -11,6 +11,7 @@ from tprimat.frameworks import match
 from tprimat.results.run import Data, GpuInfo, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
 from tprimat.store import store
 
+HALVES = ("fp32", "bf16", "fp16")
 OURS = Optimizer(name="AdamW", learning_rate=1e-3, weight_decay=0.1)
 THEIRS = Run(
     platform="nvd",
@@ -113,8 +114,8 @@ class TestRefused:
     @pytest.mark.parametrize(("precision", "words"), [("fp8", "ran in fp8"), (None, "states no precision")])
     def test_a_precision_that_cannot_be_had(self, precision, words):
         with pytest.raises(UsageError, match=words):
-            match.check_precision(changed(training_config={"precision": precision}), "x.json")
-        match.check_precision(THEIRS, "x.json")
+            match.check_precision(changed(training_config={"precision": precision}), "x.json", HALVES, "lightning")
+        match.check_precision(THEIRS, "x.json", HALVES, "lightning")
 
     def test_real_results_without_a_shape(self, samples):
         found, _ = store.find([samples / "results"])

@@ -9,9 +9,8 @@ import pytest
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
-from tprimat.frameworks import external_frameworks
+from tprimat.frameworks import by_name, external_frameworks
 from tprimat.frameworks.deepspeed import launch as deepspeed
-from tprimat.frameworks.fsdp import launch as fsdp
 from tprimat.frameworks.megatron import launch as megatron
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.frameworks.torchtitan import launch as torchtitan
@@ -21,22 +20,18 @@ H100S = Device("nvd", 8, 85e9, "sm_90")
 OUT = Path("/some/where")
 
 
-def named(name):
-    return next(each for each in frameworks.FRAMEWORKS if each.name == name)
-
-
 @pytest.fixture
 def megatron_clone(tmp_path, monkeypatch):
     (tmp_path / "pretrain_gpt.py").write_text("")
-    monkeypatch.setenv(megatron.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(megatron.CLONE.variable, str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
 def torchtitan_clone(tmp_path, monkeypatch):
     (tmp_path / "torchtitan").mkdir()
-    (tmp_path / torchtitan.SCRIPT).write_text("")
-    monkeypatch.setenv(torchtitan.VARIABLE, str(tmp_path))
+    (tmp_path / torchtitan.CLONE.script).write_text("")
+    monkeypatch.setenv(torchtitan.CLONE.variable, str(tmp_path))
     return tmp_path
 
 
@@ -65,8 +60,8 @@ class TestEmbedded:
     @pytest.mark.parametrize("name", ["transformers", "fsdp", "deepspeed-zero1", "deepspeed-zero3"])
     def test_all_train_what_lightning_trains(self, name):
         wishes = RequestedConfig(num_gpus=2)
-        request, notes = named(name).resolve_config("qwen", wishes, CPU, OUT)
-        theirs, said = named("lightning").resolve_config("qwen", wishes, CPU, OUT)
+        request, notes = by_name(name).resolve_config("qwen", wishes, CPU, OUT)
+        theirs, said = by_name("lightning").resolve_config("qwen", wishes, CPU, OUT)
         assert request == dataclasses.replace(theirs, framework=name)
         assert notes == said
 
@@ -75,41 +70,43 @@ class TestEmbedded:
         [("transformers", "transformers.loop"), ("fsdp", "fsdp.loop"), ("deepspeed-zero2", "deepspeed.loop")],
     )
     def test_commands(self, name, module):
-        request, _ = named(name).resolve_config("llama", RequestedConfig(num_gpus=2), CPU, OUT)
-        made = named(name).launch(request)
+        request, _ = by_name(name).resolve_config("llama", RequestedConfig(num_gpus=2), CPU, OUT)
+        made = by_name(name).launch(request)
         line = " ".join(made.argv)
         assert f"-m torch.distributed.run --standalone --nproc-per-node=2 -m tprimat.frameworks.{module}" in line
         assert f"--framework={name}" in made.argv
         assert made.env["HF_HUB_OFFLINE"] == "1"
-        alone, _ = named(name).resolve_config("llama", RequestedConfig(num_gpus=1), CPU, OUT)
-        assert "torch.distributed.run" not in named(name).launch(alone).argv
+        alone, _ = by_name(name).resolve_config("llama", RequestedConfig(num_gpus=1), CPU, OUT)
+        assert "torch.distributed.run" not in by_name(name).launch(alone).argv
 
     def test_deepspeed_is_told_of_the_cpu_only_there(self):
-        on_cpu, _ = named("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
-        on_gpu, _ = named("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
-        assert named("deepspeed-zero1").launch(on_cpu).env["DS_ACCELERATOR"] == "cpu"
-        assert "DS_ACCELERATOR" not in named("deepspeed-zero1").launch(on_gpu).env
+        on_cpu, _ = by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
+        on_gpu, _ = by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
+        assert by_name("deepspeed-zero1").launch(on_cpu).env["DS_ACCELERATOR"] == "cpu"
+        assert "DS_ACCELERATOR" not in by_name("deepspeed-zero1").launch(on_gpu).env
 
     def test_deepspeed_without_a_compiler(self, monkeypatch):
         monkeypatch.setattr(deepspeed.shutil, "which", lambda name, path=None: None)
         with pytest.raises(UsageError, match="a C\\+\\+ compiler is missing: install g\\+\\+ and ninja"):
-            named("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
-        assert named("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
+            by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
+        assert by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
 
     def test_fsdp_has_no_fp16(self):
         with pytest.raises(UsageError, match="fsdp trains in fp32, bf16 here, not in fp16"):
-            named("fsdp").resolve_config("llama", RequestedConfig(precision="fp16"), H100S, OUT)
+            by_name("fsdp").resolve_config("llama", RequestedConfig(precision="fp16"), H100S, OUT)
 
     @pytest.mark.parametrize(("version", "works"), [("2.4.0a0+1", False), ("2.6.0", True), ("2.13.0+cpu", True)])
     def test_fsdp_needs_a_torch_that_has_it(self, monkeypatch, version, works):
-        monkeypatch.setattr(fsdp.builtin_frameworks, "missing", lambda *_: None)
         monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+        fsdp = dataclasses.replace(by_name("fsdp"), packages=())
         assert (fsdp.unavailable() is None) is works
 
 
 class TestMegatron:
     def test_the_command(self, megatron_clone):
-        request, notes = megatron.resolve_config("qwen", RequestedConfig(scale="full", precision="bf16"), H100S, OUT)
+        request, notes = by_name("megatron").resolve_config(
+            "qwen", RequestedConfig(scale="full", precision="bf16"), H100S, OUT
+        )
         made = megatron.launch(request)
         assert made.cwd == megatron_clone
         assert made.argv[1:6] == (
@@ -142,37 +139,39 @@ class TestMegatron:
 
     @pytest.mark.parametrize(("gpus", "scale"), [(8, "full"), (1, "quarter")])
     def test_its_optimizers_states_are_divided_over_the_gpus(self, megatron_clone, gpus, scale):
-        request, _ = megatron.resolve_config("llama", RequestedConfig(num_gpus=gpus), H100S, OUT)
+        request, _ = by_name("megatron").resolve_config("llama", RequestedConfig(num_gpus=gpus), H100S, OUT)
         assert request.scale == scale
         assert "--use-distributed-optimizer" in megatron.launch(request).argv
 
     def test_what_fits_nowhere_is_refused_with_what_does(self, megatron_clone):
         with pytest.raises(UsageError, match=r"a GPU here has 85\.00 GB: --scale quarter is the largest"):
-            megatron.resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
+            by_name("megatron").resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
 
     def test_only_qwen_has_biases(self, megatron_clone):
-        request, _ = megatron.resolve_config("llama", RequestedConfig(scale="tiny", precision="fp32"), H100S, OUT)
+        request, _ = by_name("megatron").resolve_config(
+            "llama", RequestedConfig(scale="tiny", precision="fp32"), H100S, OUT
+        )
         assert not {"--add-qkv-bias", "--bf16"} & set(megatron.launch(request).argv)
 
     def test_without_a_gpu_it_is_shown_and_not_run(self, megatron_clone, monkeypatch):
         monkeypatch.setattr(external_frameworks, "_DEVICES", ())
         assert megatron.unavailable() == "Megatron-LM needs a GPU, and there is none here"
-        request, notes = megatron.resolve_config("llama", RequestedConfig(), CPU, OUT)
+        request, notes = by_name("megatron").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert request.platform == "nvd"
         assert "Megatron-LM needs a GPU, and there is none here: shown is what would be run" in notes[0]
 
     def test_without_a_clone(self, monkeypatch, tmp_path):
-        monkeypatch.delenv(megatron.VARIABLE, raising=False)
+        monkeypatch.delenv(megatron.CLONE.variable, raising=False)
         with pytest.raises(UsageError, match="MEGATRON_PATH names no clone of Megatron-LM: set it"):
-            megatron.resolve_config("llama", RequestedConfig(), H100S, OUT)
-        monkeypatch.setenv(megatron.VARIABLE, str(tmp_path))
+            by_name("megatron").resolve_config("llama", RequestedConfig(), H100S, OUT)
+        monkeypatch.setenv(megatron.CLONE.variable, str(tmp_path))
         monkeypatch.setattr(external_frameworks, "_DEVICES", ("/",))
         assert "there is no pretrain_gpt.py" in megatron.unavailable()
 
 
 class TestTorchtitan:
     def test_the_words_of_either_generation(self, torchtitan_clone):
-        request, _ = torchtitan.resolve_config("llama", RequestedConfig(), H100S, OUT)
+        request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
         older = torchtitan.launch(request).argv
         assert f"--job.config_file={torchtitan.CONFIGURATION}" in older
         assert "--training.dataset=c4_test" in older
@@ -194,4 +193,4 @@ class TestTorchtitan:
     )
     def test_what_it_does_not_train(self, torchtitan_clone, model, wishes, words):
         with pytest.raises(UsageError, match=words):
-            torchtitan.resolve_config(model, wishes, H100S, OUT)
+            by_name("torchtitan").resolve_config(model, wishes, H100S, OUT)

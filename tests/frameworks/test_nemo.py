@@ -10,8 +10,9 @@ import pytest
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.frameworks import by_name
 from tprimat.frameworks.nemo import launch as nemo
-from tprimat.frameworks.nemo import resolve as nemo_settle
+from tprimat.frameworks.nemo import resolve as nemo_resolve
 from tprimat.frameworks.nemo.defaults import PUBLISHED, RECIPES, choose
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine import host as hosts
@@ -25,7 +26,7 @@ def place(devices=8, memory=80e9, architecture="sm_90", name="NVIDIA H100 80GB H
 
 
 def settle(model="llama", where=None, **wishes):
-    return nemo.resolve_config(model, RequestedConfig(**wishes), where or place(), OUTPUT)
+    return by_name("nemo").resolve_config(model, RequestedConfig(**wishes), where or place(), OUTPUT)
 
 
 class TestDefaults:
@@ -80,7 +81,7 @@ class TestSettling:
         [
             ({"tensor_model_parallel_size": 3}, "takes 6 GPUs or a multiple|takes 3 GPUs or a multiple"),
             ({"global_batch_size": 5}, "the nearest are 4 and 8"),
-            ({"precision": "fp32"}, "NeMo's recipes train in bf16 or fp8, not in fp32"),
+            ({"precision": "fp32"}, "the framework nemo trains in bf16, fp8 here, not in fp32"),
             ({"context_parallel_size": 8, "sequence_length": 100}, "multiple of 16"),
             ({"num_gpus": 9}, "this machine has 8 GPUs"),
             ({"scale": "huge"}, "there is no scale 'huge'"),
@@ -203,4 +204,4 @@ def test_the_memory_of_a_divided_model():
     request, _ = settle()
     parameters = models.by_name("llama").shape.num_parameters
     # 4 replicas × 2 context: bf16 weights and fp32 gradients whole, twelve bytes in eight parts.
-    assert nemo_settle.bytes_needed(request, models.by_name("llama").shape) == pytest.approx(parameters * (6 + 12 / 8))
+    assert nemo_resolve.bytes_needed(request, models.by_name("llama").shape) == pytest.approx(parameters * (6 + 12 / 8))

@@ -485,7 +485,9 @@ class TestChecks:
 
 
 class TestFramework:
-    place = Device("amd", 8, 206.1e9, "gfx942")
+    def resolve(self, model, requested, output_dir):
+        device = Device("amd", 8, 206.1e9, "gfx942")
+        return frameworks.by_name("primus").resolve_config(model, requested, device, output_dir)
 
     @pytest.fixture(autouse=True)
     def _here(self, tree, monkeypatch):
@@ -494,8 +496,7 @@ class TestFramework:
         monkeypatch.setenv("PRIMUS_PATH", str(tree))
 
     def test_is_a_row_and_is_never_taken_unnamed(self):
-        assert primus.PRIMUS in frameworks.FRAMEWORKS
-        assert frameworks.choose("primus") is primus.PRIMUS
+        assert frameworks.choose("primus") is frameworks.by_name("primus")
         assert frameworks.choose(None).name != "primus"
 
     def test_says_why_it_cannot_run(self, monkeypatch, tmp_path):
@@ -503,7 +504,7 @@ class TestFramework:
         assert "PRIMUS_PATH" in primus.unavailable()
 
     def test_settles_from_the_configuration(self, tmp_path):
-        request, notes = primus.resolve_config("qwen", RequestedConfig(), self.place, tmp_path)
+        request, notes = self.resolve("qwen", RequestedConfig(), tmp_path)
         assert (request.framework, request.platform, request.scale) == ("primus", "amd", "full")
         assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (640, 10, 2048)
         assert (request.precision, request.num_gpus, request.seed, request.steps) == ("bf16", 8, 1234, 200)
@@ -513,24 +514,22 @@ class TestFramework:
         wishes = RequestedConfig(
             steps=60, global_batch_size=64, micro_batch_size=4, sequence_length=4096, num_gpus=4, seed=7
         )
-        request, _ = primus.resolve_config("llama", wishes, self.place, tmp_path)
+        request, _ = self.resolve("llama", wishes, tmp_path)
         assert (request.steps, request.global_batch_size, request.num_gpus, request.seed) == (60, 64, 4, 7)
 
     @pytest.mark.parametrize("wishes", [RequestedConfig(scale="tiny"), RequestedConfig(precision="fp16")])
     def test_refuses_what_primus_cannot(self, wishes, tmp_path):
         with pytest.raises(UsageError):
-            primus.resolve_config("llama", wishes, self.place, tmp_path)
+            self.resolve("llama", wishes, tmp_path)
 
     def test_launches_our_command_with_all_that_was_settled(self, tmp_path):
-        request, _ = primus.resolve_config(
-            "llama", RequestedConfig(label="a b", time_limit_s=600.0), self.place, tmp_path
-        )
+        request, _ = self.resolve("llama", RequestedConfig(label="a b", time_limit_s=600.0), tmp_path)
         argv = primus.launch(request).argv
         assert argv[1:4] == ("-m", "tprimat", "run-primus")
         assert {"--model=llama", "--train-iters=200", "--label=a b", "--global-batch-size=128", "--gpus=8"} <= set(argv)
 
     def test_shows_what_that_runs(self, tmp_path):
-        request, _ = primus.resolve_config("llama", RequestedConfig(time_limit_s=600.0), self.place, tmp_path)
+        request, _ = self.resolve("llama", RequestedConfig(time_limit_s=600.0), tmp_path)
         inner = primus.inner(request)
         assert inner.argv == (
             "bash", "examples/run_pretrain.sh", "--train_iters", "200", "--exit_duration_in_mins", "10",

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from tprimat.errors import UsageError
-from tprimat.frameworks import profiling
-from tprimat.frameworks.lightning.launch import LIGHTNING
-from tprimat.frameworks.nemo.launch import NEMO
-from tprimat.frameworks.primus.launch import PRIMUS
+from tprimat.frameworks import by_name, profiling
 from tprimat.frameworks.request import Launch, Request
 
+NEMO, LIGHTNING, PRIMUS = by_name("nemo"), by_name("lightning"), by_name("primus")
 LAUNCH = Launch(("python3", "-m", "training"), {"A": "1"}, Path("/"))
 
 

@@ -32,7 +32,6 @@ from tprimat.machine import platforms
 from tprimat.cli import _benchmark_session
 from tprimat.cli import run
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.lightning.launch import LIGHTNING
 from tprimat.frameworks.request import Launch
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo
@@ -42,9 +41,12 @@ machine = Machine("cpu", GpuInfo(device_name="a processor", device_count=1, soft
 platforms.detect = lambda: machine
 _benchmark_session.LOOK_SECONDS = 0
 child = Path(sys.argv[1]).read_text()
-def command(request):
-    return Launch((sys.executable, "-c", child, *request.to_arguments()), {}, Path.cwd())
-launch.FRAMEWORKS = (Framework("lightning", lambda: None, LIGHTNING.resolve_config, command),)
+class Fake(Framework):
+    def unavailable(self):
+        return None
+    def launch(self, request):
+        return Launch((sys.executable, "-c", child, *request.to_arguments()), {}, Path.cwd())
+launch.FRAMEWORKS = (Fake("lightning", automatic_on=("cpu",)),)
 sys.exit(run("benchmark", sys.argv[2:]))
 """
 

@@ -11,9 +11,9 @@ import pytest
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.frameworks import by_name
 from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.frameworks.nemo import fields as nemo_fields
-from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.request import Device, RequestedConfig
 
@@ -23,7 +23,7 @@ H100 = Device("nvd", 8, 80e9, "sm_90", "NVIDIA H100 80GB HBM3")
 @pytest.fixture
 def request_of(tmp_path):
     def make(model="llama", **wishes):
-        return nemo.resolve_config(model, RequestedConfig(steps=50, **wishes), H100, tmp_path)[0]
+        return by_name("nemo").resolve_config(model, RequestedConfig(steps=50, **wishes), H100, tmp_path)[0]
 
     return make
 

@@ -10,7 +10,7 @@ import pytest
 
 from tprimat.analysis import metrics
 from tprimat.checks import physics, training
-from tprimat.frameworks.nemo import launch as nemo
+from tprimat.frameworks import by_name
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.store import store
 
@@ -138,7 +138,7 @@ def test_the_recipe_trains_where_nemo_run_has_handed_it_to_another_process(comma
         label="handed on",
         settings=tuple(on_a_cpu[1::2]),
     )
-    request, _ = nemo.resolve_config("llama", wishes, Device("cpu", 2, 8e9), tmp_path / "output")
+    request, _ = by_name("nemo").resolve_config("llama", wishes, Device("cpu", 2, 8e9), tmp_path / "output")
     script = "tests/with_nemo/run_by_nemo_run.py"
     path = f"{EMULATED_GPU}:{REPOSITORY}"
     done = command(

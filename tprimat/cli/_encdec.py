@@ -206,7 +206,7 @@ def _place_of(ranks: Ranks) -> Device:
     """The machine of one of several processes, by torch alone: eight of them asking the drivers take seconds."""
     import torch
 
-    from tprimat.frameworks.lightning.launch import cores
+    from tprimat.frameworks.loops.launch import cores
 
     if not torch.cuda.is_available():
         return Device("cpu", max(ranks.world_size, cores()), None)
@@ -230,7 +230,7 @@ def _threads_note(settings: Settings, ranks: Ranks) -> list[str]:
     """What is said where torchrun gave each process fewer threads than the machine has."""
     import torch
 
-    from tprimat.frameworks.lightning.launch import cores
+    from tprimat.frameworks.loops.launch import cores
 
     threads, share = torch.get_num_threads(), cores() // ranks.local_world_size
     if settings.platform != "cpu" or threads >= share:

@@ -5,37 +5,103 @@ from __future__ import annotations
 import importlib.util
 
 from tprimat.errors import INSTALL, UsageError, missing_package
-from tprimat.frameworks.deepspeed import launch as deepspeed
-from tprimat.frameworks.deepspeed.launch import DEEPSPEED
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.fsdp.launch import FSDP
-from tprimat.frameworks.lightning.launch import LIGHTNING
-from tprimat.frameworks.megatron.launch import MEGATRON
-from tprimat.frameworks.nemo.launch import NEMO
-from tprimat.frameworks.primus.launch import PRIMUS
-from tprimat.frameworks.torchtitan.launch import TORCHTITAN
-from tprimat.frameworks.transformers.launch import TRANSFORMERS
 from tprimat.results.run import Platform
 
 FRAMEWORKS: tuple[Framework, ...] = (
-    NEMO,
-    LIGHTNING,
-    TRANSFORMERS,
-    FSDP,
-    *DEEPSPEED,
-    MEGATRON,
-    TORCHTITAN,
-    PRIMUS,
+    Framework(
+        "nemo",
+        trains="NVIDIA's own recipes",
+        use_when="what NVIDIA recommends for its GPUs",
+        precisions=("bf16", "fp8"),
+        automatic_on=("nvd",),
+        on_cpu=False,
+        divides=True,
+        plans_anywhere=True,
+        data="mock",
+        profiles=True,
+    ),
+    Framework(
+        "lightning",
+        trains="Lightning, DDP",
+        use_when="the default; needs nothing beyond `requirements.txt`",
+        packages=("torch", "lightning", "transformers"),
+        automatic_on=("nvd", "amd", "cpu"),
+        profiles=True,
+    ),
+    Framework(
+        "transformers",
+        trains="`transformers.Trainer`, DDP",
+        use_when="you train with the Trainer",
+        packages=("torch", "transformers", "accelerate"),
+    ),
+    Framework(
+        "fsdp",
+        trains="PyTorch's FSDP2, `fully_shard`",
+        use_when="the states don't fit on each GPU, and no further package is wanted",
+        # fp16 would take a gradient scaler that knows of sharded gradients.
+        precisions=("fp32", "bf16"),
+        packages=("torch", "transformers"),
+    ),
+    *(
+        Framework(
+            f"deepspeed-zero{stage}",
+            trains=f"DeepSpeed, ZeRO stage {stage}",
+            use_when="you train with DeepSpeed, or want to know which stage",
+            packages=("torch", "transformers", "deepspeed"),
+        )
+        for stage in (1, 2, 3)
+    ),
+    Framework(
+        "megatron",
+        trains="Megatron-LM's `pretrain_gpt.py`, `$MEGATRON_PATH`",
+        use_when="the upper end of what NVIDIA's cards reach",
+        on_cpu=False,
+        plans_anywhere=True,
+        data="mock",
+        logged=True,
+    ),
+    Framework(
+        "torchtitan",
+        trains="torchtitan, `$TORCHTITAN_PATH`; Llama at full size",
+        use_when="PyTorch's own reference",
+        models=("llama",),
+        precisions=("bf16",),
+        on_cpu=False,
+        plans_anywhere=True,
+        data="c4_test",
+        logged=True,
+    ),
+    Framework(
+        "primus",
+        trains="AMD's own configurations, `$PRIMUS_PATH`",
+        use_when="what AMD recommends for its GPUs",
+        models=("llama", "qwen"),
+        precisions=("bf16", "fp8", "mxfp8", "mxfp4"),
+        on_cpu=False,
+        data="mock",
+    ),
 )
-"""The first that can run here, and may without being named, is taken when nothing is said."""
+"""The first that can run here, and may without being named, is used when no framework is named."""
 
 ALL = "all"
-GROUPS = {deepspeed.NAME: tuple(framework.name for framework in DEEPSPEED)}
+GROUPS = {"deepspeed": tuple(framework.name for framework in FRAMEWORKS if framework.folder == "deepspeed")}
 """Names that mean several frameworks."""
 
 
+def by_name(name: str) -> Framework:
+    """Return the row of a name. Raises KeyError for a name that no row has."""
+    return {framework.name: framework for framework in FRAMEWORKS}[name]
+
+
+def names() -> tuple[str, ...]:
+    """Return what a user can type for a framework: names of groups in place of their members, then those."""
+    members = {member: group for group, names in GROUPS.items() for member in names}
+    return tuple(dict.fromkeys(members.get(framework.name, framework.name) for framework in FRAMEWORKS))
+
+
 def several(name: str | None) -> tuple[str, ...] | None:
-    """The names that a user's words mean, where they may be more than one; None for a single framework.
+    """Return the names that a user's words mean, where they may be more than one; None for a single framework.
 
     `all` stays as it is: which those are depends on what can run.
     """
@@ -54,14 +120,15 @@ def none_can_train(reasons: str) -> UsageError:
 
 
 def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = False) -> Framework:
-    """The framework of a name, or the first that can run here.
+    """Return the framework of a name, or the first that can run here.
 
     Args:
         name: what the user typed; None for whichever is the first.
         platform: what there is to train on.
-        to_show: whether nothing will be run, so that one which only can't run here may be taken.
+        to_show: whether nothing will be run, so that one which only can't run here may be used.
 
-    Raises UsageError, which says what can run here and why the others can't.
+    Raises:
+        UsageError: none can be used; says what can run here and why the others can't.
     """
     reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
     able = [framework for framework in FRAMEWORKS if reasons[framework.name] is None]

@@ -1,51 +1,95 @@
-"""Frameworks that train on GPUs with a program of their own, in a clone that an environment variable names."""
+"""Frameworks that train on GPUs with a program of their own, in a clone that an environment variable names.
+
+They draw their own weights and train on data of their own. What they print is their result: the log is read.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import sys
 from pathlib import Path
 
 from tprimat.errors import UsageError
-from tprimat.frameworks.request import Device, RequestedConfig
+from tprimat.frameworks.loops.launch import torchrun
+from tprimat.frameworks.request import Device, Launch, Request
+from tprimat.frameworks.resolve import Resolver
 
 _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """What the drivers of NVIDIA and AMD, and Windows' for its Linux, make while there is a GPU."""
 
 
-def clone(variable: str, what: str, inside: str) -> Path:
-    """The clone that a variable names.
+@dataclasses.dataclass(frozen=True)
+class Clone:
+    """Where a framework's program is.
 
-    Args:
-        variable: of the environment.
-        what: the framework's name for people.
-        inside: a file that such a clone has.
-
-    Raises UsageError where the variable names none.
+    Attributes:
+        variable: of the environment, which names the clone.
+        title: the framework's name for people.
+        script: a file that such a clone has.
     """
-    text = os.environ.get(variable, "").strip()
-    if not text:
-        raise UsageError(f"{variable} names no clone of {what}: set it to the folder", heading="no-framework")
-    folder = Path(text).expanduser().absolute()
-    if not (folder / inside).is_file():
-        raise UsageError(f"{variable}={text}: there is no {inside}: name a clone of {what}", heading="no-framework")
-    return folder
+
+    variable: str
+    title: str
+    script: str
+
+    def folder(self) -> Path:
+        """Return the clone. Raises UsageError where the variable names none."""
+        text = os.environ.get(self.variable, "").strip()
+        if not text:
+            raise UsageError(
+                f"{self.variable} names no clone of {self.title}: set it to the folder", heading="no-framework"
+            )
+        folder = Path(text).expanduser().absolute()
+        if not (folder / self.script).is_file():
+            raise UsageError(
+                f"{self.variable}={text}: there is no {self.script}: name a clone of {self.title}",
+                heading="no-framework",
+            )
+        return folder
+
+    def unavailable(self) -> str | None:
+        """Return why it can't train here and what to do; None where it can."""
+        if not any(Path(device).exists() for device in _DEVICES):
+            return f"{self.title} needs a GPU, and there is none here"
+        try:
+            self.folder()
+        except UsageError as error:
+            return error.message
+        return None
+
+    def launch(self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]) -> Launch:
+        """Return torchrun's command, one process a GPU.
+
+        Args:
+            request: what to train.
+            launcher: torchrun's own options.
+            words: the program and its options.
+            environment: variables to set.
+        """
+        argv = (sys.executable, *torchrun(request.num_gpus), *launcher, *words)
+        return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())
 
 
-def unavailable(variable: str, what: str, inside: str) -> str | None:
-    """Why it can't train here, and what to do; None where it can."""
-    if not any(Path(device).exists() for device in _DEVICES):
-        return f"{what} needs a GPU, and there is none here"
-    try:
-        clone(variable, what, inside)
-    except UsageError as error:
-        return error.message
-    return None
+class ExternalResolver(Resolver):
+    """The choices of such a framework: shown for made-up GPUs where there are none.
 
+    Attributes:
+        clone: of the framework.
+        own_ways: why its losses can't be compared, for the user.
+    """
 
-def on_gpus(place: Device, wishes: RequestedConfig, what: str) -> tuple[Device, tuple[str, ...]]:
-    """The place, or on a machine without a GPU one that is made up to show the command; and what is to be said."""
-    if place.platform != "cpu":
-        return place, ()
-    number = wishes.num_gpus or 1
-    said = f"{what} needs a GPU, and there is none here: shown is what would be run on {number} of NVIDIA's"
-    return Device("nvd", number, None), (said,)
+    clone: Clone
+    own_ways: str
+
+    def prepare(self) -> None:
+        """Find the clone, and a GPU."""
+        self.clone.folder()
+        if self.device.platform == "cpu":
+            number = self.requested.num_gpus or 1
+            self.notes.append(
+                f"{self.clone.title} needs a GPU, and there is none here: shown is what would be run on {number} of "
+                "NVIDIA's"
+            )
+            self.device = Device("nvd", number, None)
+        self.notes.append(self.own_ways)

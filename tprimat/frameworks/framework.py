@@ -1,49 +1,114 @@
-"""What a framework is to the rest of the program: a name, a reason not to run, a command."""
+"""What a framework is to the rest of the program: a row of data, and what the `launch.py` of its folder adds."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tprimat.catalog import models
+from tprimat.errors import INSTALL
 from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
 from tprimat.results.run import Platform
+
+REQUIRED = ("torch", "lightning", "transformers")
+"""Packages that INSTALL brings."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Framework:
     """A framework that can train.
 
+    Its folder is named after it, up to a dash. It holds `loop.py`, the training's program where that is ours, and
+    `launch.py` with what differs from loops/launch.py:
+
+        unavailable() -> str | None       why it can't run here, beyond missing packages
+        launch(request) -> Launch         the command for a request
+        inner(request) -> Launch          the command that this command starts in turn, for showing
+        Resolver                          a resolve.Resolver: the choices that the user left open
+
     Attributes:
         name: what a user types, and what a result states.
-        unavailable: why it can't run here, and what to do; None where it can. Imports no torch.
-        resolve_config: makes every choice that the user left open for a model, and says what is to be said
-            of them. Arguments: the model's name, the wishes, the place, the output folder. Raises
-            UsageError for wishes that can't be met.
-        launch: the command for a request.
+        trains, use_when: what trains, and who should use it: for the documentation.
         models: those that are trained when none is named.
-        automatic_on: platforms on which it may be taken when no framework is named.
         precisions: in which it trains.
-        divides: whether it can divide a model over GPUs, and takes the wishes that go with that.
-        plans_anywhere: whether it can say what it would run on a machine where it can't.
-        data: what it trains on unless it is told otherwise, in the words of a result.
+        packages: that it needs.
+        automatic_on: platforms on which it may be used when no framework is named.
+        on_cpu: whether it trains on a CPU too.
+        divides: whether it can divide a model over GPUs, and takes the options that go with that.
+        plans_anywhere: whether it can show what it would run on a machine where it can't.
+        data: what it trains on by default, as a result states it.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         logged: whether it writes a log and no result, so that the log is read.
-        inner: the command that the command of `launch` starts in turn, for showing; None where it
-            trains by itself.
     """
 
     name: str
-    unavailable: Callable[[], str | None]
-    resolve_config: Callable[[str, RequestedConfig, Device, Path], tuple[Request, tuple[str, ...]]]
-    launch: Callable[[Request], Launch]
+    trains: str = ""
+    use_when: str = ""
     models: tuple[str, ...] = models.names()
-    automatic_on: tuple[Platform, ...] = ("nvd", "amd", "cpu")
     precisions: tuple[str, ...] = ("fp32", "bf16", "fp16")
+    packages: tuple[str, ...] = ()
+    automatic_on: tuple[Platform, ...] = ()
+    on_cpu: bool = True
     divides: bool = False
     plans_anywhere: bool = False
     data: str = "markov"
     profiles: bool = False
     logged: bool = False
-    inner: Callable[[Request], Launch] | None = None
+
+    @property
+    def folder(self) -> str:
+        """Its folder in tprimat/frameworks/."""
+        return self.name.partition("-")[0]
+
+    def unavailable(self) -> str | None:
+        """Return why it can't run here and what to do; None where it can. Imports no torch."""
+        missing = [package for package in self.packages if importlib.util.find_spec(package) is None]
+        if missing:
+            further = [package for package in missing if package not in REQUIRED]
+            commands = [INSTALL] if len(further) < len(missing) else []
+            commands += [f"pip install {' '.join(further)}"] if further else []
+            return f"it needs {', '.join(missing)}: {' && '.join(commands)}"
+        reason: str | None = self._hook("unavailable")()
+        return reason
+
+    def resolve_config(
+        self, model: str, requested: RequestedConfig, device: Device, output_dir: Path
+    ) -> tuple[Request, tuple[str, ...]]:
+        """Make every choice that the user left open.
+
+        Args:
+            model: a name in models.py.
+            requested: what the user asked for.
+            device: what trains.
+            output_dir: folder for the result, absolute.
+
+        Returns:
+            The request, and notes for the user.
+
+        Raises:
+            UsageError: the framework can't train that; with the nearest value that it can.
+        """
+        resolver = self._hook("Resolver")(self, models.by_name(model), requested, device)
+        return resolver.resolve(output_dir), tuple(resolver.notes)
+
+    def launch(self, request: Request) -> Launch:
+        """Return the command for a request."""
+        command: Launch = self._hook("launch")(request)
+        return command
+
+    @property
+    def inner(self) -> Callable[[Request], Launch] | None:
+        """The command that launch()'s command starts in turn, for showing; None where it trains by itself."""
+        function: Callable[[Request], Launch] | None = self._hook("inner")
+        return function
+
+    def _hook(self, name: str) -> Any:
+        # Loaded when it is called: --help shows the rows and needs none of it.
+        default = getattr(importlib.import_module(f"{__package__}.loops.launch"), name)
+        if not (Path(__file__).parent / self.folder / "launch.py").is_file():
+            return default
+        return getattr(importlib.import_module(f"{__package__}.{self.folder}.launch"), name, default)

@@ -7,7 +7,6 @@ import dataclasses
 from tprimat.catalog import models
 from tprimat.errors import NotComparableError, UsageError
 from tprimat.frameworks.request import RequestedConfig
-from tprimat.frameworks.resolve import PRECISIONS
 from tprimat.results.run import ModelConfig, Optimizer, Run
 
 _SHAPE = (
@@ -63,9 +62,7 @@ def wishes(run: Run, named: object) -> tuple[str, RequestedConfig]:
     )
 
 
-def check_precision(
-    run: Run, named: object, precisions: tuple[str, ...] = PRECISIONS, framework: str = "lightning"
-) -> None:
+def check_precision(run: Run, named: object, precisions: tuple[str, ...], framework: str) -> None:
     """Raises UsageError for a result in a precision that can't be had here, or that isn't stated."""
     precision = run.training_config.precision
     if precision not in precisions:

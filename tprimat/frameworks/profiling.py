@@ -11,6 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
+from tprimat import frameworks
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, Launch, Request
@@ -50,9 +51,10 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
     """
     kind = request.profile or ""
     if not framework.profiles:
+        watched = [each.name for each in frameworks.FRAMEWORKS if each.profiles]
         raise UsageError(
-            f"--profile watches nemo and lightning, and {framework.name} trains here: name one with --framework, or "
-            "leave it out",
+            f"--profile watches {' and '.join(watched)}, and {framework.name} trains here: name one with --framework, "
+            "or leave it out",
             heading="profile",
         )
     platform = _PLATFORMS.get(kind)

@@ -1,164 +1,233 @@
-"""What the framework `lightning` trains where the user leaves it open, and what it can't.
+"""What a framework trains where the user leaves it open, and what it can't train.
 
 Every refusal comes before anything starts, and names the nearest value that would do.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from tprimat.catalog import models
+from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
-from tprimat.frameworks import scales
+from tprimat.frameworks import defaults, scales
+from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 from tprimat.units import GB, gigabytes
 
-STEPS_ON_CPU = 60
-STEPS_ON_GPU = 200
-"""Intervals within one run cover what they promise from some 200 steps on; on a CPU patience ends first."""
 
-SEED = 1234
-PRECISIONS = ("fp32", "bf16", "fp16")
-FIRST_WITH_BF16 = 80
-"""Compute capability × 10: NVIDIA GPUs before sm_80 (Ampere) have no bf16 matrix units."""
+class Resolver:
+    """Makes the choices for one training. A framework overrides those that it makes in another way.
 
-
-def resolve_config(
-    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
-) -> tuple[Request, tuple[str, ...]]:
-    """A request for a model with every choice made, and what the user should know of it.
-
-    Raises UsageError for wishes that can't be met.
+    Attributes:
+        framework: which trains.
+        model: what it trains.
+        requested: what the user asked for; prepare() may replace it.
+        device: what it trains on; prepare() may replace it.
+        row: where micro batch and sequence length come from if the user leaves them open: of choose_defaults().
+        notes: what the user should know of the choices.
     """
-    model = models.by_name(name)
-    scale, shape = _size(model, wishes, place)
-    defaults = scale if scale is not None else scales.SCALES[0]
-    notes = _memory(model, scale, shape, place)
-    processes = _processes(wishes, place)
-    micro, batch = _batch(wishes, defaults, processes)
-    length = wishes.sequence_length or defaults.sequence_length
-    request = Request(
-        framework="lightning",
-        platform=place.platform,
-        model=model.name,
-        scale=scale.name if scale is not None else scales.OTHER,
-        precision=_precision(wishes, place),
-        steps=wishes.steps or (STEPS_ON_CPU if place.platform == "cpu" else STEPS_ON_GPU),
-        global_batch_size=batch,
-        micro_batch_size=micro,
-        sequence_length=length,
-        seed=SEED if wishes.seed is None else wishes.seed,
-        num_gpus=processes,
-        output_dir=output_dir,
-        time_limit_s=wishes.time_limit_s,
-        label=wishes.label,
-        shape=shape if scale is None else None,
-    )
-    return request, tuple(notes)
 
+    row: Any
 
-def default_precision(place: Device) -> str:
-    """What trains fastest without being asked: bf16 on a GPU that has it; fp32 on a CPU, where few do."""
-    if place.platform == "cpu":
-        return "fp32"
-    return "bf16" if has_bf16(place) else "fp16"
+    def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None:
+        self.framework = framework
+        self.model = model
+        self.requested = requested
+        self.device = device
+        self.notes: list[str] = []
 
+    def resolve(self, output_dir: Path) -> Request:
+        """Return the request with every choice made.
 
-def _size(model: models.Model, wishes: RequestedConfig, place: Device) -> tuple[scales.Scale | None, ModelConfig]:
-    """The scale, or None for a shape that no scale gives; and the shape."""
-    if wishes.scale is not None:
-        if wishes.scale not in scales.names():
+        Raises:
+            UsageError: the framework can't train that.
+        """
+        self.prepare()
+        precision = self.precision()
+        scale, shape = self.size()
+        self.row = self.choose_defaults(scale, precision)
+        gpus, nodes = self.processes()
+        tensor, pipeline, context = self.divide(shape, gpus)
+        micro, batch = self.batch(gpus // (tensor * pipeline * context), gpus)
+        requested = self.requested
+        on_cpu = self.device.platform == "cpu" and self.framework.on_cpu
+        request = Request(
+            framework=self.framework.name,
+            platform=self.device.platform,
+            model=self.model.name,
+            scale=scale.name if scale is not None else scales.OTHER,
+            precision=precision,
+            steps=requested.steps or (defaults.STEPS_ON_CPU if on_cpu else defaults.STEPS_ON_GPU),
+            global_batch_size=batch,
+            micro_batch_size=micro,
+            sequence_length=requested.sequence_length or self.row.sequence_length,
+            seed=defaults.SEED if requested.seed is None else requested.seed,
+            num_gpus=gpus,
+            output_dir=output_dir,
+            time_limit_s=requested.time_limit_s,
+            label=requested.label,
+            shape=shape if scale is None else None,
+            num_nodes=nodes,
+            tensor_model_parallel_size=tensor,
+            pipeline_model_parallel_size=pipeline,
+            context_parallel_size=context,
+        )
+        return self.complete(request, shape)
+
+    def prepare(self) -> None:
+        """Refuse what this framework can't train at all."""
+
+    def default_precision(self) -> str:
+        """Return the precision where the user leaves it open."""
+        return defaults.precision(self.device)
+
+    def precision(self) -> str:
+        """Return the precision. Raises UsageError for one that the framework doesn't train in."""
+        precision, known = self.requested.precision or self.default_precision(), self.framework.precisions
+        if precision not in known:
             raise UsageError(
-                f"there is no scale {wishes.scale!r}: choose from {', '.join(scales.names())}", heading="unknown-scale"
+                f"the framework {self.framework.name} trains in {', '.join(known)} here, not in {precision}",
+                heading="precision",
             )
-        scale = scales.by_name(wishes.scale)
-        return scale, scales.shape(model, scale)
-    if wishes.shape is not None:
-        same = scales.of_shape(model, wishes.shape)
-        if same is not None:
-            return same, scales.shape(model, same)
-        counted = scales.parameters(model, wishes.shape)
-        return None, msgspec.structs.replace(wishes.shape, num_parameters=counted)
-    if place.platform == "cpu" or place.memory_bytes is None:
-        # What fits into a CPU's memory would take minutes a step.
-        return scales.SCALES[0], scales.shape(model, scales.SCALES[0])
-    scale = scales.largest_that_fits(model, place.memory_bytes)
-    return scale, scales.shape(model, scale)
+        if self.device.platform == "cpu" and precision == "fp16":
+            raise UsageError("fp16 takes a GPU: on a CPU choose --precision fp32 or bf16", heading="precision")
+        return precision
 
+    def size(self) -> tuple[Scale | None, ModelConfig]:
+        """Return the scale, or None for a requested shape that no scale gives; and the shape."""
+        name, shape = self.requested.scale, self.requested.shape
+        if name is None and shape is not None:
+            scale = scales.of_shape(self.model, shape)
+            if scale is None:
+                counted = scales.parameters(self.model, shape)
+                return None, msgspec.structs.replace(shape, num_parameters=counted)
+        elif name is None:
+            scale = self.default_scale()
+        elif name not in scales.names():
+            raise UsageError(
+                f"there is no scale {name!r}: choose from {', '.join(scales.names())}", heading="unknown-scale"
+            )
+        else:
+            scale = scales.by_name(name)
+        return scale, scales.shape(self.model, scale)
 
-def _memory(model: models.Model, scale: scales.Scale | None, shape: ModelConfig, place: Device) -> list[str]:
-    if place.memory_bytes is None:
-        unknown = "the memory of the device is unknown"
-        return [
-            f"{unknown}: scale {scale.name} is taken" if scale == scales.SCALES[0] else f"{unknown}: it may run out"
-        ]
-    needed = scales.bytes_needed(shape)
-    named = f"{model.title} at scale {scale.name}" if scale is not None else f"the matched shape of {model.title}"
-    what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and AdamW's states"
-    device = "this machine" if place.platform == "cpu" else "a GPU here"
-    if needed > place.memory_bytes:
-        raise UsageError(
-            f"{what}, and {device} has {gigabytes(place.memory_bytes / GB)}: "
-            f"--scale {scales.largest_that_fits(model, place.memory_bytes).name} is the largest that fits",
-            heading="model-too-large",
+    def default_scale(self) -> Scale:
+        """Return the size where the user leaves it open: the largest that fits."""
+        if self.device.platform == "cpu":
+            # What fits into a CPU's memory would take minutes a step.
+            return scales.SCALES[0]
+        return self.largest_that_fits()
+
+    def bytes_needed(self, shape: ModelConfig) -> float:
+        """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations."""
+        return scales.bytes_needed(shape)
+
+    def largest_that_fits(self) -> Scale:
+        """Return the largest scale that fits into a GPU; the smallest where none does."""
+        return scales.largest_that_fits(self.model, self.device.memory_bytes or 0.0, self.bytes_needed)
+
+    def choose_defaults(self, scale: Scale | None, precision: str) -> Any:
+        """Return the row with the defaults of micro_batch_size and sequence_length."""
+        return scale or scales.SCALES[0]
+
+    def default_batch(self, unit: int, gpus: int) -> int:
+        """Return the global batch where the user leaves it open: a multiple of unit."""
+        return unit * int(self.row.gradient_accumulation_steps)
+
+    def processes(self) -> tuple[int, int]:
+        """Return how many processes train, and on how many machines."""
+        device, requested = self.device, self.requested
+        nodes = (requested.num_nodes or 1) if self.framework.divides else 1
+        gpus = requested.num_gpus or (1 if device.platform == "cpu" else device.devices) * nodes
+        if gpus % nodes:
+            raise UsageError(f"{gpus} GPUs can't be spread over {nodes} nodes evenly", heading="nemo-parallelism")
+        # What other machines have is not known from here.
+        if nodes == 1 and gpus > device.devices and (device.platform != "cpu" or self.framework.on_cpu):
+            there = f"{device.devices} {'GPU' if device.devices == 1 else 'GPUs'}"
+            if device.platform == "cpu":
+                there = f"{device.devices} processor {'core' if device.devices == 1 else 'cores'} for its processes"
+            raise UsageError(
+                f"--gpus {gpus}: this machine has {there}: --gpus {device.devices} is the most",
+                heading="too-many-gpus",
+            )
+        return gpus, nodes
+
+    def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
+        """Return tensor, pipeline and context parallelism."""
+        return 1, 1, 1
+
+    def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
+        """Return micro and global batch size; the one that is given decides the other."""
+        batch, micro = self.requested.global_batch_size, self.requested.micro_batch_size
+        if micro is None:
+            micro = int(self.row.micro_batch_size)
+            if batch is not None and batch % (micro * replicas):
+                # The largest micro batch that divides the requested global one.
+                share = batch // replicas
+                micro = next((size for size in range(min(micro, share), 0, -1) if share % size == 0), 1)
+        if batch is None:
+            batch = self.default_batch(micro * replicas, gpus)
+        check_batch(batch, micro, self.replicas_named(replicas), replicas)
+        return micro, batch
+
+    def replicas_named(self, replicas: int) -> str:
+        """Return the number of replicas in words."""
+        return f"{replicas} {'process' if replicas == 1 else 'processes'}"
+
+    def complete(self, request: Request, shape: ModelConfig) -> Request:
+        """Return the request with the framework's own fields; refuse what the memory can't hold."""
+        memory, scale = self.device.memory_bytes, request.scale
+        if memory is None:
+            unknown = "the memory of the device is unknown"
+            smallest = scale == scales.SCALES[0].name
+            self.notes.append(f"{unknown}: scale {scale} is taken" if smallest else f"{unknown}: it may run out")
+            return request
+        needed = self.bytes_needed(shape)
+        named = (
+            f"{self.model.title} at scale {scale}"
+            if request.shape is None
+            else f"the matched shape of {self.model.title}"
         )
-    if needed > place.memory_bytes * (1 - scales.SPARE):
-        return [f"{what} of {gigabytes(place.memory_bytes / GB)}: less than {scales.SPARE:.0%} is left, it may run out"]
-    return []
+        what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and AdamW's states"
+        if needed > memory:
+            there = "this machine" if self.device.platform == "cpu" else "a GPU here"
+            raise UsageError(
+                f"{what}, and {there} has {gigabytes(memory / GB)}: --scale {self.largest_that_fits().name} is the "
+                "largest that fits",
+                heading="model-too-large",
+            )
+        self.note_tight(what, needed)
+        return request
+
+    def note_tight(self, what: str, needed: float) -> None:
+        """Note where memory suffices and may run out all the same."""
+        memory = self.device.memory_bytes or 0.0
+        if needed > memory * (1 - scales.SPARE):
+            self.notes.append(
+                f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, it may run out"
+            )
 
 
-def _processes(wishes: RequestedConfig, place: Device) -> int:
-    on_cpu = place.platform == "cpu"
-    processes = wishes.num_gpus or (1 if on_cpu else place.devices)
-    if processes > place.devices:
-        there = f"{place.devices} processor {'core' if place.devices == 1 else 'cores'} for its processes"
-        if not on_cpu:
-            there = f"{place.devices} {'GPU' if place.devices == 1 else 'GPUs'}"
-        raise UsageError(
-            f"--gpus {processes}: this machine has {there}: --gpus {place.devices} is the most", heading="too-many-gpus"
-        )
-    return processes
+def check_batch(batch: int, micro: int, replicas_named: str, replicas: int) -> None:
+    """Raise UsageError where a global batch is no multiple of its micro batches.
 
-
-def _batch(wishes: RequestedConfig, defaults: scales.Scale, processes: int) -> tuple[int, int]:
-    """Micro and global batch size; what is given decides what isn't."""
-    batch = wishes.global_batch_size
-    micro = wishes.micro_batch_size
-    if micro is None:
-        micro = defaults.micro_batch_size
-        if batch is not None and batch % (micro * processes):
-            # The global batch was asked for, the micro batch wasn't: the largest one that divides it.
-            share = batch // processes
-            micro = next((size for size in range(min(micro, share), 0, -1) if share % size == 0), 1)
-    if batch is None:
-        batch = micro * processes * defaults.gradient_accumulation_steps
-    unit = micro * processes
+    Args:
+        batch: global batch size, sequences.
+        micro: micro batch size, sequences.
+        replicas_named: the number of replicas in words.
+        replicas: of the model.
+    """
+    unit = micro * replicas
     if batch % unit:
         below, above = batch // unit * unit, -(-batch // unit) * unit
         nearest = f"the nearest are {below} and {above}" if below else f"the least is {above}"
-        made_of = f"micro batch {micro} × {processes} {'process' if processes == 1 else 'processes'}"
         raise UsageError(
-            f"global batch size {batch} is not a multiple of {unit} ({made_of}): {nearest}", heading="batch-sizes"
+            f"global batch size {batch} is not a multiple of {unit} (micro batch {micro} × {replicas_named}): "
+            f"{nearest}",
+            heading="batch-sizes",
         )
-    return micro, batch
-
-
-def _precision(wishes: RequestedConfig, place: Device) -> str:
-    precision = wishes.precision or default_precision(place)
-    if precision not in PRECISIONS:
-        raise UsageError(
-            f"the framework lightning trains in {', '.join(PRECISIONS)}, not in {precision}", heading="precision"
-        )
-    if place.platform == "cpu" and precision == "fp16":
-        raise UsageError("fp16 takes a GPU: on a CPU choose --precision fp32 or bf16", heading="precision")
-    return precision
-
-
-def has_bf16(place: Device) -> bool:
-    """Whether a GPU has bf16 matrix units; true where its architecture isn't known."""
-    version = re.fullmatch(r"sm_(\d+)[a-z]?", place.architecture or "")
-    return version is None or int(version[1]) >= FIRST_WITH_BF16

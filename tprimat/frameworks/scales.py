@@ -10,6 +10,7 @@ Each division is exact for every model in models.py: 16 divides all widths and v
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import msgspec
 
@@ -119,12 +120,18 @@ def bytes_needed(config: ModelConfig) -> int:
     return BYTES_PER_PARAMETER * _known(config.num_parameters)
 
 
-def largest_that_fits(model: Model, memory_bytes: float) -> Scale:
-    """The largest scale that leaves SPARE of a device's memory free; the smallest one where none does."""
-    for scale in reversed(SCALES):
-        if bytes_needed(shape(model, scale)) <= memory_bytes * (1 - SPARE):
-            return scale
-    return SCALES[0]
+def largest_that_fits(
+    model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float] = bytes_needed
+) -> Scale:
+    """Return the largest scale that leaves SPARE of a device's memory free; the smallest one where none does.
+
+    Args:
+        model: what is trained.
+        memory_bytes: of the device.
+        needed: bytes that a shape takes of it.
+    """
+    room = memory_bytes * (1 - SPARE)
+    return next((scale for scale in reversed(SCALES) if needed(shape(model, scale)) <= room), SCALES[0])
 
 
 def of_shape(model: Model, config: ModelConfig) -> Scale | None:

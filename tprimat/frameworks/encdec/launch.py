@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 from tprimat.errors import UsageError
+from tprimat.frameworks.defaults import FIRST_WITH_BF16, has_bf16
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.settings import Settings, parameters
-from tprimat.frameworks.lightning.launch import ENVIRONMENT, cores, threads
+from tprimat.frameworks.loops.launch import ENVIRONMENT, cores, threads
 from tprimat.frameworks.request import REPOSITORY, Device, Launch
-from tprimat.frameworks.resolve import FIRST_WITH_BF16, has_bf16
 from tprimat.units import GB, gigabytes
 
 MODULE = "tprimat.frameworks.encdec.loop"

@@ -1,59 +1,60 @@
-"""The framework `megatron`: Megatron-LM's own pretrain_gpt.py, from the clone that MEGATRON_PATH names.
-
-It trains on its own mock data, from weights of its own. What it prints is its result: the log is read.
-"""
+"""The framework `megatron`: Megatron-LM's own pretrain_gpt.py, on mock data."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import sys
-from pathlib import Path
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import builtin_frameworks, external_frameworks, scales
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.loops import building
-from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
-from tprimat.frameworks.resolve import default_precision
+from tprimat.frameworks import scales
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
+from tprimat.frameworks.loops import building, recipe
+from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 from tprimat.units import GB, gigabytes
 
-NAME = "megatron"
-TITLE = "Megatron-LM"
-VARIABLE = "MEGATRON_PATH"
-SCRIPT = "pretrain_gpt.py"
-PRECISIONS = ("fp32", "bf16", "fp16")
+CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py")
 
 OWN_WAYS = (
     "Megatron trains on its own mock data and draws its own weights: its losses can't be set against those of the "
     "frameworks that share tokens and weights"
 )
 
-
-def unavailable() -> str | None:
-    """Why it can't train here, and what to do."""
-    return external_frameworks.unavailable(VARIABLE, TITLE, SCRIPT)
+unavailable = CLONE.unavailable
 
 
-def resolve_config(
-    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
-) -> tuple[Request, tuple[str, ...]]:
-    """A request with every choice made. Raises UsageError for wishes that can't be met."""
-    external_frameworks.clone(VARIABLE, TITLE, SCRIPT)
-    place, said = external_frameworks.on_gpus(place, wishes, TITLE)
-    fitting = _scale(name, wishes, place)
-    if wishes.scale is None and wishes.shape is None:
-        wishes = dataclasses.replace(wishes, scale=fitting)
-    # Its optimizer's states are divided over the GPUs, which the choices below know nothing of.
-    shared = dataclasses.replace(place, memory_bytes=math.inf)
-    request, notes = builtin_frameworks.settle_as(NAME, PRECISIONS)(name, wishes, shared, output_dir)
-    return request, (*said, OWN_WAYS, *notes)
+class Resolver(ExternalResolver):
+    """The choices of Megatron-LM, whose optimizer's states are divided over the GPUs."""
+
+    clone = CLONE
+    own_ways = OWN_WAYS
+
+    def bytes_needed(self, shape: ModelConfig) -> float:
+        """Return the memory of one GPU for weights, gradients and its share of Adam's states."""
+        precision = self.requested.precision or self.default_precision()
+        each = bytes_per_parameter(precision, self.requested.num_gpus or self.device.devices)
+        return each * (shape.num_parameters or scales.parameters(self.model, shape))
+
+    def default_scale(self) -> Scale:
+        """Return the largest that fits."""
+        return self.largest_that_fits()
+
+    def complete(self, request: Request, shape: ModelConfig) -> Request:
+        """Refuse what the memory can't hold."""
+        memory, needed = self.device.memory_bytes, self.bytes_needed(shape)
+        if memory is not None and needed > memory:
+            raise UsageError(
+                f"{self.model.title} takes {gigabytes(needed / GB)} for weights, gradients and its share of Adam's "
+                f"states, and a GPU here has {gigabytes(memory / GB)}: --scale {self.largest_that_fits().name} is the "
+                "largest that fits",
+                heading="model-too-large",
+            )
+        return request
 
 
 def bytes_per_parameter(precision: str, gpus: int) -> float:
-    """Of weights, gradients and Adam's states on one GPU, with the states divided over all.
+    """Return bytes of weights, gradients and Adam's states on one GPU, with the states divided over all.
 
     As the guide to Megatron Core's distributed optimizer states them for fp32 and bf16; with fp16
     gradients it would be less.
@@ -61,44 +62,15 @@ def bytes_per_parameter(precision: str, gpus: int) -> float:
     return 8 + 8 / gpus if precision == "fp32" else 6 + 12 / gpus
 
 
-def _scale(name: str, wishes: RequestedConfig, place: Device) -> str:
-    """The largest that fits. Raises UsageError where a larger one is wished for."""
-    if place.memory_bytes is None:
-        return scales.SCALES[0].name
-    model = models.by_name(name)
-    each = bytes_per_parameter(wishes.precision or default_precision(place), wishes.num_gpus or place.devices)
-
-    def needed(shape: ModelConfig) -> float:
-        return each * (shape.num_parameters or scales.parameters(model, shape))
-
-    room = place.memory_bytes * (1 - scales.SPARE)
-    fitting = next((it for it in reversed(scales.SCALES) if needed(scales.shape(model, it)) <= room), scales.SCALES[0])
-    wished = wishes.shape
-    if wishes.scale in scales.names():
-        wished = scales.shape(model, scales.by_name(wishes.scale or ""))
-    if wished is not None and needed(wished) > place.memory_bytes:
-        raise UsageError(
-            f"{model.title} takes {gigabytes(needed(wished) / GB)} for weights, gradients and its share of Adam's "
-            f"states, and a GPU here has {gigabytes(place.memory_bytes / GB)}: --scale {fitting.name} is the largest "
-            "that fits",
-            heading="model-too-large",
-        )
-    return fitting.name
-
-
 def launch(request: Request) -> Launch:
-    """Torchrun with Megatron's script, one process a GPU."""
-    folder = external_frameworks.clone(VARIABLE, TITLE, SCRIPT)
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.num_gpus}"]
-    environment = {"PYTHONUNBUFFERED": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"}
-    return Launch((sys.executable, *launcher, SCRIPT, *options(request)), environment, folder)
+    """Return the command for a request."""
+    return CLONE.launch(request, [], [CLONE.script, *options(request)], {"CUDA_DEVICE_MAX_CONNECTIONS": "1"})
 
 
 def options(request: Request) -> list[str]:
-    """Megatron's options for the training that all frameworks are given."""
-    model = models.by_name(request.model)
-    shape = request.shape or scales.shape(model, scales.by_name(request.scale))
-    ours = building.hyperparameters(shape)
+    """Return Megatron's options for the training that all frameworks are given."""
+    model, shape = models.by_name(request.model), recipe.shape_of(request)
+    optimizer = building.hyperparameters(shape)
     settings: dict[str, object] = {
         **_sizes(shape),
         "seq-length": request.sequence_length,
@@ -110,14 +82,14 @@ def options(request: Request) -> list[str]:
         "train-iters": request.steps,
         "seed": request.seed,
         "optimizer": "adam",  # Megatron's name for AdamW
-        "lr": ours.learning_rate,
-        "min-lr": ours.learning_rate,
+        "lr": optimizer.learning_rate,
+        "min-lr": optimizer.learning_rate,
         "lr-decay-style": "constant",
-        "adam-beta1": ours.beta1,
-        "adam-beta2": ours.beta2,
-        "adam-eps": ours.epsilon,
-        "weight-decay": ours.weight_decay,
-        "clip-grad": ours.gradient_clipping,
+        "adam-beta1": optimizer.beta1,
+        "adam-beta2": optimizer.beta2,
+        "adam-eps": optimizer.epsilon,
+        "weight-decay": optimizer.weight_decay,
+        "clip-grad": optimizer.gradient_clipping,
         "attention-dropout": 0,
         "hidden-dropout": 0,
         "normalization": "RMSNorm",
@@ -157,16 +129,3 @@ def _sizes(shape: ModelConfig) -> dict[str, object]:
         "vocab-size": (shape.vocab_size or 1) - 1,
         "make-vocab-size-divisible-by": 1,
     }
-
-
-MEGATRON = Framework(
-    NAME,
-    unavailable,
-    resolve_config,
-    launch,
-    automatic_on=(),
-    precisions=PRECISIONS,
-    plans_anywhere=True,
-    data="mock",
-    logged=True,
-)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from importlib import metadata
 from pathlib import Path
 
-from tprimat.frameworks import profiling
-from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.lightning.launch import ENVIRONMENT, threads
-from tprimat.frameworks.nemo.resolve import NAME, PRECISIONS, resolve_config
-from tprimat.frameworks.request import MOCK, REPOSITORY, Launch, Request
+from tprimat.frameworks.loops import launch as loops
+from tprimat.frameworks.nemo.resolve import Resolver
+from tprimat.frameworks.request import Launch, Request
+
+__all__ = ["Resolver", "environment", "launch", "unavailable"]
 
 MODULE = "tprimat.frameworks.nemo.training"
 
@@ -32,7 +31,7 @@ _INSTALL = "run in NeMo's container, or make an environment with python3 tools/m
 
 
 def unavailable() -> str | None:
-    """Why NeMo can't train here, and what to do; None where it can."""
+    """Return why NeMo can't train here and what to do; None where it can."""
     spec = importlib.util.find_spec("nemo")
     if spec is None:
         return f"NeMo isn't installed: {_INSTALL}"
@@ -48,24 +47,18 @@ def unavailable() -> str | None:
 
 
 def launch(request: Request) -> Launch:
-    """One process, or one for each GPU under torchrun."""
-    argv = [sys.executable]
-    if request.num_gpus > 1:
-        # --standalone finds a free port, so that two trainings on one machine don't meet.
-        argv += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.num_gpus}"]
-    argv += ["-m", MODULE, *request.to_arguments()]
-    return profiling.around(request, Launch(tuple(argv), environment(request), REPOSITORY))
+    """Return the command for a request."""
+    return loops.command(MODULE, request, environment(request))
 
 
 def environment(request: Request) -> dict[str, str]:
-    """Variables that the training is to have. What the user has set of the allocator stays."""
-    settings = {**ENVIRONMENT, SEED_VARIABLE: str(request.seed)}
-    if request.platform == "cpu":
-        return settings | threads(request.num_gpus)
-    # Megatron's communication would otherwise overtake the computation that it waits for.
-    settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
-    if ALSO_ALLOCATOR not in os.environ:
-        settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
+    """Return the variables that the training has. What the user has set of the allocator stays."""
+    settings = loops.environment(request) | {SEED_VARIABLE: str(request.seed)}
+    if request.platform != "cpu":
+        # Megatron's communication would otherwise overtake the computation that it waits for.
+        settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
+        if ALSO_ALLOCATOR not in os.environ:
+            settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
 
 
@@ -78,17 +71,3 @@ def _named() -> str:
         return f"NeMo {metadata.version('nemo_toolkit')}"
     except metadata.PackageNotFoundError:
         return "NeMo"
-
-
-NEMO = Framework(
-    NAME,
-    unavailable,
-    resolve_config,
-    launch,
-    automatic_on=("nvd",),
-    precisions=PRECISIONS,
-    divides=True,
-    plans_anywhere=True,
-    data=MOCK,
-    profiles=True,
-)

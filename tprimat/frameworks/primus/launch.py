@@ -7,101 +7,122 @@ the same.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks.framework import Framework
+from tprimat.frameworks import defaults, resolve, scales
 from tprimat.frameworks.primus import installation as primus_installation
-from tprimat.frameworks.primus.installation import FILES, PRECISIONS
+from tprimat.frameworks.primus.installation import PRECISIONS
 from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
-from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
+from tprimat.frameworks.request import Launch, Request, RequestedConfig
+from tprimat.frameworks.scales import Scale
 from tprimat.machine import platforms
+from tprimat.results.run import ModelConfig
 
 NAME = "primus"
-FULL = "full"
-
-STEPS = 200
-"""Steps of a measurement: intervals within one run cover what they promise from some 200 on."""
 
 
 def unavailable() -> str | None:
-    """Why Primus can't run here, and what to do; None where it can."""
+    """Return why Primus can't run here and what to do; None where it can."""
     if shutil.which("bash") is None:
         return "its scripts need bash, which isn't here"
     return primus_installation.from_environment(os.environ).problem()
 
 
-def resolve_config(
-    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
-) -> tuple[Request, tuple[str, ...]]:
-    """A request with every choice made. Raises UsageError for wishes that Primus can't meet."""
-    model = models.by_name(name)
-    if wishes.scale not in (None, FULL):
-        raise UsageError(
-            f"Primus trains models at full size: leave --scale {wishes.scale} out", heading="unknown-scale"
+class Resolver(resolve.Resolver):
+    """The choices of Primus' own configuration."""
+
+    def prepare(self) -> None:
+        """Refuse all but the full size, and let the configuration fill what is open."""
+        requested, model, device = self.requested, self.model, self.device
+        if requested.scale not in (None, scales.FULL):
+            raise UsageError(
+                f"Primus trains models at full size: leave --scale {requested.scale} out", heading="unknown-scale"
+            )
+        if requested.shape is not None and models.with_shape(requested.shape) is not model:
+            raise UsageError(
+                f"Primus trains {model.title} at full size only: that result is of another shape", heading="cant-match"
+            )
+        steps = requested.steps or defaults.STEPS_ON_GPU
+        gpu = primus_installation.gpu_by_facts(device.architecture, device.memory_bytes)
+        self.plan = _plan(
+            dataclasses.replace(requested, steps=steps),
+            model.name,
+            gpu,
+            device.devices if device.platform != "cpu" else 0,
         )
-    if wishes.shape is not None and models.with_shape(wishes.shape) is not model:
-        raise UsageError(
-            f"Primus trains {model.title} at full size only: that result is of another shape", heading="cant-match"
+        configuration = self.plan.configuration
+        seed = configuration.value("seed")
+        self.requested = dataclasses.replace(
+            requested,
+            steps=steps,
+            sequence_length=configuration.count("seq_length"),
+            seed=seed if isinstance(seed, int) else None,
         )
-    steps = wishes.steps or STEPS
-    asked = PrimusRequest(
-        model=name,
-        precision=wishes.precision,
-        iterations=steps,
-        global_batch_size=wishes.global_batch_size,
-        micro_batch_size=wishes.micro_batch_size,
-        sequence_length=wishes.sequence_length,
-        seed=wishes.seed,
-        gpus=wishes.num_gpus,
-        time_limit_s=wishes.time_limit_s,
-        config=_config_of(os.environ),
-    )
-    made = plan(
-        asked,
+        self.notes += [f"Primus in {self.plan.installation.path}, {self.plan.launcher}, {configuration.path.name}"]
+        self.notes += self.plan.notes
+        if device.platform != "amd":
+            self.notes.append("torch sees no AMD GPU here: Primus will hardly train")
+        self.device = dataclasses.replace(device, platform="amd")
+
+    def precision(self) -> str:
+        """Return the configuration's."""
+        return self.plan.precision
+
+    def size(self) -> tuple[Scale, ModelConfig]:
+        """Return the full size."""
+        return scales.by_name(scales.FULL), self.model.shape
+
+    def processes(self) -> tuple[int, int]:
+        """Return the GPUs of this machine."""
+        return self.plan.gpus, 1
+
+    def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
+        """Return the configuration's micro and global batch size, which its plan has checked."""
+        configuration = self.plan.configuration
+        micro, batch = configuration.count("micro_batch_size"), configuration.count("global_batch_size")
+        if batch is None or micro is None or self.requested.sequence_length is None:
+            raise UsageError(
+                f"{configuration.path}: doesn't state the batch and the sequence length: give --global-batch-size, "
+                "--micro-batch-size and --sequence-length",
+                heading="primus-config",
+            )
+        return micro, batch
+
+    def complete(self, request: Request, shape: ModelConfig) -> Request:
+        """Return the request as it is: what the memory holds, Primus' configuration knows."""
+        return request
+
+
+def _plan(requested: RequestedConfig, model: str, gpu: str | None, devices: int) -> Plan:
+    config = os.environ.get("PRIMUS_CONFIG", "").strip()
+    return plan(
+        PrimusRequest(
+            model=model,
+            precision=requested.precision,
+            iterations=requested.steps,
+            global_batch_size=requested.global_batch_size,
+            micro_batch_size=requested.micro_batch_size,
+            sequence_length=requested.sequence_length,
+            seed=requested.seed,
+            gpus=requested.num_gpus,
+            time_limit_s=requested.time_limit_s,
+            config=Path(config) if config else None,
+        ),
         primus_installation.from_environment(os.environ),
         os.environ,
-        gpu=primus_installation.gpu_by_facts(place.architecture, place.memory_bytes),
-        devices=place.devices if place.platform != "cpu" else 0,
+        gpu=gpu,
+        devices=devices,
     )
-    setup = made.setup().training_config
-    batch, micro, length = setup.global_batch_size, setup.micro_batch_size, setup.sequence_length
-    if batch is None or micro is None or length is None:
-        raise UsageError(
-            f"{made.configuration.path}: doesn't state the batch and the sequence length: give --global-batch-size, "
-            "--micro-batch-size and --sequence-length",
-            heading="primus-config",
-        )
-    seed = made.configuration.value("seed")
-    request = Request(
-        framework=NAME,
-        platform="amd",
-        model=model.name,
-        scale=FULL,
-        precision=made.precision,
-        steps=steps,
-        global_batch_size=batch,
-        micro_batch_size=micro,
-        sequence_length=length,
-        seed=seed if isinstance(seed, int) else 1234,
-        num_gpus=made.gpus,
-        output_dir=output_dir,
-        time_limit_s=wishes.time_limit_s,
-        label=wishes.label,
-    )
-    notes = [f"Primus in {made.installation.path}, {made.launcher}, {made.configuration.path.name}", *made.notes]
-    if place.platform != "amd":
-        notes.append("torch sees no AMD GPU here: Primus will hardly train")
-    return request, tuple(notes)
 
 
 def launch(request: Request) -> Launch:
-    """Our command that runs Primus and makes the result."""
+    """Return our command that runs Primus and makes the result."""
     options = [
         f"--model={request.model}",
         f"--train-iters={request.steps}",
@@ -121,49 +142,28 @@ def launch(request: Request) -> Launch:
 
 
 def inner(request: Request) -> Launch:
-    """The command of Primus itself that launch()'s command comes to, for showing."""
-    gpu = primus_installation.gpu_of(platforms.detect().gpu_info)
-    asked = PrimusRequest(
-        model=request.model,
+    """Return the command of Primus itself that launch()'s command comes to, for showing."""
+    requested = RequestedConfig(
         precision=request.precision if request.precision in PRECISIONS else None,
-        iterations=request.steps,
+        steps=request.steps,
         global_batch_size=request.global_batch_size,
         micro_batch_size=request.micro_batch_size,
         sequence_length=request.sequence_length,
         seed=request.seed,
-        gpus=request.num_gpus,
+        num_gpus=request.num_gpus,
         time_limit_s=request.time_limit_s,
-        config=_config_of(os.environ),
     )
-    installation = primus_installation.from_environment(os.environ)
-    made = plan(asked, installation, os.environ, gpu=gpu, devices=request.num_gpus)
-    name = experiment(made, "TIME")
-    return made.launch(name, train_log(request.output_dir, name))
+    gpu = primus_installation.gpu_of(platforms.detect().gpu_info)
+    chosen = _plan(requested, request.model, gpu, request.num_gpus)
+    name = experiment(chosen, "TIME")
+    return chosen.launch(name, train_log(request.output_dir, name))
 
 
 def train_log(output_dir: Path, name: str) -> Path:
-    """Where Primus' own copy of an experiment's log goes."""
+    """Return where Primus' own copy of an experiment's log goes."""
     return output_dir.absolute() / NAME / name / "train.log"
 
 
-def experiment(made: Plan, moment: str) -> str:
-    """A name for Primus' folder of logs that tells trainings apart."""
-    return f"tprimat_{made.model}_{made.precision}_{moment}"
-
-
-def _config_of(environ: Mapping[str, str]) -> Path | None:
-    text = environ.get("PRIMUS_CONFIG", "").strip()
-    return Path(text) if text else None
-
-
-PRIMUS = Framework(
-    NAME,
-    unavailable,
-    resolve_config,
-    launch,
-    models=tuple(FILES),
-    automatic_on=(),
-    precisions=PRECISIONS,
-    data="mock",
-    inner=inner,
-)
+def experiment(chosen: Plan, moment: str) -> str:
+    """Return a name for Primus' folder of logs that tells trainings apart."""
+    return f"tprimat_{chosen.model}_{chosen.precision}_{moment}"

@@ -1,27 +1,21 @@
-"""The framework `torchtitan`: its own trainer, from the clone that TORCHTITAN_PATH names.
+"""The framework `torchtitan`: its own trainer, on the small extract of C4 in its clone.
 
-It trains Llama 3.1 8B at full size, on the small extract of C4 that lies in its clone, with its own
-weights. What it prints is its result: the log is read.
+It trains Llama 3.1 8B at full size, with its own weights.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import sys
 from pathlib import Path
 
 from tprimat.errors import UsageError
-from tprimat.frameworks import builtin_frameworks, external_frameworks, scales
-from tprimat.frameworks.framework import Framework
+from tprimat.frameworks import scales
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
 from tprimat.frameworks.loops import building, recipe
-from tprimat.frameworks.request import Device, Launch, Request, RequestedConfig
+from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.scales import Scale
+from tprimat.results.run import ModelConfig
 
-NAME = "torchtitan"
-VARIABLE = "TORCHTITAN_PATH"
-SCRIPT = "torchtitan/train.py"
-PRECISIONS = ("bf16",)
-MODELS = ("llama",)
+CLONE = Clone("TORCHTITAN_PATH", "torchtitan", "torchtitan/train.py")
 
 REGISTRY = "torchtitan/models/llama3/config_registry.py"
 """Where releases of 2026 keep their configurations, as Python."""
@@ -35,73 +29,69 @@ OWN_WAYS = (
 )
 
 
-def unavailable() -> str | None:
-    """Why it can't train here, and what to do."""
-    return external_frameworks.unavailable(VARIABLE, NAME, SCRIPT)
+unavailable = CLONE.unavailable
 
 
-def resolve_config(
-    name: str, wishes: RequestedConfig, place: Device, output_dir: Path
-) -> tuple[Request, tuple[str, ...]]:
-    """A request with every choice made. Raises UsageError for wishes that can't be met."""
-    external_frameworks.clone(VARIABLE, NAME, SCRIPT)
-    if name not in MODELS:
-        raise UsageError(f"torchtitan has no {name}: choose --model {MODELS[0]}", heading="unknown-model")
-    if wishes.scale not in (None, scales.FULL) or wishes.shape is not None:
-        raise UsageError("torchtitan trains Llama 3.1 8B at full size only", heading="unknown-scale")
-    place, said = external_frameworks.on_gpus(place, wishes, NAME)
-    # It shards the model over the GPUs, so one GPU's memory decides nothing.
-    wishes = dataclasses.replace(wishes, scale=scales.FULL, precision=wishes.precision or PRECISIONS[0])
-    shared = dataclasses.replace(place, memory_bytes=math.inf)
-    request, notes = builtin_frameworks.settle_as(NAME, PRECISIONS)(name, wishes, shared, output_dir)
-    return request, (*said, OWN_WAYS, *notes)
+class Resolver(ExternalResolver):
+    """The choices of torchtitan, which shards the model over the GPUs: one GPU's memory decides nothing."""
+
+    clone = CLONE
+    own_ways = OWN_WAYS
+
+    def prepare(self) -> None:
+        """Refuse all but Llama 3.1 8B."""
+        self.clone.folder()
+        if self.model.name not in self.framework.models:
+            raise UsageError(
+                f"torchtitan has no {self.model.name}: choose --model {self.framework.models[0]}",
+                heading="unknown-model",
+            )
+        if self.requested.scale not in (None, scales.FULL) or self.requested.shape is not None:
+            raise UsageError("torchtitan trains Llama 3.1 8B at full size only", heading="unknown-scale")
+        super().prepare()
+
+    def default_precision(self) -> str:
+        """Return bf16."""
+        return self.framework.precisions[0]
+
+    def default_scale(self) -> Scale:
+        """Return the full size."""
+        return scales.by_name(scales.FULL)
+
+    def complete(self, request: Request, shape: ModelConfig) -> Request:
+        """Return the request as it is."""
+        return request
 
 
 def launch(request: Request) -> Launch:
-    """Torchrun with torchtitan's module, one process a GPU."""
-    folder = external_frameworks.clone(VARIABLE, NAME, SCRIPT)
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.num_gpus}"]
+    """Return the command for a request."""
     # Every process prints each step; one is enough.
-    launcher += ["--local-ranks-filter=0", "--role=rank", "--tee=3"]
-    environment = {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
-    return Launch((sys.executable, *launcher, "-m", "torchtitan.train", *options(request, folder)), environment, folder)
+    launcher = ["--local-ranks-filter=0", "--role=rank", "--tee=3"]
+    words = ["-m", "torchtitan.train", *options(request, CLONE.folder())]
+    return CLONE.launch(request, launcher, words, {"NO_COLOR": "1"})
 
 
 def options(request: Request, folder: Path) -> list[str]:
-    """Torchtitan's options, in the words of the release that the clone is of."""
-    ours = building.hyperparameters(recipe.shape_of(request))
+    """Return torchtitan's options as the release in the clone calls them."""
+    optimizer = building.hyperparameters(recipe.shape_of(request))
     if (folder / REGISTRY).is_file():
-        chosen = ["--module=llama3", "--config=llama3_8b", "--dataloader.dataset=c4_test"]
+        configuration = ["--module=llama3", "--config=llama3_8b", "--dataloader.dataset=c4_test"]
     else:
-        chosen = [f"--job.config_file={CONFIGURATION}", "--training.dataset=c4_test"]
+        configuration = [f"--job.config_file={CONFIGURATION}", "--training.dataset=c4_test"]
     return [
-        *chosen,
+        *configuration,
         f"--training.steps={request.steps}",
         f"--training.seq_len={request.sequence_length}",
         f"--training.local_batch_size={request.micro_batch_size}",
         f"--training.global_batch_size={request.global_batch_size}",
-        f"--training.max_norm={ours.gradient_clipping}",
-        f"--optimizer.lr={ours.learning_rate}",
-        f"--optimizer.beta1={ours.beta1}",
-        f"--optimizer.beta2={ours.beta2}",
-        f"--optimizer.eps={ours.epsilon}",
-        f"--optimizer.weight_decay={ours.weight_decay}",
+        f"--training.max_norm={optimizer.gradient_clipping}",
+        f"--optimizer.lr={optimizer.learning_rate}",
+        f"--optimizer.beta1={optimizer.beta1}",
+        f"--optimizer.beta2={optimizer.beta2}",
+        f"--optimizer.eps={optimizer.epsilon}",
+        f"--optimizer.weight_decay={optimizer.weight_decay}",
         "--lr_scheduler.warmup_steps=0",
         "--lr_scheduler.decay_ratio=0",
         "--activation_checkpoint.mode=none",
         "--metrics.log_freq=1",
     ]
-
-
-TORCHTITAN = Framework(
-    NAME,
-    unavailable,
-    resolve_config,
-    launch,
-    models=MODELS,
-    automatic_on=(),
-    precisions=PRECISIONS,
-    plans_anywhere=True,
-    data="c4_test",
-    logged=True,
-)

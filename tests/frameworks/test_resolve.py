@@ -1,4 +1,4 @@
-"""The choices that are made where the user leaves them open, and the wishes that are refused."""
+"""The choices that are made where the user leaves them open, and the requests that are refused."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import scales
+from tprimat.frameworks import by_name, scales
 from tprimat.frameworks.request import Device, RequestedConfig
-from tprimat.frameworks.resolve import resolve_config
 
 CPU = Device("cpu", 2, 25.3e9)
 H100S = Device("nvd", 8, 85.02e9, "sm_90")
@@ -20,39 +19,39 @@ V100 = Device("nvd", 1, 34.1e9, "sm_70")
 FOLDER = Path("/out")
 
 
-def settled(place, model="llama", **wishes):
-    return resolve_config(model, RequestedConfig(**wishes), place, FOLDER)
+def resolved(device, model="llama", **requested):
+    return by_name("lightning").resolve_config(model, RequestedConfig(**requested), device, FOLDER)
 
 
-def refusal(place, model="llama", **wishes):
+def refusal(device, model="llama", **requested):
     with pytest.raises(UsageError) as refused:
-        settled(place, model, **wishes)
+        resolved(device, model, **requested)
     return refused.value.message
 
 
 class TestNothingSaid:
     @pytest.mark.parametrize("model", models.names())
     def test_on_a_cpu(self, model):
-        request, notes = settled(CPU, model)
+        request, notes = resolved(CPU, model)
         assert (request.scale, request.precision, request.steps, request.num_gpus) == ("tiny", "fp32", 60, 1)
         assert (request.global_batch_size, request.micro_batch_size, request.sequence_length) == (2, 2, 128)
         assert notes == ()
 
     def test_on_eight_gpus(self):
-        request, _ = settled(H100S)
+        request, _ = resolved(H100S)
         assert (request.scale, request.precision, request.steps, request.num_gpus) == ("quarter", "bf16", 200, 8)
         assert request.global_batch_size == 64
         assert request.gradient_accumulation_steps == 8
 
     def test_full_size_where_it_fits(self):
-        request, _ = settled(MI300X)
+        request, _ = resolved(MI300X)
         assert (request.scale, request.shape) == ("full", None)
 
     def test_a_gpu_without_bf16_takes_fp16(self):
-        assert settled(V100)[0].precision == "fp16"
+        assert resolved(V100)[0].precision == "fp16"
 
     def test_unknown_memory_is_said(self):
-        request, notes = settled(Device("nvd", 1, None))
+        request, notes = resolved(Device("nvd", 1, None))
         assert request.scale == "tiny"
         assert "memory of the device is unknown" in notes[0]
 
@@ -68,19 +67,19 @@ class TestScale:
         assert "--scale quarter" in message
 
     def test_a_tight_one_is_run_and_said(self):
-        request, notes = settled(H100S, scale="half")
+        request, notes = resolved(H100S, scale="half")
         assert request.scale == "half"
         assert "may run out" in notes[0]
 
     def test_a_shape_that_is_a_scale_gets_its_name(self):
         llama = models.by_name("llama")
-        request, _ = settled(CPU, shape=scales.shape(llama, scales.by_name("small")))
+        request, _ = resolved(CPU, shape=scales.shape(llama, scales.by_name("small")))
         assert (request.scale, request.shape) == ("small", None)
 
     def test_any_other_shape_is_taken_as_it_is(self):
         llama = models.by_name("llama")
         shape = msgspec.structs.replace(scales.shape(llama, scales.by_name("tiny")), num_layers=3, num_parameters=1)
-        request, _ = settled(CPU, shape=shape)
+        request, _ = resolved(CPU, shape=shape)
         assert request.scale == scales.OTHER
         assert request.shape.num_layers == 3
         assert request.shape.num_parameters == scales.parameters(llama, shape)
@@ -98,31 +97,31 @@ class TestBatch:
         assert refusal(H100S, global_batch_size=4).endswith("(micro batch 1 × 8 processes): the least is 8")
 
     def test_a_global_batch_alone_finds_its_micro_batch(self):
-        request, _ = settled(CPU, scale="small", global_batch_size=6)
+        request, _ = resolved(CPU, scale="small", global_batch_size=6)
         assert (request.global_batch_size, request.micro_batch_size) == (6, 3)
 
     def test_a_micro_batch_alone_makes_its_global_batch(self):
-        request, _ = settled(H100S, micro_batch_size=2)
+        request, _ = resolved(H100S, micro_batch_size=2)
         assert (request.global_batch_size, request.gradient_accumulation_steps) == (128, 8)
 
 
 class TestGpus:
     def test_fewer(self):
-        assert settled(H100S, num_gpus=2)[0].global_batch_size == 16
+        assert resolved(H100S, num_gpus=2)[0].global_batch_size == 16
 
     @pytest.mark.parametrize(
-        ("place", "asked", "words"),
+        ("device", "num_gpus", "words"),
         [
             (H100S, 9, "this machine has 8 GPUs: --gpus 8 is the most"),
             (MI300X, 2, "this machine has 1 GPU: --gpus 1 is the most"),
             (CPU, 3, "2 processor cores for its processes: --gpus 2 is the most"),
         ],
     )
-    def test_more_than_there_are(self, place, asked, words):
-        assert words in refusal(place, num_gpus=asked)
+    def test_more_than_there_are(self, device, num_gpus, words):
+        assert words in refusal(device, num_gpus=num_gpus)
 
     def test_on_a_cpu_they_are_processes(self):
-        request, _ = settled(CPU, num_gpus=2)
+        request, _ = resolved(CPU, num_gpus=2)
         assert (request.num_gpus, request.global_batch_size) == (2, 4)
 
 
@@ -136,6 +135,6 @@ class TestPrecision:
 
 def test_what_is_said_is_kept():
     wishes = {"steps": 7, "seed": 0, "sequence_length": 64, "label": "mine", "time_limit_s": 5.0, "precision": "bf16"}
-    request, _ = settled(CPU, **wishes)
+    request, _ = resolved(CPU, **wishes)
     assert {name: getattr(request, name) for name in wishes} == wishes
     assert (request.output_dir, request.framework, request.platform) == (FOLDER, "lightning", "cpu")
