@@ -53,7 +53,7 @@ class TestWithoutNemo:
         (["--dry-run", "--gpu", "H100", "--tp", "3"], "takes"),
         (["--dry-run", "--nodes", "2"], "--executor slurm"),
         (["--dry-run", "--preset", "fastest"], "invalid choice"),
-        (["--dry-run", "--gpu", "H100", "--precision", "fp32"], "bf16 or fp8"),
+        (["--dry-run", "--gpu", "H100", "--precision", "fp32"], "trains in bf16, fp8 here"),
         (["--dry-run", "--gpu", "H100", "--profile", "rocprof"], "say --profile nsys here"),
         (["--dry-run", "--gpu", "H100", "--profile", "perf"], "invalid choice"),
     ],

@@ -130,7 +130,7 @@ class TestPrecision:
         assert "choose --precision fp32 or bf16" in refusal(CPU, precision="fp16")
 
     def test_one_that_it_cannot_train_in(self):
-        assert "fp32, bf16, fp16, not in fp8" in refusal(H100S, precision="fp8")
+        assert "fp32, bf16, fp16 here, not in fp8" in refusal(H100S, precision="fp8")
 
 
 def test_what_is_said_is_kept():
