@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What a callback costs a training step: ours beside two bare clock readings and Lightning's ThroughputMonitor.
 
-A trivial module is trained on the CPU in one process, with each callback in turn, again and again,
-so that a change of the machine's speed meets all of them. Printed are medians over the rounds.
+A trivial module is trained in one process, on the CPU unless --accelerator says otherwise, with each
+callback in turn, again and again, so that a change of the machine's speed meets all of them. Printed
+are medians over the rounds.
 """
 
 from __future__ import annotations
@@ -97,12 +98,13 @@ def kinds(folder: Path) -> Candidates:
     }
 
 
-def train(callbacks: list[Callback], logger: Any, steps: int) -> list[float]:
-    """Trains once; see Trivial.step_times."""
+def train(callbacks: list[Callback], logger: Any, steps: int, accelerator: str) -> list[float]:
+    """Train once; see Trivial.step_times."""
     torch.manual_seed(0)
     module = Trivial()
     trainer = Trainer(
-        accelerator="cpu",
+        accelerator=accelerator,
+        devices=1,
         max_steps=WARMUP_STEPS + steps + 1,
         max_epochs=1,
         callbacks=callbacks,
@@ -122,8 +124,16 @@ def quiet(times: list[float]) -> float:
     return sorted(times)[len(times) // 10]
 
 
-def measure(candidates: Candidates, folder: Path, rounds: int, steps: int) -> dict[str, list[float]]:
-    """Trains with each in turn, round after round; step times in s by name."""
+def measure(candidates: Candidates, folder: Path, rounds: int, steps: int, accelerator: str) -> dict[str, list[float]]:
+    """Train with each in turn, round after round; step times in s by name.
+
+    Args:
+        candidates: what is compared.
+        folder: gets what the callbacks print.
+        rounds: trainings with each, after one that warms up.
+        steps: timed steps of a training.
+        accelerator: cpu, or gpu: the host's time of a step there, which a trivial step takes anyway.
+    """
     times: dict[str, list[float]] = {kind: [] for kind in candidates}
     order = list(candidates)
     chance = random.Random(0)
@@ -134,7 +144,7 @@ def measure(candidates: Candidates, folder: Path, rounds: int, steps: int) -> di
             chance.shuffle(order)
             for kind in order:
                 callbacks, logger = candidates[kind]()
-                measured = train(callbacks, logger, steps)
+                measured = train(callbacks, logger, steps, accelerator)
                 if number:  # the first round warms up
                     times[kind] += measured
     return times
@@ -159,12 +169,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=200, help="timed steps of a training (%(default)s)")
     parser.add_argument("--rounds", type=int, default=40, help="trainings with each callback (%(default)s)")
+    parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="what trains (%(default)s)")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
-        times = measure(kinds(Path(name)), Path(name), arguments.rounds, arguments.steps)
+        times = measure(kinds(Path(name)), Path(name), arguments.rounds, arguments.steps, arguments.accelerator)
     bare = quiet(times["bare"])
     print(f"µs per step: the quietest tenth of {len(times['bare'])} times {BLOCK} steps, and the median")
     print(f"{'':<20} {'quiet':>8} {'added':>8} {'median':>8} {'added':>8}")

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs the checks that are worth a GPU's first minutes: offline, in less than ten minutes, one file. --help says more.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
+
+# The Python to use: PYTHON; else the clone's own environment where its torch drives a GPU; else
+# python3, which in a GPU container has the container's torch.
+python=${PYTHON:-python3}
+own=$root/.venv/bin/python
+if [[ -z ${PYTHON:-} && -x $own ]] && {
+    ! command -v python3 >/dev/null || "$own" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null
+}; then
+    python=$own
+fi
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+    printf 'error: %s is not Python 3.10 or newer\nhint: name one with PYTHON=...\n' "$python" >&2
+    exit 2
+fi
+exec "$python" "$root/tools/first_gpu_run.py" "$@"

@@ -1,0 +1,118 @@
+"""The matmul ceiling of this card in each precision, against the catalogue's dense peaks."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from gpu_checks.report import DOUBTFUL, FAILED, MissingError, Report
+
+SIZES = (4096, 8192, 16384)
+ENOUGH = 0.5
+"""Share of the dense peak that a large product should reach."""
+
+TOO_MUCH = 1.02
+"""Share of the peak above which the catalogue's row can't be this GPU's."""
+
+
+def matmul(report: Report) -> None:
+    """Time large products of normally distributed values, and compare bf16 and fp16 with fp32."""
+    device, torch = report.device, report.device.torch
+    row = report.catalog_row()
+    report.note(bf16_supported=None if report.dry_run else torch.cuda.is_bf16_supported())
+    for precision, dtype in (("fp32", "float32"), ("tf32", "float32"), ("bf16", "bfloat16"), ("fp16", "float16")):
+        with report.part(precision):
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+            def product(size: int, dtype: str = dtype) -> Callable[[], Any]:
+                left, right, result = (device.normal(size, size, dtype=dtype) for _ in range(3))
+                return lambda: torch.mm(left, right, out=result)
+
+            _ceiling(report, row, precision, product, bytes_each=4 if dtype == "float32" else 2)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    size = 64 if report.dry_run else 2048
+    left, right = device.normal(size, size), device.normal(size, size)
+    for dtype in ("bfloat16", "float16"):
+        with report.part(f"{dtype} is right"):
+            typed = getattr(torch, dtype)
+            _right(report, dtype, left.to(typed) @ right.to(typed), left @ right, 0.02)
+
+
+def fp8(report: Report) -> None:
+    """Time torch._scaled_mm, and try Transformer Engine where it is installed."""
+    device, torch = report.device, report.device.torch
+    row = report.catalog_row()
+    name = "float8_e4m3fn"
+    if device.stack == "rocm" and torch.cuda.get_device_properties(0).gcnArchName.startswith("gfx942"):
+        # CDNA 3 computes in another fp8 than the Open Compute Project's.
+        name = "float8_e4m3fnuz"
+    dtype = getattr(torch, name)
+    report.note(dtype=name)
+    one = torch.ones((), device=device.torch_device)
+
+    def multiply(left: Any, right: Any) -> Any:
+        return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    def product(size: int) -> Callable[[], Any]:
+        left, right = device.normal(size, size).to(dtype), device.normal(size, size).to(dtype).t()
+        return lambda: multiply(left, right)
+
+    with report.part("fp8"):
+        _ceiling(report, row, "fp8", product, bytes_each=4)
+    with report.part("fp8 is right"):
+        size = 64 if report.dry_run else 2048
+        left, right = device.normal(size, size), device.normal(size, size)
+        _right(report, "fp8", multiply(left.to(dtype), right.to(dtype).t()), left @ right.t(), 0.1)
+    with report.part("fp8 in Transformer Engine"):
+        if importlib.util.find_spec("transformer_engine") is None:
+            raise MissingError("transformer_engine isn't installed")
+        import transformer_engine.pytorch as te
+
+        layer = te.Linear(4096, 4096, params_dtype=torch.bfloat16)
+        values = device.normal(4096, 4096, dtype="bfloat16")
+
+        def forward() -> Any:
+            with te.fp8_autocast(enabled=True):
+                return layer(values)
+
+        seconds = device.seconds_of(forward)
+        report.expect("fp8 in Transformer Engine", "runs", f"{2 * 4096**3 / seconds / 1e12:.1f} TFLOP/s", True)
+
+
+def _ceiling(
+    report: Report, row: Any, precision: str, product: Callable[[int], Callable[[], Any]], *, bytes_each: int
+) -> None:
+    """Report the highest TFLOP/s over the sizes against the row's peak."""
+    device = report.device
+    reached: dict[int, float] = {}
+    for size in (64, 128) if report.dry_run else SIZES:
+        # Normal values are drawn in fp32 before they are cast; a third of the memory is left free.
+        if size**2 * (3 * bytes_each + 4) > device.free_bytes() * 2 / 3:
+            continue
+        reached[size] = 2 * size**3 / device.seconds_of(product(size)) / 1e12
+    best = max(reached.values())
+    peak = row.peak_tflops(precision) if row is not None else None
+    sustained = row.sustained_bf16_tflops if row is not None and precision == "bf16" else None
+    report.note(**{f"{precision}_tflops": reached})
+    beside = f"; the most that somebody else sustained is {sustained:g}" if sustained else ""
+    if peak is None:
+        why = "the catalogue has no row for this GPU" if row is None else "the catalogue has no peak"
+        report.expect(f"{precision}: TFLOP/s", f"a share of the dense peak, but {why}", f"{best:.4g}{beside}", None)
+        return
+    share = best / peak
+    report.expect(
+        f"{precision}: TFLOP/s",
+        f"{ENOUGH:.0%} to {TOO_MUCH:.0%} of the dense peak, {peak:g}",
+        f"{best:.4g}, {share:.1%}{beside}",
+        ENOUGH <= share <= TOO_MUCH,
+        FAILED if share > TOO_MUCH else DOUBTFUL,
+    )
+
+
+def _right(report: Report, name: str, product: Any, reference: Any, allowed: float) -> None:
+    """Compare a product with the one in fp32, by norms."""
+    error = float((product.float() - reference).norm() / reference.norm())
+    report.expect(
+        f"{name}: error against fp32", f"below {allowed:g} of the norm", f"{error:.2g}", error < allowed, FAILED
+    )

@@ -1,0 +1,259 @@
+"""The product's own commands on this machine: what they would start, one training, and options that others accept."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpu_checks.report import FAILED, ROOT, MissingError, Output, Report, internal, relative_difference
+
+BENCHMARK = ROOT / "benchmark.py"
+EMBEDDED = ("lightning", "transformers", "fsdp")
+"""Frameworks whose training this package brings; the first that is installed trains."""
+
+ENOUGH_MEMORY = 20e9
+"""Bytes that the medium model should have free."""
+
+MFU_PERCENT = (5.0, 60.0)
+BYTES_PER_PARAMETER = 16
+
+
+def plans(report: Report) -> None:
+    """Ask ./benchmark.py what it would start: with nothing said, and with each framework."""
+    for arguments in ((), ("--model", "llama")):
+        output = _benchmark(report, *arguments, "--dry-run")
+        name = " ".join(("./benchmark.py", *arguments))
+        report.expect(name, "has a plan", _first_line(output), output.status == 0, FAILED)
+        on_cpu = re.search(r" on CPU\b", output.text[:500]) is not None
+        if output.status == 0 and not report.dry_run:
+            report.expect(name, "trains on the GPU", _first_line(output), not on_cpu, FAILED)
+    with report.part("every framework's plan"):
+        frameworks = internal("FRAMEWORKS")
+        for framework in frameworks[:2] if report.dry_run else frameworks:
+            reason = framework.unavailable()
+            output = _benchmark(report, "--framework", framework.name, "--model", "llama", "--dry-run")
+            report.expect(
+                f"--framework {framework.name} --model llama --dry-run",
+                "has a plan" if reason is None else f"none is needed: {reason}",
+                _first_line(output),
+                output.status == 0 if reason is None else None,
+            )
+
+
+def training(report: Report) -> None:
+    """Train a small model twice through ./benchmark.py, and look at everything that the result states."""
+    name = _embedded_framework()
+    scale, steps = "medium", 120
+    if report.dry_run:
+        scale, steps = "tiny", 3
+    elif report.device.free_bytes() < ENOUGH_MEMORY:
+        scale = "small"
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
+        output = _benchmark(
+            report,
+            *("--framework", name, "--model", "llama", "--scale", scale, "--gpus", "1", "--steps", str(steps)),
+            *("--runs", "1" if report.dry_run else "2", "--time-limit", "45s", "--cooldown", "0"),
+            *("--output-dir", str(folder), "--json"),
+            timeout_s=170,
+        )
+        for path in sorted(folder.rglob("*.log")):
+            report.keep(path.name, path.read_text(errors="replace")[-20_000:])
+        report.expect(
+            f"a training of Llama at the scale {scale} with {name}", "succeeds",
+            f"exit status {output.status}: {(output.errors or output.text)[-500:]}" if output.status else "it did",
+            output.status == 0, FAILED,
+        )  # fmt: skip
+        results = [json.loads(path.read_text()) for path in sorted(folder.rglob("benchmark_*.json"))]
+        report.note(results=results)
+        measured = report.command(
+            [sys.executable, str(ROOT / "enhanced_metrics.py"), str(folder), "--json"], timeout_s=60, cwd=folder
+        )
+    if not results:
+        return
+    for result in results:
+        _judge_result(report, result)
+    _judge_mfu(report, measured)
+    means = [run["avg_step_time_seconds"] for run in _find(_document(output), "performance_metrics")]
+    if len(means) > 1:
+        report.expect(
+            "two runs of the same",
+            "mean step times within 3%",
+            ", ".join(f"{mean * 1e3:.3f} ms" for mean in means),
+            relative_difference(max(means), min(means)) <= 0.03,
+        )
+
+
+def _judge_result(report: Report, result: Mapping[str, Any]) -> None:
+    """Check what a result says of platform, clock, memory and loss."""
+    platform = {"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}[report.device.stack]
+    report.expect("platform", platform, result["platform"], result["platform"] == platform, FAILED)
+    clock = result["timing"]["clock"]
+    report.expect("clock", "device_event", clock, None if report.dry_run else clock == "device_event", FAILED)
+    report.expect("warnings of the result", "none", result["warnings"], not result["warnings"])
+    memory, parameters = result["memory_metrics"], result["model_config"]["num_parameters"]
+    allocated, reserved, used = (
+        memory[f"peak_memory_{name}_gb"] for name in ("allocated", "reserved", "device_used")
+    )  # fmt: skip
+    report.expect(
+        "peak memory: allocated, reserved, of the device",
+        f"each at least the one before, and the first at least {BYTES_PER_PARAMETER * parameters / 1e9:.3g} GB",
+        f"{allocated}, {reserved}, {used} GB",
+        None
+        if report.dry_run
+        else None not in (allocated, reserved, used)
+        and BYTES_PER_PARAMETER * parameters / 1e9 <= allocated <= reserved <= used * 1.01,
+    )
+    losses = [loss for loss in result["loss_values"] if loss is not None]
+    report.expect(
+        "loss",
+        "finite from the first step on, and lower at the end",
+        f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "none",
+        bool(losses) and losses[-1] < losses[0],
+    )
+
+
+def _judge_mfu(report: Report, output: Output) -> None:
+    """Find the MFU in what enhanced_metrics.py prints for programs."""
+    low, high = MFU_PERCENT
+    entries = list(_find(_document(output), "mfu"))
+    for entry in entries:
+        value = entry.get("value") if isinstance(entry, Mapping) else entry
+        report.expect(
+            "MFU of the training",
+            f"{low:g} to {high:g}% (eager PyTorch, a small model)",
+            f"{value:.2f}%"
+            if value is not None
+            else f"none: {entry.get('note') if isinstance(entry, Mapping) else ''}",
+            None if report.dry_run else value is not None and low <= value <= high,
+        )
+    if not entries:
+        report.expect("MFU of the training", "a figure", output.errors[-500:] or "none is printed", False)
+
+
+def _document(output: Output) -> Any:
+    """Return the JSON that a command printed; None where it printed none."""
+    try:
+        return json.loads(output.text)
+    except ValueError:
+        return None
+
+
+def _find(document: Any, key: str) -> Iterator[Any]:
+    """Yield every value of a key, however deep."""
+    if isinstance(document, Mapping):
+        for name, value in document.items():
+            if name == key:
+                yield value
+            else:
+                yield from _find(value, key)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _find(value, key)
+
+
+def profilers(report: Report) -> None:
+    """See whether torch's profiler sees kernels, and whether nsys and rocprofv3 know the options that we pass."""
+    device, torch = report.device, report.device.torch
+    with report.part("torch's profiler"):
+        from torch.profiler import ProfilerActivity, profile
+
+        activity = ProfilerActivity.CPU if report.dry_run else ProfilerActivity.CUDA
+        work = device.work(0.001)
+        with profile(activities=[activity]) as profiled:
+            work()
+            device.synchronize()
+        kernels = [event for event in profiled.events() if report.dry_run or "cuda" in str(event.device_type).lower()]
+        report.expect("torch's profiler", "sees kernels", f"{len(kernels)} events", bool(kernels))
+        report.note(profiled=sorted({event.name for event in kernels})[:20], torch=torch.__version__)
+    for name, program, helps in (
+        ("nsys", "nsys", (["nsys", "--version"], ["nsys", "profile", "--help"])),
+        ("rocprof", "rocprofv3", (["rocprofv3", "--version"], ["rocprofv3", "--help"])),
+    ):
+        if shutil.which(program) is None:
+            report.expect(program, "is on PATH", "it isn't", None)
+            continue
+        known = " ".join(report.command(argv).text for argv in helps)
+        plan = _benchmark(report, "--framework", "lightning", "--model", "llama", "--profile", name, "--dry-run")
+        words = _words_after(plan.text, program)
+        options = [word.split("=")[0] for word in words if word.startswith("--") and len(word) > 2]
+        unknown = [option for option in options if option not in known]
+        report.expect(
+            f"options that we pass to {program}",
+            "all are in its help",
+            f"unknown: {', '.join(unknown)}" if unknown else ", ".join(options) or _first_line(plan),
+            None if not options else not unknown,
+        )
+
+
+def _words_after(plan: str, program: str) -> list[str]:
+    """Return the words of a plan's command between a profiler and the Python that it starts."""
+    line = next((line for line in plan.splitlines() if f" {program} " in line), "")
+    words = shlex.split(line)[shlex.split(line).index(program) :] if line else []
+    end = next((index for index, word in enumerate(words) if Path(word).name.startswith("python")), len(words))
+    return words[:end]
+
+
+def framework_options(report: Report) -> None:
+    """Ask the installed Megatron and torchtitan whether they still accept what we and NeMo give them."""
+    with report.part("megatron-core's get_megatron_optimizer"):
+        if not _is_here("megatron.core"):
+            raise MissingError("megatron-core isn't installed")
+        code = (
+            "import inspect, megatron.core as core, megatron.core.optimizer as optimizer; "
+            "print(core.__version__, inspect.signature(optimizer.get_megatron_optimizer))"
+        )
+        output = report.command([sys.executable, "-c", code], timeout_s=60)
+        report.expect(
+            "megatron-core's get_megatron_optimizer",
+            "has no_weight_decay_cond, which NeMo 2 passes",
+            output.text.strip() or output.errors[-500:],
+            None if output.status else "no_weight_decay_cond" in output.text or not _is_here("nemo"),
+        )
+    with report.part("torchtitan's options"):
+        plan = _benchmark(report, "--framework", "torchtitan", "--model", "llama", "--dry-run")
+        options = re.findall(r"--(\w+\.\w+)=", plan.text)
+        clone = os.environ.get("TORCHTITAN_PATH")
+        if not options or not clone:
+            raise MissingError("no torchtitan: TORCHTITAN_PATH names its clone")
+        known = report.command([sys.executable, "-m", "torchtitan.train", "--help"], timeout_s=60, cwd=Path(clone))
+        plain = known.text.replace("-", "_")
+        unknown = [option for option in options if option not in plain]
+        report.expect(
+            "torchtitan's options", "all that we pass are in its help", f"unknown: {', '.join(unknown) or 'none'}",
+            not unknown if known.text else None,
+        )  # fmt: skip
+
+
+def _embedded_framework() -> str:
+    """Return the first framework of EMBEDDED that can train here. Raises MissingError where none can."""
+    reasons = {framework.name: framework.unavailable() for framework in internal("FRAMEWORKS")}
+    for name in EMBEDDED:
+        if name in reasons and reasons[name] is None:
+            return name
+    raise MissingError("; ".join(f"{name}: {reasons.get(name)}" for name in EMBEDDED))
+
+
+def _benchmark(report: Report, *arguments: str, timeout_s: float = 60.0) -> Output:
+    return report.command([sys.executable, str(BENCHMARK), *arguments], timeout_s=timeout_s, cwd=ROOT)
+
+
+def _first_line(output: Output) -> str:
+    lines = (output.text if output.status == 0 else output.errors or output.text).strip().splitlines()
+    return f"exit status {output.status}: {lines[0] if lines else ''}"[:300]
+
+
+def _is_here(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
