@@ -75,7 +75,7 @@ check: $(DEV_STAMP) ## look at form and types: ruff, mypy
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
-	@if command -v shellcheck >/dev/null; then shellcheck -x *.sh scripts/*.sh; \
+	@if command -v shellcheck >/dev/null; then shellcheck -x *.sh scripts/*.sh tools/*.sh; \
 	else echo "shellcheck is not installed: the shell scripts were not checked"; fi
 
 format: $(DEV_STAMP) ## let ruff put the form right

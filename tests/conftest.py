@@ -77,6 +77,12 @@ def torture():
 
 
 @pytest.fixture(scope="session")
+def first_gpu_run():
+    """tools/first_gpu_run.py, the checks of a GPU's first minutes."""
+    return load_tool("first_gpu_run")
+
+
+@pytest.fixture(scope="session")
 def lightning_versions():
     """tools/lightning_versions.py, which tests with older versions of Lightning."""
     load_tool("make_venv")

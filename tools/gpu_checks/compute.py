@@ -43,6 +43,8 @@ def fp8(report: Report) -> None:
     """Time torch._scaled_mm, and try Transformer Engine where it is installed."""
     device, torch = report.device, report.device.torch
     row = report.catalog_row()
+    if row is not None and row.peak_tflops("fp8") is None:
+        raise MissingError(f"{row.title} has no fp8 in the catalogue")
     name = "float8_e4m3fn"
     if device.stack == "rocm" and torch.cuda.get_device_properties(0).gcnArchName.startswith("gfx942"):
         # CDNA 3 computes in another fp8 than the Open Compute Project's.

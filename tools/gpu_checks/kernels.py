@@ -9,6 +9,9 @@ from typing import Any
 from gpu_checks.report import FAILED, Report, relative_difference
 
 BACKENDS = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
+SHAPE = (2, 16, 2048, 128)
+"""Batch, heads, sequence length, width of a head."""
+
 SEGMENTS = "expandable_segments:True"
 
 
@@ -18,7 +21,7 @@ def attention(report: Report) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    batch, heads, length, width = (1, 2, 64, 16) if report.dry_run else (2, 16, 2048, 128)
+    batch, heads, length, width = (1, 2, 64, 16) if report.dry_run else SHAPE
     dtype = "float32" if report.dry_run else "bfloat16"
     query, key, value = (device.normal(batch, heads, length, width, dtype=dtype).requires_grad_() for _ in range(3))
 

@@ -10,6 +10,9 @@ from pathlib import Path
 from gpu_checks.report import MissingError, Report, internal, relative_difference
 
 NVIDIA_FIELDS = "timestamp,index,power.draw,power.limit,clocks.sm,clocks.mem,temperature.gpu,pstate"
+DURATION_S = 10.0
+"""Of the load; NVIDIA's energy counter is updated every 0.1 s."""
+
 QUERIES = {
     "cuda": (
         ["nvidia-smi", f"--query-gpu={NVIDIA_FIELDS}", "--format=csv"],
@@ -18,7 +21,7 @@ QUERIES = {
         ["nvidia-smi", "--query-gpu=clocks_throttle_reasons.active", "--format=csv"],
     ),
     "rocm": (
-        ["amd-smi", "metric", "--power", "--clock", "--temperature", "--energy", "--throttle", "--json"],
+        ["amd-smi", "metric", "--json"],
         ["rocm-smi", "--showpower", "--showclocks", "--showtemp", "--json"],
     ),
     "cpu": (),
@@ -28,7 +31,7 @@ QUERIES = {
 def power(report: Report) -> None:
     """Keep the GPU busy for some seconds and ask everybody meanwhile."""
     device = report.device
-    duration_s = 0.1 if report.dry_run else 10.0
+    duration_s = 0.1 if report.dry_run else DURATION_S
     work = device.work(0.0005 if report.dry_run else 0.02)
     stop = threading.Event()
 
