@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for bash, and ends process groups")
 
 QUICK = ("machine", "events", "recorder", "memory", "matmul", "fp8", "recording-cost", "power", "graphs")
-SLOW = ("tools", "training", "callback-cost", "plans", "attention", "compile", "profilers", "options", "collective")
+SLOW = ("tools", "callback-cost", "plans", "attention", "compile", "profilers", "options", "collective")
 
 H100 = {
     "device_name": "NVIDIA H100 80GB HBM3",
@@ -119,20 +119,22 @@ class TestDryRun:
         assert [name for name in module.INTERNALS if module.internal(name) is None] == []
 
     def test_these_tests_run_every_check(self, check):
-        assert sorted(check) == sorted(QUICK + SLOW)
+        assert sorted(check) == sorted((*QUICK, *SLOW, "training"))
 
     @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
-    def test_a_check_runs_to_its_end(self, first_gpu_run, report, check, name):
+    def test_a_check_runs_to_its_end(self, first_gpu_run, report, check, name, monkeypatch):
+        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "")  # one check sets it, in what is its own process elsewhere
         done = first_gpu_run.run_in_process(check[name], report(dry_run=True))
         assert done.findings
-        if name not in ("fp8", "power", "options", "collective"):
-            assert [each for each in done.findings if each["expectation"] in NOT_RUN] == []
-        assert [each for each in done.findings if each["expectation"] == NOT_RUN[0]] == []
+        # Some of them ask for what isn't here: Transformer Engine, NVML, Megatron.
+        errors = NOT_RUN[:1] if name in ("fp8", "power", "options") else NOT_RUN
+        assert [each for each in done.findings if each["expectation"] in errors] == []
         json.dumps(done.as_dict(), default=sys.modules["gpu_checks.report"].to_plain)
 
     @pytest.mark.slow
     def test_the_training_leaves_its_result_and_its_log_in_the_report(self, first_gpu_run, report, check):
         done = first_gpu_run.run_in_process(check["training"], report(dry_run=True))
+        assert [each for each in done.findings if each["expectation"] in NOT_RUN] == []
         (result,) = done.details["results"]
         assert len(result["step_times"]) == 3
         assert [each["status"] for each in seen(done, "platform")] == ["ok"]

@@ -33,7 +33,7 @@ def plans(report: Report) -> None:
         output = _benchmark(report, *arguments, "--dry-run")
         name = " ".join(("./benchmark.py", *arguments))
         report.expect(name, "has a plan", _first_line(output), output.status == 0, FAILED)
-        on_cpu = re.search(r" on CPU\b", output.text[:500]) is not None
+        on_cpu = re.search(r" on CPU\b|--platform=cpu\b", output.text) is not None
         if output.status == 0 and not report.dry_run:
             report.expect(name, "trains on the GPU", _first_line(output), not on_cpu, FAILED)
     with report.part("every framework's plan"):
@@ -55,7 +55,7 @@ def training(report: Report) -> None:
     scale, steps = "medium", 120
     if report.dry_run:
         scale, steps = "tiny", 3
-    elif report.device.free_bytes() < ENOUGH_MEMORY:
+    elif _free_bytes(report) < ENOUGH_MEMORY:
         scale = "small"
     with tempfile.TemporaryDirectory() as folder_name:
         folder = Path(folder_name)
@@ -64,7 +64,7 @@ def training(report: Report) -> None:
             *("--framework", name, "--model", "llama", "--scale", scale, "--gpus", "1", "--steps", str(steps)),
             *("--runs", "1" if report.dry_run else "2", "--time-limit", "45s", "--cooldown", "0"),
             *("--output-dir", str(folder), "--json"),
-            timeout_s=170,
+            timeout_s=150,
         )
         for path in sorted(folder.rglob("*.log")):
             report.keep(path.name, path.read_text(errors="replace")[-20_000:])
@@ -241,6 +241,12 @@ def _embedded_framework() -> str:
         if name in reasons and reasons[name] is None:
             return name
     raise MissingError("; ".join(f"{name}: {reasons.get(name)}" for name in EMBEDDED))
+
+
+def _free_bytes(report: Report) -> int:
+    """Ask another process for the free memory: a context here would be memory that the training finds held."""
+    output = report.command([sys.executable, "-c", "import torch; print(torch.cuda.mem_get_info(0)[0])"], timeout_s=60)
+    return int(output.text) if output.text.strip().isdigit() else 0
 
 
 def _benchmark(report: Report, *arguments: str, timeout_s: float = 60.0) -> Output:
