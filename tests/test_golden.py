@@ -8,6 +8,7 @@ import pytest
 from conftest import load_tool
 
 golden = load_tool("record_golden")
+form = load_tool("golden_form")
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="the emulated machines are made of shell scripts"),
@@ -22,7 +23,7 @@ SHOWN = 12
 
 
 def hold(before, now):
-    different = golden.differences(before, now)
+    different = form.differences(before, now)
     shown = "\n".join(different[:SHOWN])
     if different:
         pytest.fail(
@@ -50,19 +51,19 @@ def test_comparisons_of_samples(samples):
 def test_a_difference_is_found_and_shown():
     before = {"kind": {"case": {"status": 0, "out": ["a", "b"]}, "gone": {"status": 2}}}
     now = {"kind": {"case": {"status": False, "out": ["a", "c"]}, "new": {"status": 2}}}
-    shown = golden.differences(before, now)
+    shown = form.differences(before, now)
     assert 'kind > case > out > 1\n  - "b"\n  + "c"' in shown
     assert "kind > case > status\n  - 0\n  + false" in shown
     assert 'kind > gone\n  - {"status": 2}\n  + (absent)' in shown
     assert len(shown) == 4
-    assert golden.differences(now, now) == []
+    assert form.differences(now, now) == []
 
 
 def test_the_same_difference_is_shown_once_and_without_what_surrounds_it():
     words = [f"--word-{number}" for number in range(20)]
     before = {name: {"out": ["first", " ".join([*words, f"--limit=600 {name}"])]} for name in "abc"}
     now = {name: {"out": ["new", "first", " ".join([*words, f"--limit=660 {name}"])]} for name in "abc"}
-    assert golden.differences(before, now) == [
+    assert form.differences(before, now) == [
         'a > out > 0 and 2 more\n  - (absent)\n  + "new"',
         "a > out > 1 and 2 more\n  - … --limit=600 …\n  + … --limit=660 …",
     ]
@@ -71,6 +72,6 @@ def test_the_same_difference_is_shown_once_and_without_what_surrounds_it():
 def test_what_is_written_is_read_back():
     long = [f"line {number}" for number in range(20)]
     found = {"kind": {"a": {"out": long}, "b": {"out": [*long[:19], "other"], "status": 1}, "c": {"out": long[:3]}}}
-    written = golden.compressed(found)
+    written = form.compressed(found)
     assert written["kind"]["b"]["like"] == ["kind", "a"]
-    assert golden.expanded(written) == found
+    assert form.expanded(written) == found

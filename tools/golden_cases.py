@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Case = dict[str, Any]
-"""See golden_worker.main; "name" is its key in the golden file, "machine" where it runs (default: none)."""
+"""See main() in golden_worker.py; "name" is its key in the golden file, "machine" where it runs (default: none)."""
 
 THOROUGH = ("none", "H100", "MI300X")
 """GPUS on which more options, and all models of each framework, are tried."""
