@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.frameworks.loops.agreement import RankConsensus
+from tprimat.frameworks.loops.processes import RankConsensus
 from tprimat.frameworks.loops.time_limit import TimeLimit
 
 

@@ -6,17 +6,10 @@ import dataclasses
 
 from tprimat.catalog import models
 from tprimat.errors import NotComparableError, UsageError
+from tprimat.frameworks import scales
 from tprimat.frameworks.request import RequestedConfig
 from tprimat.results.run import ModelConfig, Optimizer, Run
 
-_SHAPE = (
-    "num_layers",
-    "hidden_size",
-    "num_attention_heads",
-    "num_query_groups",
-    "ffn_hidden_size",
-    "vocab_size",
-)
 _BATCH = ("global_batch_size", "sequence_length")
 _OTHER_ARCHITECTURES = {
     "num_experts": "a mixture of experts",
@@ -41,7 +34,7 @@ def wishes(run: Run, named: object) -> tuple[str, RequestedConfig]:
         NotComparableError: the result doesn't say enough, or describes a model that can't be built.
     """
     model = _model(run, named)
-    missing = [name for name in _SHAPE if getattr(run.model_config, name) is None]
+    missing = [name for name in scales.SIZES if getattr(run.model_config, name) is None]
     missing += [name for name in _BATCH if getattr(run.training_config, name) is None]
     if missing:
         raise NotComparableError(

@@ -21,6 +21,9 @@ FULL = "full"
 OTHER = "other"
 """The scale of a shape, taken over from somebody's result, that no row gives."""
 
+SIZES = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size", "vocab_size")
+"""Fields of a ModelConfig without which a model can't be built."""
+
 BYTES_PER_PARAMETER = 16
 """fp32 weights and gradients and AdamW's two fp32 states; bf16-mixed keeps all four in fp32 too."""
 
@@ -136,17 +139,9 @@ def largest_that_fits(
 
 def of_shape(model: Model, config: ModelConfig) -> Scale | None:
     """The scale at which the model has this very shape; None where no row gives it."""
-    sizes = (
-        "num_layers",
-        "hidden_size",
-        "num_attention_heads",
-        "num_query_groups",
-        "ffn_hidden_size",
-        "vocab_size",
-    )
     for scale in SCALES:
         candidate = shape(model, scale)
-        same = all(getattr(candidate, size) == getattr(config, size) for size in sizes)
+        same = all(getattr(candidate, size) == getattr(config, size) for size in SIZES)
         if same and config.head_dim in (None, candidate.head_dim):
             return scale
     return None

@@ -32,14 +32,14 @@ def stage_of(framework: str) -> int:
     return int(framework.rpartition("zero")[2])
 
 
-def configuration(made: Recipe, stage: int) -> dict[str, Any]:
+def configuration(training: Recipe, stage: int) -> dict[str, Any]:
     """DeepSpeed's configuration of the training."""
-    request = made.request
+    request = training.request
     return {
         "train_batch_size": request.global_batch_size,
         "train_micro_batch_size_per_gpu": request.micro_batch_size,
         "gradient_accumulation_steps": request.gradient_accumulation_steps,
-        "gradient_clipping": made.settings.gradient_clipping,
+        "gradient_clipping": training.settings.gradient_clipping,
         "zero_optimization": {"stage": stage},
         # torch's AdamW, which all the others use, instead of DeepSpeed's own.
         "zero_allow_untested_optimizer": True,
@@ -53,20 +53,20 @@ def configuration(made: Recipe, stage: int) -> dict[str, Any]:
 class Zero:
     """DeepSpeed's engine. See own_loop.Engine."""
 
-    def __init__(self, made: Recipe, process: Process) -> None:
+    def __init__(self, training: Recipe, process: Process) -> None:
         import deepspeed
 
-        stage = stage_of(made.request.framework)
-        self.module = made.weights(process.device)
-        self.optimizer = made.optimizer(self.module)
+        stage = stage_of(training.request.framework)
+        self.module = training.weights(process.device)
+        self.optimizer = training.optimizer(self.module)
         self.strategy = f"ZeRO-{stage}"
-        self.precision_detail: str | None = PRECISION_DETAILS[made.request.precision]
-        self._accumulation = made.request.gradient_accumulation_steps
+        self.precision_detail: str | None = PRECISION_DETAILS[training.request.precision]
+        self._accumulation = training.request.gradient_accumulation_steps
         # It takes this from torchrun, which doesn't start a process that trains alone.
         os.environ.setdefault("LOCAL_RANK", str(process.local_rank))
         deepspeed.init_distributed(dist_backend=None, auto_mpi_discovery=False, verbose=False)
         self._engine, *_ = deepspeed.initialize(
-            model=self.module, optimizer=self.optimizer, config=configuration(made, stage)
+            model=self.module, optimizer=self.optimizer, config=configuration(training, stage)
         )
 
     def step(

@@ -28,21 +28,21 @@ class FullyShard:
 
     strategy = "fully_shard"
 
-    def __init__(self, made: Recipe, process: Process) -> None:
+    def __init__(self, training: Recipe, process: Process) -> None:
         import torch
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        half = made.request.precision == "bf16"
+        half = training.request.precision == "bf16"
         policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
         mesh = init_device_mesh(process.device.type, (process.world_size,))
-        self.module = made.weights(process.device)
+        self.module = training.weights(process.device)
         for layer in (*self.module.model.layers, self.module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
-        self.optimizer = made.optimizer(self.module)
+        self.optimizer = training.optimizer(self.module)
         self.precision_detail: str | None = "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
-        self._accumulation = made.request.gradient_accumulation_steps
-        self._clipping = made.settings.gradient_clipping
+        self._accumulation = training.request.gradient_accumulation_steps
+        self._clipping = training.settings.gradient_clipping
 
     def step(
         self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]

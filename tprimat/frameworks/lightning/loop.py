@@ -8,13 +8,11 @@ the result. What it trains, on what and how is in recipe.py, how it is timed in 
 
 from __future__ import annotations
 
-import datetime
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tprimat.errors import TensorPrimatError
-from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.loops.processes import PATIENCE_S, this_one
+from tprimat.frameworks.loops import processes, recipe
+from tprimat.frameworks.loops.processes import TIMEOUT, this_one
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.request import Request
 
@@ -23,35 +21,30 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Trains as asked; the exit status of the process."""
-    try:
-        train(Request.from_arguments(arguments))
-    except TensorPrimatError as error:
-        print(error.line(), file=sys.stderr)
-        return error.status
-    return 0
+    """Train a request; return the exit status of the process."""
+    return processes.main(arguments, train)
 
 
 def train(request: Request) -> None:
-    """Trains, with the recorder watching, and writes the result to the request's folder."""
+    """Train, with the recorder watching, and write the result to the request's folder."""
     import lightning.pytorch as pl
 
     from tprimat.frameworks.loops.requested import RequestedBenchmark
 
     process = this_one(request.platform)
-    made = recipe.of(request)
-    loader = made.loader(process.rank)
-    module = _module(made, made.weights(process.device))
-    recording = RequestedBenchmark(request, made.setup())
+    training = recipe.of(request)
+    loader = training.loader(process.rank)
+    module = _module(training, training.weights(process.device))
+    recording = RequestedBenchmark(request, training.setup())
     trainer = pl.Trainer(
-        accelerator="gpu" if made.on_gpu else "cpu",
+        accelerator="gpu" if training.on_gpu else "cpu",
         devices=request.num_gpus,
         strategy=_strategy(request),
         plugins=_cluster(request),
         precision=recipe.MIXED[request.precision],
         max_steps=request.steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
-        gradient_clip_val=made.settings.gradient_clipping,
+        gradient_clip_val=training.settings.gradient_clipping,
         callbacks=[recording],
         logger=False,
         enable_checkpointing=False,
@@ -65,7 +58,7 @@ def train(request: Request) -> None:
     trainer.fit(module, loader)
 
 
-def _module(made: Recipe, model: Any) -> Any:
+def _module(training: Recipe, model: Any) -> Any:
     """The model as Lightning's module: loss by the model itself, shifted cross entropy over the tokens."""
     import lightning.pytorch as pl
     import torch
@@ -81,7 +74,7 @@ def _module(made: Recipe, model: Any) -> Any:
             return loss
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
-            return made.optimizer(self.model)
+            return training.optimizer(self.model)
 
         def configure_gradient_clipping(
             self,
@@ -102,7 +95,7 @@ def _strategy(request: Request) -> Any:
     from lightning.pytorch.strategies import DDPStrategy
 
     # Without the view the gradients would lie in memory twice.
-    return DDPStrategy(gradient_as_bucket_view=True, timeout=datetime.timedelta(seconds=PATIENCE_S))
+    return DDPStrategy(gradient_as_bucket_view=True, timeout=TIMEOUT)
 
 
 def _cluster(request: Request) -> list[Any]:

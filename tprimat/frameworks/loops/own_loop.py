@@ -5,19 +5,16 @@ What a step is, the framework's engine knows.
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tprimat.errors import TensorPrimatError
-from tprimat.frameworks.loops import recipe
+from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.processes import Process, joined, this_one
-from tprimat.frameworks.loops.progress_reporter import ProgressReporter
+from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
-from tprimat.record import loop, progress
+from tprimat.record import loop
 from tprimat.record.result import COVERS
 from tprimat.results.run import Timing
 
@@ -43,43 +40,34 @@ class Engine(Protocol):
     def step(
         self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
     ) -> tuple[Sequence[Any], Any]:
-        """One optimizer step: the losses of its micro-batches, and the gradient norm before clipping."""
+        """Do one optimizer step; return the losses of its micro-batches, and the gradient norm before clipping."""
 
 
 def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int:
-    """Trains as asked; the exit status of the process.
+    """Train a request; return the exit status of the process.
 
     Args:
         arguments: a Request's.
-        make: the engine, once the processes can talk to each other.
+        make: makes the engine, once the processes can talk to each other.
     """
-    try:
-        train(Request.from_arguments(arguments), make)
-    except TensorPrimatError as error:
-        print(error.line(), file=sys.stderr)
-        return error.status
-    except (RuntimeError, MemoryError):
-        # The whole of it belongs into the log; the result says it in a line.
-        traceback.print_exc()
-        return 1
-    return 0
+    return processes.main(arguments, lambda request: train(request, make))
 
 
 def train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
-    """Trains, with the recorder watching, and writes the result to the request's folder."""
-    made = recipe.of(request)
+    """Train, with the recorder watching, and write the result to the request's folder."""
+    training = recipe.of(request)
     process = this_one(request.platform)
     with joined(process):
-        _train(made, process, make(made, process))
+        _train(training, process, make(training, process))
 
 
-def _train(made: Recipe, process: Process, engine: Engine) -> None:
+def _train(training: Recipe, process: Process, engine: Engine) -> None:
     import msgspec
 
-    request = made.request
+    request = training.request
     # Its steps include what those of a framework do.
-    setup = msgspec.structs.replace(made.setup_of_loop(engine.strategy), timing=Timing(covers=COVERS))
-    micro_batches = _on(iter(made.loader(process.rank)), process)
+    setup = msgspec.structs.replace(training.setup_of_loop(engine.strategy), timing=Timing(covers=COVERS))
+    micro_batches = (micro_batch.to(process.device, non_blocking=True) for micro_batch in training.loader(process.rank))
     recording = loop.record(
         output_dir=request.output_dir,
         module=engine.module,
@@ -89,7 +77,7 @@ def _train(made: Recipe, process: Process, engine: Engine) -> None:
         precision=request.precision,
         precision_detail=engine.precision_detail,
         setup=setup,
-        on_step=ProgressReporter() if process.rank == 0 and progress.is_enabled() else None,
+        on_step=reporter(process.rank),
     )
     with recording as recorder:
         limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
@@ -99,9 +87,3 @@ def _train(made: Recipe, process: Process, engine: Engine) -> None:
             recorder.stop_reason = limit.reached(step)
             if recorder.stop_reason is not None:
                 break
-
-
-def _on(micro_batches: Iterator[torch.Tensor], process: Process) -> Iterator[torch.Tensor]:
-    """The same on the training's device."""
-    for micro_batch in micro_batches:
-        yield micro_batch.to(process.device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""The processes of a training: who this one is, where it trains, and their common group from start to end."""
+"""The processes of a training: who this one is, their common group from start to end, and how they agree."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ import contextlib
 import dataclasses
 import datetime
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from tprimat.errors import TensorPrimatError
+from tprimat.frameworks.request import Request
+from tprimat.record.ranks import Store
 
 if TYPE_CHECKING:
     import torch
 
-PATIENCE_S = 600.0
+TIMEOUT = datetime.timedelta(seconds=600)
 """How long a process waits for the others within a step; torch's own half an hour is long for a GPU
 that stands still. Drawing the largest model's weights, and compiling, take less."""
+
+
+def main(arguments: list[str], train: Callable[[Request], None]) -> int:
+    """Train a request; return the exit status of the process.
+
+    Args:
+        arguments: a Request's.
+        train: runs the training.
+    """
+    try:
+        train(Request.from_arguments(arguments))
+    except TensorPrimatError as error:
+        print(error.line(), file=sys.stderr)
+        return error.status
+    return 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,20 +50,20 @@ class Process:
     world_size: int
     device: torch.device
 
-    def agree(self, said: bool) -> bool:
-        """Whether any process says yes; to be called by all of them."""
+    def agree(self, vote: bool) -> bool:
+        """Return whether any process votes yes; to be called by all of them."""
         import torch
         import torch.distributed as dist
 
         if self.world_size == 1:
-            return said
-        vote = torch.tensor(int(said), device=self.device)
-        dist.all_reduce(vote, dist.ReduceOp.MAX)
-        return bool(vote.item())
+            return vote
+        votes = torch.tensor(int(vote), device=self.device)
+        dist.all_reduce(votes, dist.ReduceOp.MAX)
+        return bool(votes.item())
 
 
 def this_one(platform: str) -> Process:
-    """By what torchrun has set; one process alone where it didn't start this one. Selects the GPU."""
+    """Return this process as torchrun has described it; one alone where torchrun didn't start it. Selects the GPU."""
     import torch
 
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
@@ -57,7 +77,7 @@ def this_one(platform: str) -> Process:
 
 @contextlib.contextmanager
 def joined(process: Process) -> Iterator[None]:
-    """The default process group, for one process too, which frameworks that shard ask for.
+    """Hold the default process group, for one process too, which frameworks that shard ask for.
 
     At a regular end the processes leave it together: one that goes while another still talks to it
     ends that one with SIGABRT. After an error nobody waits.
@@ -69,7 +89,41 @@ def joined(process: Process) -> Iterator[None]:
         # No port, so that nothing else on the machine can be met.
         alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     backend = "gloo" if process.device.type == "cpu" else "nccl"
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=PATIENCE_S), **alone)
+    dist.init_process_group(backend, timeout=TIMEOUT, **alone)
     yield
     dist.barrier()
     dist.destroy_process_group()
+
+
+class RankConsensus:
+    """A series of questions that every process asks in the same order, and answers as the first one does.
+
+    Through the key-value store of torch.distributed, not through a collective: that would wait for the
+    GPU, and could come between those of the training itself.
+
+    Args:
+        store: of torch.distributed; None where there is none, and each process decides by itself.
+        rank: which process this is.
+        topic: names the series.
+    """
+
+    def __init__(self, store: Store | None, rank: int, topic: str) -> None:
+        self._store = store
+        self._rank = rank
+        self._topic = topic
+        self._questions = 0
+
+    def __call__(self, vote: bool) -> bool:
+        """Return the first process' vote; `vote` is this one's.
+
+        Raises RuntimeError where the first process doesn't answer.
+        """
+        if self._store is None:
+            return vote
+        self._questions += 1
+        key = f"tprimat/{self._topic}/{self._questions}"
+        if self._rank == 0:
+            self._store.set(key, "yes" if vote else "no")
+            return vote
+        self._store.wait([key], TIMEOUT)
+        return self._store.get(key) == b"yes"

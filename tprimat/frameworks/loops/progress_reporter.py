@@ -1,19 +1,25 @@
-"""Tells the parent of a training about its steps, a few times a second."""
+"""Sends the steps of a training to its parent process, a few times a second."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from tprimat.record import progress
 
-TOLD_EVERY_S = 0.25
+INTERVAL_S = 0.25
+
+
+def reporter(rank: int = 0) -> Callable[..., None] | None:
+    """Return what to call with each step; None where no parent reads it, or another process reports."""
+    return ProgressReporter() if rank == 0 and progress.is_enabled() else None
 
 
 class ProgressReporter:
-    """What BenchmarkCallback calls with each step."""
+    """What a recorder calls with each step."""
 
     def __init__(self) -> None:
-        self._told = 0.0
+        self._last_s = 0.0
 
     def __call__(
         self,
@@ -24,9 +30,9 @@ class ProgressReporter:
         loss: float | None,
         memory_gb: float | None,
     ) -> None:
-        """Prints a mark that the parent reads, unless the last one was just now."""
+        """Print a mark that the parent reads, unless the last one was just now."""
         now = time.monotonic()
-        if now - self._told < TOLD_EVERY_S and step != max_steps:
+        if now - self._last_s < INTERVAL_S and step != max_steps:
             return
-        self._told = now
+        self._last_s = now
         progress.emit(progress.Step(step, max_steps or step, step_time, average, loss, memory_gb))

@@ -11,10 +11,9 @@ from typing import Any
 
 from tprimat.frameworks.lightning.callback import BenchmarkCallback
 from tprimat.frameworks.loops import profiled
-from tprimat.frameworks.loops.progress_reporter import ProgressReporter
+from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
-from tprimat.record import progress
 from tprimat.results.run import Run
 
 
@@ -27,7 +26,7 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
     """
 
     def __init__(self, request: Request, setup: Run) -> None:
-        super().__init__(request.output_dir, setup=setup, on_step=ProgressReporter() if progress.is_enabled() else None)
+        super().__init__(request.output_dir, setup=setup, on_step=reporter())
         self.request = request
         self._window: profiled.Window | None = None
         self._ending: profiled.Ending | None = None

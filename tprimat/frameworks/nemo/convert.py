@@ -28,13 +28,13 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def check_target(target: Path, *, overwrite: bool) -> None:
-    """Raises UsageError where the target is there and isn't to be replaced."""
+    """Raise UsageError where the target is there and isn't to be replaced."""
     if target.exists() and not overwrite:
         raise UsageError(f"{target} is there: name another folder, or say --overwrite", heading=HEADING)
 
 
 def hugging_face_source(model: str, text: str) -> str:
-    """What NeMo's importer is given for a folder or a name on the hub.
+    """Return what NeMo's importer is given for a folder or a name on the hub.
 
     Args:
         model: a name in models.py.
@@ -51,24 +51,24 @@ def hugging_face_source(model: str, text: str) -> str:
             f"{text}: there is no such folder, and a model on the hub is written ORG/NAME", heading=HEADING
         )
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
         raise UsageError(
             f"{folder}: holds no config.json that names a model_type: name a folder as save_pretrained() of "
             "transformers writes it",
             heading=HEADING,
         ) from None
-    if found != TYPES[model]:
-        fits = next((name for name, kind in TYPES.items() if kind == found), None)
+    if kind != TYPES[model]:
+        fits = next((name for name, its_kind in TYPES.items() if its_kind == kind), None)
         other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(TYPES)}"
         raise UsageError(
-            f"{folder}: holds a model of type {found}, which isn't {models.title(model)}: {other}", heading=HEADING
+            f"{folder}: holds a model of type {kind}, which isn't {models.title(model)}: {other}", heading=HEADING
         )
     return f"hf://{folder.absolute()}"
 
 
 def nemo_folder(text: str) -> Path:
-    """A folder with a model as NeMo 2 writes it. Raises UsageError for any other."""
+    """Return a folder with a model as NeMo 2 writes it. Raises UsageError for any other."""
     folder = Path(text).expanduser().absolute()
     if not ((folder / "weights").is_dir() and (folder / "context").is_dir()):
         raise UsageError(
@@ -80,7 +80,7 @@ def nemo_folder(text: str) -> Path:
 
 
 def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
-    """Imports a model.
+    """Import a model.
 
     Args:
         model: a name in models.py.
@@ -112,7 +112,7 @@ def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
 
 
 def to_hugging_face(source: Path, target: Path, *, overwrite: bool) -> None:
-    """Exports a model of NeMo. Raises UsageError where it can't be read or written."""
+    """Export a model of NeMo. Raises UsageError where it can't be read or written."""
     from nemo.collections import llm
 
     try:

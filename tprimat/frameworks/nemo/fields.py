@@ -31,7 +31,7 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def assign(recipe: Any, setting: str) -> None:
-    """Sets one field.
+    """Set one field.
 
     Args:
         recipe: NeMo's recipe, a fiddle configuration.
@@ -63,15 +63,15 @@ def assign(recipe: Any, setting: str) -> None:
 
 
 def parsed(text: str) -> Any:
-    """A value as Python has it: true, false, none, numbers, lists, torch.bfloat16; else the text itself."""
+    """Return a value as Python has it: true, false, none, numbers, lists, torch.bfloat16; else the text itself."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if text.startswith("torch."):
         import torch
 
-        found = getattr(torch, text.removeprefix("torch."), None)
-        if isinstance(found, torch.dtype):
-            return found
+        value = getattr(torch, text.removeprefix("torch."), None)
+        if isinstance(value, torch.dtype):
+            return value
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -79,15 +79,15 @@ def parsed(text: str) -> Any:
 
 
 def fields(owner: Any) -> list[str]:
-    """The names of what a configuration can be given; empty for what is none."""
+    """Return the names of what a configuration can be given; empty for what is none."""
     if isinstance(owner, (list, tuple)):
-        return [str(place) for place in range(len(owner))]
-    made = getattr(owner, "__fn_or_cls__", None)
-    if made is None:
+        return [str(index) for index in range(len(owner))]
+    target = getattr(owner, "__fn_or_cls__", None)
+    if target is None:
         return []
     names: list[str] = []
     # A class that takes **kwargs hands them on to the one it derives from.
-    for kind in inspect.getmro(made) if inspect.isclass(made) else (made,):
+    for kind in inspect.getmro(target) if inspect.isclass(target) else (target,):
         if kind is object:
             continue
         try:

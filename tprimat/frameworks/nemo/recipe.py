@@ -11,15 +11,14 @@ Runs inside NeMo's environment. What is changed, and why:
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import scales
-from tprimat.frameworks.loops import indexed_tokens
-from tprimat.frameworks.loops.tokens import TokenSource
-from tprimat.frameworks.nemo import fields
+from tprimat.frameworks.loops.recipe import shape_of
+from tprimat.frameworks.nemo import data, fields
+from tprimat.frameworks.nemo.recording import NemoBenchmark
 from tprimat.frameworks.request import TOKENS, Request
 from tprimat.results.run import ModelConfig
 
@@ -36,11 +35,11 @@ _SHAPE = {
     "vocab_size": "vocab_size",
     "tie_word_embeddings": "share_embeddings_and_output_weights",
 }
-"""Our names of sizes, and Megatron's."""
+"""Fields of ModelConfig, and what Megatron's configuration calls them."""
 
 
 def build(request: Request) -> Any:
-    """The recipe that a request means: a nemo_run.Partial of NeMo's pretrain.
+    """Return the recipe that a request means: a nemo_run.Partial of NeMo's pretrain.
 
     Raises:
         UsageError: this NeMo has no such recipe, or a setting names no field.
@@ -71,73 +70,38 @@ def build(request: Request) -> Any:
 
         recipe.trainer.plugins = bf16_with_fp8_mixed()
     # Plain words only: NeMo-Run writes the recipe down, and other processes read it.
-    from tprimat.frameworks.nemo.recording import NemoBenchmark
-
     recipe.trainer.callbacks.append(run.Config(NemoBenchmark, arguments=request.to_arguments()))
     for setting in request.settings:
         fields.assign(recipe, setting)
     return recipe
 
 
-def shape_of(request: Request) -> ModelConfig:
-    """The model's shape: of the scale, or the one that was given."""
-    if request.shape is not None:
-        return request.shape
-    return scales.shape(models.by_name(request.model), scales.by_name(request.scale))
-
-
-def source_of(request: Request) -> TokenSource:
-    """Our token source over the model's vocabulary."""
-    return TokenSource(shape_of(request).vocab_size or 0, request.seed)
-
-
-def tokens_prefix(request: Request) -> Path:
-    """Where the token file for a request lies, without its two endings."""
-    source = source_of(request)
-    name = f"markov_v{source.vocab_size}_s{source.seed}_l{request.sequence_length}_n{sequences(request)}"
-    return request.output_dir / "data" / name
-
-
-def sequences(request: Request) -> int:
-    """Sequences that a training reads: one more, since each label is the token after."""
-    return request.steps * request.global_batch_size + 1
-
-
-def write_tokens(request: Request) -> Path:
-    """Writes the token file of a request, unless it is there; its prefix."""
-    prefix = tokens_prefix(request)
-    indexed_tokens.write(prefix, source_of(request), sequences(request), request.sequence_length)
-    return prefix
-
-
 def lines(recipe: Any) -> list[str]:
-    """The recipe, a line for each field that is set: path = value."""
-    found: list[str] = []
-    _collect(recipe, "", found)
-    return found
+    """Return the recipe as lines, one for each field that is set: path = value."""
+    return list(_lines(recipe, ""))
 
 
-def _collect(owner: Any, path: str, found: list[str]) -> None:
-    arguments = getattr(owner, "__arguments__", None)
+def _lines(node: Any, path: str) -> Iterator[str]:
+    arguments = getattr(node, "__arguments__", None)
     if arguments is not None:
-        made = owner.__fn_or_cls__
-        found.append(f"{path or 'recipe'} = {made.__module__}.{made.__qualname__}")
+        kind = node.__fn_or_cls__
+        yield f"{path or 'recipe'} = {kind.__module__}.{kind.__qualname__}"
         for name, value in arguments.items():
-            _collect(value, f"{path}.{name}" if path else name, found)
-    elif isinstance(owner, (list, tuple)) and any(hasattr(each, "__arguments__") for each in owner):
-        for place, value in enumerate(owner):
-            _collect(value, f"{path}.{place}", found)
+            yield from _lines(value, f"{path}.{name}" if path else name)
+    elif isinstance(node, (list, tuple)) and any(hasattr(each, "__arguments__") for each in node):
+        for index, value in enumerate(node):
+            yield from _lines(value, f"{path}.{index}")
     else:
-        found.append(f"{path} = {owner!r}")
+        yield f"{path} = {node!r}"
 
 
 def _model(recipe: Any, request: Request, shape: ModelConfig) -> None:
     config = recipe.model.config
     known = fields.fields(config)
-    for ours, theirs in _SHAPE.items():
-        value = getattr(shape, ours)
+    for size, field in _SHAPE.items():
+        value = getattr(shape, size)
         if value is not None:
-            setattr(config, theirs, value)
+            setattr(config, field, value)
     config.seq_length = request.sequence_length
     base = models.by_name(request.model).settings.get("rope_theta")
     if base is not None and "rotary_base" in known:
@@ -164,7 +128,7 @@ def _data(request: Request, shape: ModelConfig) -> Any:
     }
     if request.data != TOKENS:
         return run.Config(llm.MockDataModule, tokenizer=tokenizer, **sizes)
-    prefix = tokens_prefix(request)
+    prefix = data.prefix(request)
     return run.Config(
         llm.PreTrainingDataModule,
         paths=[str(prefix)],

@@ -12,30 +12,21 @@ import msgspec
 
 from tprimat.catalog import models
 from tprimat.frameworks import scales
-from tprimat.frameworks.loops.agreement import RankConsensus
+from tprimat.frameworks.loops.processes import RankConsensus
+from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.loops.requested import RequestedBenchmark
-from tprimat.frameworks.nemo import recipe
-from tprimat.frameworks.request import TOKENS, Request
+from tprimat.frameworks.nemo import data
+from tprimat.frameworks.request import Request
 from tprimat.machine.emulation import is_emulated
 from tprimat.record import ranks
-from tprimat.results.run import Data, Environment, ModelConfig, Optimizer, Run, TrainingConfig
+from tprimat.results.run import Environment, ModelConfig, Optimizer, Run, TrainingConfig
 
 NATIVE = "train_step_timing_seconds"
 """NeMo's `train_step_timing in s`: host time from one hook to another, without waiting for the GPU."""
 
 TIMER = "train_step_timing"
 
-SIZES = (
-    "num_layers",
-    "hidden_size",
-    "num_attention_heads",
-    "num_query_groups",
-    "ffn_hidden_size",
-    "vocab_size",
-    "head_dim",
-    "tie_word_embeddings",
-    "sliding_window",
-)
+SIZES = (*scales.SIZES, "head_dim", "tie_word_embeddings", "sliding_window")
 """Fields of a ModelConfig that make the shape of a model here."""
 
 MODEL_SETTINGS = (
@@ -115,7 +106,7 @@ class NemoBenchmark(RequestedBenchmark):
         native = dict(run.native_metrics)
         if self._native and run.steps:
             native[NATIVE] = tuple(self._native.get(step) for step in run.steps)
-        shape, scale = described(run.model_config, self.request)
+        shape, scale = shape_and_scale(run.model_config, self.request)
         return msgspec.structs.replace(
             run,
             native_metrics=native,
@@ -127,7 +118,7 @@ class NemoBenchmark(RequestedBenchmark):
 
 
 def setup_of(request: Request) -> Run:
-    """What the training itself doesn't show: a Run without records.
+    """Return what the training itself doesn't show: a Run without records.
 
     The model's shape, batches, precision, parallelism and optimizer are left to the recorder, which
     reads what really is: --set may have changed what was asked for.
@@ -140,49 +131,38 @@ def setup_of(request: Request) -> Run:
         label=request.label,
         training_config=TrainingConfig(max_steps=request.steps, seed=request.seed),
         environment=Environment(emulated=is_emulated()),
-        data=data_of(request),
+        data=data.described(request),
     )
 
 
-def described(found: ModelConfig, request: Request) -> tuple[ModelConfig, str]:
-    """The shape that NeMo's configuration states, with its number of parameters; and its scale.
+def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig, str]:
+    """Return the shape that NeMo's configuration states, with its number of parameters; and its scale.
 
     Args:
-        found: what the recorder read; without sizes where the model never came to be.
-        request: what was asked for.
+        config: what the recorder read; without sizes where the model never came to be.
+        request: what was requested, which --set may have changed.
     """
-    asked = recipe.shape_of(request)
-    if found.num_layers is None:
-        return asked, request.scale
-    if all(getattr(found, size) == getattr(asked, size) for size in SIZES):
-        return asked, request.scale
-    known = all(getattr(found, size) is not None for size in SIZES[:6])
-    counted = scales.parameters(models.by_name(request.model), found) if known else None
-    return msgspec.structs.replace(found, num_parameters=counted), scales.OTHER
+    requested = shape_of(request)
+    if config.num_layers is None or all(getattr(config, size) == getattr(requested, size) for size in SIZES):
+        return requested, request.scale
+    is_complete = all(getattr(config, size) is not None for size in scales.SIZES)
+    counted = scales.parameters(models.by_name(request.model), config) if is_complete else None
+    return msgspec.structs.replace(config, num_parameters=counted), scales.OTHER
 
 
-def optimizer_of(found: Optimizer, config: Any) -> Optimizer:
-    """What the recorder saw, with what only Megatron's own configuration says: name and clipping."""
+def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
+    """Return what the recorder saw, with name and clipping, which only Megatron's own configuration states."""
     name = getattr(config, "optimizer", None)
     if name is None:
-        return found
+        return recorded
     if name == "adam" and getattr(config, "decoupled_weight_decay", True):
         name = "AdamW"
     clipping = getattr(config, "clip_grad", None)
-    return msgspec.structs.replace(found, name=name, gradient_clipping=float(clipping) if clipping else None)
-
-
-def data_of(request: Request) -> Data:
-    """What is trained on. Megatron shuffles the token file by its own seed, which is ours."""
-    if request.data != TOKENS:
-        return Data(kind="mock")
-    source = recipe.source_of(request)
-    described = source.described(recipe.sequences(request), request.sequence_length)
-    return msgspec.structs.replace(described, kind=TOKENS)
+    return msgspec.structs.replace(recorded, name=name, gradient_clipping=float(clipping) if clipping else None)
 
 
 def settings_of(trainer: Any, module: Any) -> Iterator[tuple[str, bool | int | float | str | None]]:
-    """The framework's settings as they are once the model stands, by their paths in a recipe."""
+    """Yield the framework's settings as they are once the model is built, by their paths in a recipe."""
     config = getattr(module, "config", None)
     for name in MODEL_SETTINGS:
         if hasattr(config, name):

@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.errors import UsageError
+from tprimat.frameworks.nemo import data
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
-from tprimat.frameworks.request import REPOSITORY, TOKENS, Request
+from tprimat.frameworks.request import REPOSITORY, Request
 from tprimat.frameworks.slurm import SlurmJob
 
 WIDE = "500"
+"""Columns of the terminal that NeMo-Run shows a job for."""
 
 JOBS = "slurm"
 """Below the output folder: scripts and logs of jobs."""
 
 
 def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
-    """Submits a training, or prints the job that would be submitted.
+    """Submit a training, or print the job that would be submitted.
 
     Raises:
         UsageError: NeMo or NeMo-Run isn't here, or Slurm refuses.
@@ -40,10 +42,10 @@ def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
     import nemo_run as run
 
     recipe = nemo_recipe.build(request)
-    if request.data == TOKENS and not dry_run:
-        nemo_recipe.write_tokens(request)
+    if not dry_run:
+        data.write(request)
     folder = request.output_dir / JOBS
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    new_folders = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     name = f"tprimat_{request.model}"
     try:
@@ -54,20 +56,20 @@ def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
             else:
                 experiment.run(detach=True)
     finally:
-        if dry_run and made:
+        if dry_run and new_folders:
             # NeMo-Run makes folders to show what would lie in them.
             shutil.rmtree(folder, ignore_errors=True)
-            for parent in made[1:]:
+            for parent in new_folders[1:]:
                 with contextlib.suppress(OSError):
                     parent.rmdir()
 
 
 def executor(request: Request, job: SlurmJob, folder: Path) -> Any:
-    """NeMo-Run's executor for a request on a cluster."""
+    """Return NeMo-Run's executor for a request on a cluster."""
     import nemo_run as run
 
     per_node = request.num_gpus // request.num_nodes
-    own = (str(REPOSITORY), str(request.output_dir))
+    folders = (str(REPOSITORY), str(request.output_dir))
     return run.SlurmExecutor(
         account=job.account,
         partition=job.partition,
@@ -78,7 +80,7 @@ def executor(request: Request, job: SlurmJob, folder: Path) -> Any:
         exclusive=True,
         mem="0",
         container_image=job.container,
-        container_mounts=[*(f"{path}:{path}" for path in own), *job.mounts] if job.container else [],
+        container_mounts=[*(f"{path}:{path}" for path in folders), *job.mounts] if job.container else [],
         launcher="torchrun",
         tunnel=run.LocalTunnel(job_dir=str(folder)),
         # Nothing is packed: the clone is where it is, on a file system that the machines share.

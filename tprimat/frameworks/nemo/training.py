@@ -13,25 +13,22 @@ import sys
 
 from tprimat.errors import TensorPrimatError, TrainingFailedError, UsageError
 from tprimat.frameworks import memory
+from tprimat.frameworks.loops import processes
+from tprimat.frameworks.nemo import data
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.nemo.convert import WITHOUT_TE
-from tprimat.frameworks.request import TOKENS, Request
+from tprimat.frameworks.request import Request
 from tprimat.record.outcome import OUT_OF_MEMORY
 
 
 def main(arguments: list[str]) -> int:
-    """Trains as asked; the exit status of the process."""
-    try:
-        train(Request.from_arguments(arguments))
-    except TensorPrimatError as error:
-        print(error.line(), file=sys.stderr)
-        return error.status
-    return 0
+    """Train; return the exit status of the process."""
+    return processes.main(arguments, train)
 
 
 def train(request: Request) -> None:
-    """Runs the recipe in this process, one of request.num_gpus.
+    """Run the recipe in this process, one of request.num_gpus.
 
     Raises:
         UsageError: the recipe can't be built or run as it was asked for.
@@ -40,20 +37,19 @@ def train(request: Request) -> None:
         os.environ.setdefault(name, value)
     import nemo_run as run
 
-    if request.data == TOKENS:
-        nemo_recipe.write_tokens(request)
+    data.write(request)
     recipe = nemo_recipe.build(request)
     try:
         run.run(recipe, direct=True)
     except (RuntimeError, ValueError) as error:
-        said = _said(error, request)
-        if said is None:
+        message = _explained(error, request)
+        if message is None:
             raise
-        raise said from error
+        raise message from error
 
 
-def _said(error: Exception, request: Request) -> TensorPrimatError | None:
-    """What an exception of NeMo means for the user, where that can be said in a line."""
+def _explained(error: Exception, request: Request) -> TensorPrimatError | None:
+    """Return what an exception of NeMo means for the user, where one line can tell; None otherwise."""
     first = next(iter(str(error).splitlines()), "")
     if WITHOUT_TE in str(error):
         return UsageError(

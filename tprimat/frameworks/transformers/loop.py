@@ -12,46 +12,36 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tprimat.errors import TensorPrimatError
-from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.loops.processes import PATIENCE_S, Process, joined, this_one
-from tprimat.frameworks.loops.progress_reporter import ProgressReporter
+from tprimat.frameworks.loops import processes, recipe
+from tprimat.frameworks.loops.processes import TIMEOUT, Process, joined, this_one
+from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.frameworks.loops.recipe import PREFETCHED, Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
-from tprimat.record import progress
-
-if TYPE_CHECKING:
-    pass
 
 
 def main(arguments: list[str]) -> int:
-    """Trains as asked; the exit status of the process."""
-    try:
-        train(Request.from_arguments(arguments))
-    except TensorPrimatError as error:
-        print(error.line(), file=sys.stderr)
-        return error.status
-    return 0
+    """Train a request; return the exit status of the process."""
+    return processes.main(arguments, train)
 
 
 def train(request: Request) -> None:
-    """Trains, with the recorder watching, and writes the result to the request's folder."""
+    """Train, with the recorder watching, and write the result to the request's folder."""
     from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
 
     process = this_one(request.platform)
-    made = recipe.of(request)
+    training = recipe.of(request)
     recording = TrainerBenchmarkCallback(
         request.output_dir,
-        setup=made.setup(),
-        on_step=ProgressReporter() if process.rank == 0 and progress.is_enabled() else None,
+        setup=training.setup(),
+        on_step=reporter(process.rank),
     )
     group = joined(process) if process.world_size > 1 else contextlib.nullcontext()
     # The Trainer wants a folder for its checkpoints, and none is written.
     with group, tempfile.TemporaryDirectory() as scratch:
-        trainer = _trainer(made, process, recording, scratch)
+        trainer = _trainer(training, process, recording, scratch)
         try:
             trainer.train()
         except BaseException as error:
@@ -66,11 +56,11 @@ class Sequences:
     of tokens.MicroBatches.
     """
 
-    def __init__(self, made: Recipe) -> None:
-        self._made = made
+    def __init__(self, training: Recipe) -> None:
+        self._training = training
 
     def __len__(self) -> int:
-        return self._made.request.steps * self._made.request.global_batch_size
+        return self._training.request.steps * self._training.request.global_batch_size
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
@@ -80,15 +70,15 @@ class Sequences:
         import numpy as np
         import torch
 
-        request = self._made.request
+        request = self._training.request
         places = np.asarray(indices)
-        rows = self._made.source.rows(
+        rows = self._training.source.rows(
             places // request.global_batch_size + 1, places % request.global_batch_size, request.sequence_length
         )
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
 
 
-def _trainer(made: Recipe, process: Process, recording: Any, scratch: str) -> Any:
+def _trainer(training: Recipe, process: Process, recording: Any, scratch: str) -> Any:
     from torch.utils.data import SequentialSampler
     from transformers import Trainer, TrainingArguments, default_data_collator
 
@@ -96,7 +86,7 @@ def _trainer(made: Recipe, process: Process, recording: Any, scratch: str) -> An
         def _get_train_sampler(self, *_: Any) -> Any:
             return SequentialSampler(self.train_dataset)
 
-    request = made.request
+    request = training.request
     several = process.world_size > 1
     arguments = TrainingArguments(
         output_dir=scratch,
@@ -104,18 +94,18 @@ def _trainer(made: Recipe, process: Process, recording: Any, scratch: str) -> An
         per_device_train_batch_size=request.micro_batch_size,
         gradient_accumulation_steps=request.gradient_accumulation_steps,
         lr_scheduler_type="constant",
-        learning_rate=made.settings.learning_rate,
-        max_grad_norm=made.settings.gradient_clipping,
+        learning_rate=training.settings.learning_rate,
+        max_grad_norm=training.settings.gradient_clipping,
         bf16=request.precision == "bf16",
         fp16=request.precision == "fp16",
-        use_cpu=not made.on_gpu,
+        use_cpu=not training.on_gpu,
         seed=request.seed % 2**32,
-        ddp_backend=None if not several else "nccl" if made.on_gpu else "gloo",
+        ddp_backend=None if not several else "nccl" if training.on_gpu else "gloo",
         ddp_find_unused_parameters=False if several else None,
-        ddp_timeout=round(PATIENCE_S),
-        dataloader_num_workers=made.loader_workers,
-        dataloader_prefetch_factor=PREFETCHED if made.loader_workers else None,
-        dataloader_pin_memory=made.on_gpu,
+        ddp_timeout=round(TIMEOUT.total_seconds()),
+        dataloader_num_workers=training.loader_workers,
+        dataloader_prefetch_factor=PREFETCHED if training.loader_workers else None,
+        dataloader_pin_memory=training.on_gpu,
         remove_unused_columns=False,
         # Its log would wait for the GPU, and for all processes, in each step.
         logging_strategy="no",
@@ -124,13 +114,13 @@ def _trainer(made: Recipe, process: Process, recording: Any, scratch: str) -> An
         report_to="none",
         disable_tqdm=True,
     )
-    model = made.weights(process.device)
+    model = training.weights(process.device)
     trainer = Pretraining(
         model=model,
         args=arguments,
-        train_dataset=Sequences(made),
+        train_dataset=Sequences(training),
         data_collator=default_data_collator,
-        optimizers=(made.optimizer(model), None),
+        optimizers=(training.optimizer(model), None),
         callbacks=[_time_limit(request, process, recording), recording],
     )
     # Otherwise it would divide by the tokens of the whole batch, which versions count differently.
