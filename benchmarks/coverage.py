@@ -33,7 +33,8 @@ from benchmarks.step_times import (
     t_quantile,
     warm_up,
 )
-from tprimat.analysis import changepoints, intervals
+from tprimat.analysis import intervals, run_order
+from tprimat.analysis.segments import find_segments
 
 RUN_SPREAD = 0.01
 LENGTHS = (60, 100, 200, 300, 500, 1000)
@@ -146,7 +147,7 @@ def procedure(simulations: int, seed: int, count: int, *, fading: bool = False) 
     held = mean_held = 0
     mean_half = 0.0
     for values in series:
-        found = changepoints.find(values.tolist())
+        found = find_segments(values.tolist())
         if len(found) != 1 or found[0].drift is not None:
             continue
         rest = values[found[0].start :]
@@ -265,9 +266,12 @@ def _log_welch(means: Array) -> dict[str, float]:
     """The package's comparison; on two runs a side, which it declines, the same formula."""
     if means.shape[2] >= intervals.RUNS_FOR_SIGNIFICANCE:
         ratios = [intervals.log_welch(first, second) for first, second in means.tolist()]
-        shown = [ratio for ratio in ratios if ratio is not None]
-        width = float(np.median([ratio.high - ratio.low for ratio in shown])) / 2
-        return {"log-Welch": 1 - sum(ratio.shown for ratio in shown) / len(shown), "log-Welch half-width": width}
+        known = [ratio for ratio in ratios if ratio is not None]
+        width = float(np.median([ratio.high - ratio.low for ratio in known])) / 2
+        return {
+            "log-Welch": 1 - sum(ratio.is_significant for ratio in known) / len(known),
+            "log-Welch half-width": width,
+        }
     logs = np.log(means)
     variances = logs.var(axis=2, ddof=1) / means.shape[2]
     freedom = variances.sum(axis=1) ** 2 / (variances**2 / (means.shape[2] - 1)).sum(axis=1)
@@ -323,7 +327,7 @@ def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[flo
     series[:, round(0.3 * count) :] *= 1 + shift
     several = drifting = 0
     for values in series.tolist():
-        found = changepoints.find(values)
+        found = find_segments(values)
         several += len(found) > 1
         drifting += len(found) == 1 and found[0].drift is not None
     return several / simulations, drifting / simulations
@@ -342,7 +346,7 @@ def order_alarms(simulations: int, seed: int, runs: int) -> float:
     """Share of sets of independent runs whose order is said to mean something."""
     random = np.random.default_rng([seed, 6, runs])
     means = 1 + RUN_SPREAD * random.standard_normal((simulations, runs))
-    return sum(intervals.run_order_trend(each) is not None for each in means.tolist()) / simulations
+    return sum(run_order.run_order_trend(each) is not None for each in means.tolist()) / simulations
 
 
 def _order_tables(simulations: int, seed: int) -> Iterator[Table]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from tprimat.analysis import stats
+from tprimat.analysis import warmup
 
 Array = npt.NDArray[np.float64]
 Reach = tuple[float, float]
@@ -135,7 +135,7 @@ def mser5(values: Array) -> int | None:
 
 def tail_reference(values: Array) -> int | None:
     """The package's rule."""
-    state = stats.detect_warmup(values.tolist())
+    state = warmup.detect_warmup(values.tolist())
     return None if state is None else state.start
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tprimat.analysis import changepoints, stats
+from tprimat.analysis import changepoints, warmup
+from tprimat.analysis.segments import Segment, find_segments
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,13 @@ def mean(values, level):
 
 @pytest.mark.parametrize(("name", "start"), [("nvd_nemo_llama", 8), ("nvd_nemo_qwen", 6)])
 def test_both_h100_runs_keep_one_level(february, name, start):
-    (level,) = changepoints.find(february(name))
+    (level,) = find_segments(february(name))
     assert (level.start, level.stop, level.drift) == (start, 500, None)
 
 
 def test_mi300x_llama_has_two_levels(february):
     values = february("amd_prim_llama")
-    first, second = changepoints.find(values)
+    first, second = find_segments(values)
     assert 155 <= first.stop == second.start <= 165
     assert second.stop == 500
     assert mean(values, first) == pytest.approx(2.536, abs=0.0005)
@@ -55,7 +56,7 @@ def test_mi300x_llama_has_two_levels(february):
 
 def test_mi300x_qwen_has_two_levels_and_a_drift_in_the_first(february):
     values = february("amd_prim_qwen")
-    first, second = changepoints.find(values)
+    first, second = find_segments(values)
     assert mean(values, first) == pytest.approx(2.559, abs=0.0005)
     assert mean(values, second) == pytest.approx(2.492, abs=0.0005)
     assert first.drift == pytest.approx(0.021, abs=0.001)
@@ -64,8 +65,8 @@ def test_mi300x_qwen_has_two_levels_and_a_drift_in_the_first(february):
 
 def test_the_ratio_of_the_llama_runs_by_level(february):
     amd, nvidia = february("amd_prim_llama"), february("nvd_nemo_llama")
-    (other,) = changepoints.find(nvidia)
-    ratios = [mean(nvidia, other) / mean(amd, level) for level in changepoints.find(amd)]
+    (other,) = find_segments(nvidia)
+    ratios = [mean(nvidia, other) / mean(amd, level) for level in find_segments(amd)]
     assert ratios == pytest.approx([1.278, 1.362], abs=0.0005)
 
 
@@ -73,7 +74,7 @@ def test_the_ratio_of_the_llama_runs_by_level(february):
 
 
 def test_one_level_after_a_warm_up_with_spikes():
-    (level,) = changepoints.find(warmed(steps(300, spikes=0.04)))
+    (level,) = find_segments(warmed(steps(300, spikes=0.04)))
     assert (level.start, level.stop, level.drift) == (8, 300, None)
     assert level.median == pytest.approx(1.0, abs=0.003)
 
@@ -83,7 +84,7 @@ def test_one_level_after_a_warm_up_with_spikes():
 def test_a_change_of_level_is_found_where_it_is(change, place):
     series = steps(500, spikes=0.04, seed=place)
     series[place:] *= change
-    first, second = changepoints.find(warmed(series))
+    first, second = find_segments(warmed(series))
     assert first.start == 8
     assert abs(first.stop - place) <= 3
     assert second.median / first.median == pytest.approx(change, rel=0.005)
@@ -93,14 +94,14 @@ def test_three_levels():
     series = steps(600, seed=3)
     series[200:] *= 1.06
     series[400:] *= 1.06
-    found = changepoints.find(warmed(series))
+    found = find_segments(warmed(series))
     assert [level.stop for level in found] == pytest.approx([200, 400, 600], abs=3)
 
 
 def test_a_level_that_comes_and_goes():
     series = steps(500, seed=4)
     series[100:200] *= 1.05
-    found = changepoints.find(warmed(series))
+    found = find_segments(warmed(series))
     assert [level.stop for level in found] == pytest.approx([100, 200, 500], abs=4)
 
 
@@ -108,19 +109,19 @@ def test_a_level_that_comes_and_goes():
 @pytest.mark.parametrize("seed", range(4))
 def test_a_ramp_is_a_drift_and_no_levels(end, seed):
     series = steps(500, seed=seed) * np.linspace(1, end, 500)
-    (level,) = changepoints.find(warmed(series))
+    (level,) = find_segments(warmed(series))
     assert level.drift == pytest.approx(max(end, 1 / end) - 1, rel=0.4)
 
 
 def test_a_ramp_without_noise_is_a_drift():
-    (level,) = changepoints.find(np.linspace(2.0, 2.2, 400).tolist())
+    (level,) = find_segments(np.linspace(2.0, 2.2, 400).tolist())
     assert level.drift == pytest.approx(0.075, abs=0.005)
 
 
 def test_a_ramp_at_the_beginning_is_not_hidden_in_a_level():
     series = steps(500, seed=5)
     series[:80] *= np.linspace(2, 1, 80)
-    found = changepoints.find(series.tolist())
+    found = find_segments(series.tolist())
     assert len(found) > 1 or found[0].drift is not None
 
 
@@ -129,18 +130,18 @@ def test_a_warm_up_that_fades_away_is_no_level(fading):
     found = []
     for seed in range(20):
         series = steps(400, seed=seed) * (1 + 4 * np.exp(-np.arange(400) / fading))
-        found.append(changepoints.find(series.tolist()))
+        found.append(find_segments(series.tolist()))
         # What the warm-up leaves in the mean is less than two tenths of a percent.
         assert np.mean(series[found[-1][-1].start :]) == pytest.approx(1, abs=0.002)
     single = [each[0] for each in found if len(each) == 1 and each[0].drift is None]
     assert len(single) >= 19
-    assert all(10 <= level.start <= changepoints.LONGEST_WARM_UP for level in single)
+    assert all(10 <= level.start <= warmup.LONGEST_WARM_UP for level in single)
 
 
 def test_a_flat_slow_beginning_is_a_level_and_no_warm_up():
     series = steps(300, seed=6)
     series[:100] *= 1.05
-    first, second = changepoints.find(warmed(series))
+    first, second = find_segments(warmed(series))
     assert (first.start, second.stop) == (8, 300)
     assert abs(first.stop - 100) <= 3
 
@@ -148,12 +149,12 @@ def test_a_flat_slow_beginning_is_a_level_and_no_warm_up():
 def test_spikes_make_no_level():
     series = steps(300, seed=7)
     series[150:165] *= 1.3
-    (level,) = changepoints.find(warmed(series))
+    (level,) = find_segments(warmed(series))
     assert (level.start, level.drift) == (8, None)
 
 
 def test_two_constant_levels_without_any_noise():
-    found = changepoints.find([3.0] * 5 + [2.0] * 100 + [2.1] * 100)
+    found = find_segments([3.0] * 5 + [2.0] * 100 + [2.1] * 100)
     assert [(level.start, level.stop, level.median, level.drift) for level in found] == [
         (5, 105, 2.0, None),
         (105, 205, 2.1, None),
@@ -162,38 +163,38 @@ def test_two_constant_levels_without_any_noise():
 
 @pytest.mark.parametrize("value", [2.5, 1e-6, 3e8])
 def test_a_constant_series_is_one_level(value):
-    assert changepoints.find([value] * 200) == (changepoints.Segment(0, 200, value, None),)
+    assert find_segments([value] * 200) == (Segment(0, 200, value, None),)
 
 
 def test_a_constant_series_of_zeros_is_no_division_by_zero():
-    assert changepoints.find([0.0] * 60) == (changepoints.Segment(0, 60, 0.0, None),)
+    assert find_segments([0.0] * 60) == (Segment(0, 60, 0.0, None),)
 
 
 def test_a_series_with_one_odd_value():
-    (level,) = changepoints.find([1.0] * 99 + [50.0])
+    (level,) = find_segments([1.0] * 99 + [50.0])
     assert (level.start, level.stop, level.drift) == (0, 100, None)
 
 
-@pytest.mark.parametrize("count", range(stats.MINIMUM_RECORDS))
+@pytest.mark.parametrize("count", range(warmup.MINIMUM_RECORDS))
 def test_too_short_for_a_steady_state(count):
-    assert changepoints.find([1.0] * count) == ()
-    assert changepoints.steady_from([1.0] * count) is None
+    assert find_segments([1.0] * count) == ()
+    assert warmup.first_steady_index([1.0] * count) is None
 
 
 @pytest.mark.parametrize("count", [20, 21, 25, 39, 40, 41])
 def test_short_series_have_one_level(count):
-    assert changepoints.find([1.0] * count) == (changepoints.Segment(0, count, 1.0, None),)
+    assert find_segments([1.0] * count) == (Segment(0, count, 1.0, None),)
 
 
 def test_nothing_steady_is_found_in_a_series_that_keeps_falling():
-    assert changepoints.find([0.9**index for index in range(100)]) == ()
+    assert find_segments([0.9**index for index in range(100)]) == ()
 
 
 def test_values_rounded_to_a_coarse_unit_make_no_levels():
     # 2.05 s printed in whole tenths of seconds: some 2.0, some 2.1, by chance.
     random = np.random.default_rng(8)
     for _ in range(10):
-        found = changepoints.find(np.round(2.02 + 0.03 * random.standard_normal(300), 1).tolist())
+        found = find_segments(np.round(2.02 + 0.03 * random.standard_normal(300), 1).tolist())
         assert len(found) <= 1
 
 
@@ -231,7 +232,7 @@ def test_a_long_series_is_searched_in_bounded_work(monkeypatch):
     count = 100_000
     series = steps(count, seed=10, spikes=0.04)
     series[30_001:] *= 1.04
-    found = changepoints.find(warmed(series))
+    found = find_segments(warmed(series))
     assert [level.stop for level in found] == pytest.approx([30_001, count], abs=10)
     # Each of the three searches goes forwards and backwards, over no more than SEARCHED medians.
     assert len(searched) == 6
@@ -242,13 +243,13 @@ def test_a_run_of_very_many_levels():
     # Each part is split again; a bound keeps that from going as deep as there are levels.
     random = np.random.default_rng(11)
     series = np.repeat(random.uniform(1, 2, 400), 50) * steps(20_000, seed=11, spread=0.001)
-    found = changepoints.find(series.tolist())
+    found = find_segments(series.tolist())
     assert found[-1].stop == len(series)
     assert len(found) > 1 or found[0].drift is not None
 
 
 def test_a_series_that_grows_without_end_is_a_drift():
-    (level,) = changepoints.find([1.0] * 12_000 + [1.02 ** (index // 25) for index in range(10_000)])
+    (level,) = find_segments([1.0] * 12_000 + [1.02 ** (index // 25) for index in range(10_000)])
     assert level.drift is not None
     assert level.drift > 100
 
@@ -270,16 +271,16 @@ def test_levels_do_not_depend_on_the_unit(seed, count, place, change, exponent):
     values = warmed(series, count=count // 20)
     # Powers of two change no rounding, so that even ties fall alike.
     scale = 2.0**exponent
-    scaled = changepoints.find([value * scale for value in values])
+    scaled = find_segments([value * scale for value in values])
     assert [(level.start, level.stop, level.drift) for level in scaled] == [
-        (level.start, level.stop, level.drift) for level in changepoints.find(values)
+        (level.start, level.stop, level.drift) for level in find_segments(values)
     ]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0.01, 100), min_size=0, max_size=120))
 def test_levels_follow_each_other_to_the_end(values):
-    found = changepoints.find(values)
+    found = find_segments(values)
     if found:
         assert found[-1].stop == len(values)
         assert 0 <= found[0].start <= len(values) // 2 or len(found) > 1

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from made_runs import MI300X, make_run, shape
 
-from tprimat.analysis import efficiency, metrics
+from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Options, efficiencies, largest_micro_batch, of_runs
+from tprimat.analysis.summary import summarize
 from tprimat.catalog.prices import Price
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.store import store
@@ -22,7 +23,7 @@ def february(samples):
 
 
 def worth(run: Run, **options):
-    return efficiencies(run, metrics.summarize(run), Options(**options))
+    return efficiencies(run, summarize(run), Options(**options))
 
 
 def full_run(**fields):
@@ -96,7 +97,7 @@ def test_hfu_only_where_recomputation_has_a_closed_form(how, factor):
 class TestIntervals:
     def test_of_one_run_is_that_of_its_step_time(self):
         run = full_run()
-        (level,) = metrics.summarize(run).levels
+        (level,) = summarize(run).segments
         value = worth(run)[0].values["model_tflops_per_gpu"]
         assert value.low / value.value == pytest.approx(level.mean / level.interval.high)
         assert value.high / value.value == pytest.approx(level.mean / level.interval.low)
@@ -107,7 +108,7 @@ class TestIntervals:
 
     def test_of_several_runs_is_between_them(self):
         runs = [make_run(step_time=3.2 * factor, steps=600) for factor in (0.99, 1.0, 1.01)]
-        (found,) = of_runs(runs, [metrics.summarize(run) for run in runs], Options())
+        (found,) = of_runs(runs, [summarize(run) for run in runs], Options())
         assert found.steps == "3 runs"
         value = found.values["model_tflops_per_gpu"]
         # t with two degrees of freedom, 4.303, times 1 % / √3.
@@ -115,14 +116,14 @@ class TestIntervals:
 
     def test_of_two_runs_is_none(self):
         runs = [make_run(step_time=3.2 * factor) for factor in (0.99, 1.01)]
-        (found,) = of_runs(runs, [metrics.summarize(run) for run in runs], Options())
+        (found,) = of_runs(runs, [summarize(run) for run in runs], Options())
         assert found.values["model_tflops_per_gpu"].low is None
 
 
 class TestMoney:
     def test_by_hand(self):
         run = full_run()
-        rate = metrics.summarize(run).performance.tokens_per_second_per_gpu
+        rate = summarize(run).performance.tokens_per_second_per_gpu
         values = worth(run, price=Price(2, 2))[0].values
         assert values["tokens_per_dollar"].value == pytest.approx(rate * 1800)
         cost = values["dollars_per_trillion_tokens"]
@@ -144,7 +145,7 @@ class TestMoney:
 class TestTime:
     def test_a_trillion_tokens_and_the_models_own(self):
         run = full_run()
-        rate = metrics.summarize(run).performance.tokens_per_second
+        rate = summarize(run).performance.tokens_per_second
         values = worth(run)[0].values
         assert values["hours_per_trillion_tokens"].value == pytest.approx(1e12 / rate / 3600)
         assert values["days_to_pretrain"].value == pytest.approx(15e12 / rate / 86400)
@@ -179,7 +180,7 @@ class TestEnergy:
 
     def test_over_runs_is_the_mean(self):
         runs = [make_run(energy_metrics={"energy_joules": joules, "measured_tokens": 1.0}) for joules in (2.0, 4.0)]
-        (found,) = of_runs(runs, [metrics.summarize(run) for run in runs], Options())
+        (found,) = of_runs(runs, [summarize(run) for run in runs], Options())
         assert found.values["joules_per_token"].value == 3
 
 

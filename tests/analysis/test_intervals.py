@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tprimat.analysis import intervals
+from tprimat.analysis import intervals, run_order
 
 NVIDIA_H200 = "v4.1_llama2_70b_lora_NVIDIA_8xH200"
 ORACLE_H200 = "v5.0_llama2_70b_lora_Oracle_8xH200"
@@ -184,7 +184,7 @@ def test_log_welch_by_independent_calculation():
     assert ratio.p == pytest.approx(reference.pvalue)
     assert (ratio.low, ratio.high) == pytest.approx((math.exp(low), math.exp(high)))
     assert ratio.ratio == pytest.approx(scipy.stats.gmean(first) / scipy.stats.gmean(second))
-    assert ratio.shown == (reference.pvalue < 0.05)
+    assert ratio.is_significant == (reference.pvalue < 0.05)
 
 
 @given(
@@ -245,7 +245,7 @@ def test_smallest_difference_of_a_comparison_is_that_of_its_runs():
     first = [0.99, 1.0, 1.01]
     ratio = intervals.log_welch(first, first)
     spread = statistics.stdev(map(math.log, first))
-    assert ratio.smallest == pytest.approx(intervals.minimum_detectable_effect(spread, 3))
+    assert ratio.minimum_detectable_effect == pytest.approx(intervals.minimum_detectable_effect(spread, 3))
 
 
 def test_runs_needed():
@@ -273,7 +273,7 @@ def halvings(runs):
 def test_halves_of_the_same_system_are_seldom_called_different(ten_runs):
     shares = {}
     for name, runs in ten_runs.items():
-        called = [intervals.log_welch(*halves).shown for halves in halvings(runs)]
+        called = [intervals.log_welch(*halves).is_significant for halves in halvings(runs)]
         assert len(called) == 126
         shares[name] = statistics.fmean(called)
     assert statistics.fmean(shares.values()) <= 0.07
@@ -281,23 +281,23 @@ def test_halves_of_the_same_system_are_seldom_called_different(ten_runs):
 
 
 def test_runs_that_alternate(ten_runs):
-    order = intervals.run_order_trend(ten_runs[NVIDIA_H200])
+    order = run_order.run_order_trend(ten_runs[NVIDIA_H200])
     assert order.kind == "alternates"
     assert order.size == pytest.approx(0.0034, abs=0.0001)
 
 
 def test_runs_that_trend(ten_runs):
-    order = intervals.run_order_trend(ten_runs[ORACLE_H200])
+    order = run_order.run_order_trend(ten_runs[ORACLE_H200])
     assert order.kind == "rises"
     assert order.size == pytest.approx(0.0097, abs=0.0001)
-    throughput = intervals.run_order_trend([1 / value for value in ten_runs[ORACLE_H200]])
+    throughput = run_order.run_order_trend([1 / value for value in ten_runs[ORACLE_H200]])
     assert throughput.kind == "falls"
     assert throughput.size == pytest.approx(-0.0096, abs=0.0001)
 
 
 @pytest.mark.parametrize("name", [ORACLE_MI300X, AMD_LORA, AMD_LLAMA, NEBIUS_LLAMA])
 def test_runs_whose_order_means_nothing(ten_runs, name):
-    assert intervals.run_order_trend(ten_runs[name]) is None
+    assert run_order.run_order_trend(ten_runs[name]) is None
 
 
 @pytest.mark.parametrize(
@@ -318,38 +318,38 @@ def test_different_systems_come_out_with_the_right_sign(samples, slower, faster)
     low, high = scipy.stats.ttest_ind(np.log(first), np.log(second), equal_var=False).confidence_interval(0.95)
     assert found.ratio == pytest.approx(means[0] / means[1], rel=0.001)
     assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
-    assert found.shown
+    assert found.is_significant
     assert found.low > 1
 
 
 # The order of runs
 
 
-@pytest.mark.parametrize("count", range(intervals.ORDER_RUNS))
+@pytest.mark.parametrize("count", range(run_order.ORDER_RUNS))
 def test_too_few_runs_have_no_order(count):
-    assert intervals.run_order_trend([float(1 + index) for index in range(count)]) is None
+    assert run_order.run_order_trend([float(1 + index) for index in range(count)]) is None
 
 
 def test_a_trend_is_named_by_all_runs_and_not_by_an_odd_one():
     rising = [1 + 0.01 * index for index in range(14)]
-    order = intervals.run_order_trend([3.0, *rising[1:]])
+    order = run_order.run_order_trend([3.0, *rising[1:]])
     assert order.kind == "rises"
     assert order.size == pytest.approx(1.10 / 1.04 - 1)
 
 
 def test_rounded_means_that_alternate():
-    order = intervals.run_order_trend([2.47, 2.48] * 5)
+    order = run_order.run_order_trend([2.47, 2.48] * 5)
     assert order.kind == "alternates"
     assert order.size == pytest.approx(2.47 / 2.48 - 1)
 
 
 def test_six_rounded_means_may_alternate_by_chance():
-    assert intervals.run_order_trend([2.47, 2.48] * 3) is None
+    assert run_order.run_order_trend([2.47, 2.48] * 3) is None
 
 
 @pytest.mark.parametrize("count", [6, 10, 41])
 def test_equal_means_have_no_order(count):
-    assert intervals.run_order_trend([2.5] * count) is None
+    assert run_order.run_order_trend([2.5] * count) is None
 
 
 @pytest.mark.parametrize("count", [6, 7, 8])
@@ -360,14 +360,14 @@ def test_kendalls_distribution_by_counting_all_orders(count):
     ]
     for score in range(0, count * (count - 1) // 2 + 1):
         expected = statistics.fmean(abs(each) >= score for each in scores)
-        assert intervals._kendall_p(score, count) == pytest.approx(expected)
+        assert run_order._kendall_p(score, count) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("score", [0, 1, 100, 240])
 def test_kendalls_distribution_goes_over_into_the_normal_one(monkeypatch, score):
-    exact = intervals._kendall_p(score, intervals.EXACT_RUNS)
-    monkeypatch.setattr(intervals, "EXACT_RUNS", 5)
-    normal = intervals._kendall_p(score, 40)
+    exact = run_order._kendall_p(score, run_order.EXACT_RUNS)
+    monkeypatch.setattr(run_order, "EXACT_RUNS", 5)
+    normal = run_order._kendall_p(score, 40)
     assert normal == pytest.approx(exact, abs=0.01)
     assert normal <= 1
 

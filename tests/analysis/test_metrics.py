@@ -8,6 +8,8 @@ import math
 import pytest
 
 from tprimat.analysis import metrics
+from tprimat.analysis.flops import model_shape
+from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, TrainingConfig
 from tprimat.store import store
 
@@ -35,12 +37,12 @@ def steady(count: int, level: float = 2.0) -> list[float]:
 
 @pytest.fixture(scope="module")
 def summary_of(samples):
-    def summarize(stem: str) -> metrics.Summary:
+    def summary_of(stem: str) -> Summary:
         (path,) = (samples / "results").glob(f"{stem}-*.json")
         (run,) = store.read(path)
-        return metrics.summarize(run)
+        return summarize(run)
 
-    return summarize
+    return summary_of
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_the_warm_up_of_a_real_run_has_its_own_figure(summary_of):
 @pytest.mark.parametrize("stem", ["train_amd_prim_llama", "train_amd_prim_qwen"])
 def test_a_real_run_that_changes_its_level_is_not_given_one_figure_silently(summary_of, stem):
     summary = summary_of(stem)
-    assert not summary.one_level
+    assert not summary.is_stationary
     assert any("changes its level" in warning for warning in summary.warnings)
 
 
@@ -84,7 +86,7 @@ def test_ten_real_steps_are_too_few_and_this_is_said(summary_of):
 
 
 def test_figures_by_hand():
-    performance = metrics.summarize(a_run([10.0, 4.0, 2.0, 3.0], loss_values=(4.0, 3.0, None, 2.0))).performance
+    performance = summarize(a_run([10.0, 4.0, 2.0, 3.0], loss_values=(4.0, 3.0, None, 2.0))).performance
     assert performance.total_steps == 4
     assert performance.total_time_seconds == 19.0
     assert performance.avg_step_time_seconds == 3.0
@@ -99,7 +101,7 @@ def test_figures_by_hand():
 
 
 def test_a_window_weighs_as_many_steps_as_it_averages():
-    performance = metrics.summarize(a_run([9.0, 1.0, 4.0], windows=(1, 10, 5))).performance
+    performance = summarize(a_run([9.0, 1.0, 4.0], windows=(1, 10, 5))).performance
     assert performance.total_steps == 16
     assert performance.avg_step_time_seconds == pytest.approx((10 * 1.0 + 5 * 4.0) / 15)
     assert performance.total_time_seconds == pytest.approx(9 + 10 + 20)
@@ -108,23 +110,23 @@ def test_a_window_weighs_as_many_steps_as_it_averages():
 def test_the_loss_is_the_mean_of_the_last_ten_that_are_known():
     losses = [float(number) for number in range(30)]
     losses[-1] = None
-    performance = metrics.summarize(a_run(steady(30), loss_values=tuple(losses))).performance
+    performance = summarize(a_run(steady(30), loss_values=tuple(losses))).performance
     assert performance.final_loss == pytest.approx(sum(range(19, 29)) / 10)
 
 
 def test_without_steps_there_is_no_figure_and_a_reason():
-    summary = metrics.summarize(a_run([]))
+    summary = summarize(a_run([]))
     assert summary.performance.known() == {"total_steps": 0}
     assert summary.warnings == ("no step time was recorded: there are no speeds to give",)
 
 
 def test_without_times_the_loss_is_still_told():
-    performance = metrics.summarize(a_run([None, None], loss_values=(3.0, 1.0))).performance
+    performance = summarize(a_run([None, None], loss_values=(3.0, 1.0))).performance
     assert performance.known() == {"total_steps": 2, "final_loss": 2.0}
 
 
 def test_a_single_step_is_a_figure_with_a_doubt():
-    summary = metrics.summarize(a_run([2.0]))
+    summary = summarize(a_run([2.0]))
     assert summary.performance.avg_step_time_seconds == 2.0
     assert summary.performance.std_step_time_seconds is None
     assert "the only record is all there is: no warm-up can be told from it" in summary.warnings
@@ -132,12 +134,12 @@ def test_a_single_step_is_a_figure_with_a_doubt():
 
 
 def test_a_single_mean_says_of_how_many_steps():
-    summary = metrics.summarize(a_run([2.0], windows=(100,)))
+    summary = summarize(a_run([2.0], windows=(100,)))
     assert any("the only record is the mean of 100 steps" in warning for warning in summary.warnings)
 
 
 def test_a_run_that_never_settles_is_said_to():
-    summary = metrics.summarize(a_run([2.0 * 0.9**index for index in range(60)]))
+    summary = summarize(a_run([2.0 * 0.9**index for index in range(60)]))
     assert not summary.steady.found
     assert any("never reach the level" in warning for warning in summary.warnings)
 
@@ -151,18 +153,18 @@ def test_a_run_that_never_settles_is_said_to():
     ],
 )
 def test_without_batch_or_sequence_there_are_step_times_only(missing, words):
-    summary = metrics.summarize(a_run(steady(30), training_config=TrainingConfig(num_gpus=8, **missing)))
+    summary = summarize(a_run(steady(30), training_config=TrainingConfig(num_gpus=8, **missing)))
     assert summary.performance.avg_step_time_seconds is not None
     assert summary.performance.tokens_per_second is None
     assert any(words in warning for warning in summary.warnings)
 
 
 def test_without_a_number_of_gpus_there_is_no_rate_per_gpu():
-    summary = metrics.summarize(a_run(steady(30), gpus=None))
+    summary = summarize(a_run(steady(30), gpus=None))
     assert summary.performance.tokens_per_second is not None
     assert summary.performance.tokens_per_second_per_gpu is None
     assert "the number of GPUs is unknown: no throughput per GPU" in summary.warnings
-    counted = metrics.summarize(a_run(steady(30), gpus=None, gpu_info=GpuInfo(device_count=4)))
+    counted = summarize(a_run(steady(30), gpus=None, gpu_info=GpuInfo(device_count=4)))
     assert counted.performance.tokens_per_second_per_gpu == pytest.approx(summary.performance.tokens_per_second / 4)
 
 
@@ -172,7 +174,7 @@ RATE = 64 * 2048 / 2.0
 @pytest.mark.parametrize("factor", [0.25, 0.5, 0.94, 1.06, 2, 4, 8])
 @pytest.mark.parametrize("kind", [float, round])
 def test_a_printed_rate_that_contradicts_the_batch_withholds_the_throughput(factor, kind):
-    summary = metrics.summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": kind(RATE * factor)}))
+    summary = summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": kind(RATE * factor)}))
     assert summary.performance.tokens_per_second is None
     assert summary.performance.tokens_per_second_per_gpu is None
     assert summary.performance.avg_step_time_seconds == 2.0
@@ -181,25 +183,25 @@ def test_a_printed_rate_that_contradicts_the_batch_withholds_the_throughput(fact
 
 @pytest.mark.parametrize("printed", [RATE, RATE * 1.04, RATE * 0.96, None, (RATE,) * 30])
 def test_a_printed_rate_that_agrees_changes_nothing(printed):
-    summary = metrics.summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": printed}))
+    summary = summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": printed}))
     assert summary.performance.tokens_per_second == pytest.approx(RATE)
 
 
 def test_a_total_is_not_given_where_steps_have_no_time():
-    summary = metrics.summarize(a_run([3.0, None, 2.0]))
+    summary = summarize(a_run([3.0, None, 2.0]))
     assert summary.performance.total_time_seconds is None
     assert "total time unknown: 1 of 3 records have no time" in summary.warnings
 
 
 def test_a_total_is_not_given_where_steps_are_missing():
-    summary = metrics.summarize(a_run([3.0, 2.0, 2.0], steps=(1, 2, 10)))
+    summary = summarize(a_run([3.0, 2.0, 2.0], steps=(1, 2, 10)))
     assert summary.performance.total_time_seconds is None
     assert "total time unknown: not all steps between 2 and 10 are recorded" in summary.warnings
 
 
 def test_what_is_stored_is_rounded_and_counts_stay():
     exact = PerformanceMetrics(total_steps=12345, avg_step_time_seconds=0.0354321, tokens_per_second=123456.78949)
-    assert metrics.rounded(exact).known() == {
+    assert rounded(exact).known() == {
         "total_steps": 12345,
         "avg_step_time_seconds": 0.03543,
         "tokens_per_second": 123456.789,
@@ -232,19 +234,19 @@ def test_there_is_no_metric_of_another_name():
     ],
 )
 def test_a_shape_that_is_not_stated_is_the_full_models_or_none(fields, layers, words):
-    shape, said = metrics.model_shape(Run(**fields))
+    shape, said = model_shape(Run(**fields))
     assert (shape and shape.num_layers) == layers
     assert words in said
 
 
 def test_a_shape_that_is_stated_is_taken():
     stated = ModelConfig(num_layers=2)
-    assert metrics.model_shape(Run(model="llama", model_config=stated)) == (stated, None)
+    assert model_shape(Run(model="llama", model_config=stated)) == (stated, None)
 
 
 def test_a_million_steps_are_summed_up_without_overflow():
-    longest = metrics.summarize(a_run([1e9] * 50, windows=(2**53,) * 50)).performance
-    shortest = metrics.summarize(a_run([1e-9] * 50)).performance
+    longest = summarize(a_run([1e9] * 50, windows=(2**53,) * 50)).performance
+    shortest = summarize(a_run([1e-9] * 50)).performance
     for performance in (longest, shortest):
         figures = [value for value in performance.known().values() if isinstance(value, float)]
         assert figures
@@ -253,4 +255,4 @@ def test_a_million_steps_are_summed_up_without_overflow():
 
 def test_a_summary_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        metrics.summarize(a_run([1.0])).warnings = ()
+        summarize(a_run([1.0])).warnings = ()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tprimat.analysis import stats
+from tprimat.analysis import stats, warmup
 
 TIMES = st.floats(1e-3, 1e3)
 
@@ -42,7 +42,7 @@ def step_times(samples):
 )
 def test_the_warm_up_of_the_real_runs_is_cut_where_it_ends(step_times, stem, start, mean):
     times = step_times(stem)
-    state = stats.detect_warmup(times)
+    state = warmup.detect_warmup(times)
     assert state.start == start
     if mean is not None:
         assert round(stats.summarize(times[start:]).mean, 4) == mean
@@ -50,63 +50,63 @@ def test_the_warm_up_of_the_real_runs_is_cut_where_it_ends(step_times, stem, sta
 
 def test_of_the_first_twenty_real_steps_the_warm_up_is_cut_too(step_times):
     times = step_times("train_nvd_nemo_llama")[:20]
-    state = stats.detect_warmup(times)
+    state = warmup.detect_warmup(times)
     assert state.start == 8
     assert round(stats.summarize(times[8:]).mean, 2) == 3.28
 
 
 def test_in_the_first_ten_real_steps_nothing_is_found(step_times):
-    assert stats.detect_warmup(step_times("train_nvd_nemo_llama")[:10]) is None
+    assert warmup.detect_warmup(step_times("train_nvd_nemo_llama")[:10]) is None
 
 
 @pytest.mark.parametrize("warm_up", [0, 1, 3, 8])
 def test_a_warm_up_is_cut_to_the_step(warm_up):
-    assert stats.detect_warmup([5.0] * warm_up + wavy(40)).start == warm_up
+    assert warmup.detect_warmup([5.0] * warm_up + wavy(40)).start == warm_up
 
 
 def test_a_warm_up_that_fades_is_cut_where_it_is_within_two_percent():
     series = [1 + 0.5 * 0.7**index for index in range(100)]
-    assert stats.detect_warmup(series).start == next(index for index, value in enumerate(series) if value <= 1.02)
+    assert warmup.detect_warmup(series).start == next(index for index, value in enumerate(series) if value <= 1.02)
 
 
 @pytest.mark.parametrize("place", [20, 30, 59])
 def test_a_spike_does_not_end_the_steady_state(place):
     series = [9.0, 5.0, *wavy(58)]
     series[place] = 30.0
-    assert stats.detect_warmup(series).start == 2
+    assert warmup.detect_warmup(series).start == 2
 
 
 def test_a_spike_does_not_start_the_steady_state():
     series = wavy(40)
     series[0] = 3.0
-    assert stats.detect_warmup(series).start == 1
+    assert warmup.detect_warmup(series).start == 1
 
 
 def test_one_good_value_within_a_warm_up_is_not_the_steady_state():
-    assert stats.detect_warmup([9.0, 1.0, 9.0, 9.0, 9.0, *wavy(50)]).start == 5
+    assert warmup.detect_warmup([9.0, 1.0, 9.0, 9.0, 9.0, *wavy(50)]).start == 5
 
 
 def test_the_first_half_may_be_all_warm_up():
-    assert stats.detect_warmup([2.0] * 30 + [1.0] * 30) is None
+    assert warmup.detect_warmup([2.0] * 30 + [1.0] * 30) is None
 
 
 def test_a_series_that_never_settles_has_no_steady_state():
-    assert stats.detect_warmup([2.0**-index for index in range(60)]) is None
+    assert warmup.detect_warmup([2.0**-index for index in range(60)]) is None
 
 
-@pytest.mark.parametrize("count", range(stats.MINIMUM_RECORDS))
+@pytest.mark.parametrize("count", range(warmup.MINIMUM_RECORDS))
 def test_short_series_are_not_judged(count):
-    assert stats.detect_warmup([1.0] * count) is None
+    assert warmup.detect_warmup([1.0] * count) is None
 
 
 def test_the_shortest_series_that_is_judged():
-    state = stats.detect_warmup([1.0] * stats.MINIMUM_RECORDS)
+    state = warmup.detect_warmup([1.0] * warmup.MINIMUM_RECORDS)
     assert (state.start, state.reference, state.band) == (0, 1.0, 0.02)
 
 
 def test_a_noisy_series_has_a_band_of_four_sigmas():
     series = [1.0, 1.1] * 30
-    state = stats.detect_warmup(series)
+    state = warmup.detect_warmup(series)
     assert state.band == pytest.approx(4 * 1.4826 * 0.05)
     assert state.start == 0
 
@@ -114,7 +114,7 @@ def test_a_noisy_series_has_a_band_of_four_sigmas():
 @given(st.lists(TIMES, min_size=20, max_size=60), st.integers(-8, 8))
 def test_another_unit_changes_nothing(values, power):
     scale = 2.0**power
-    state, scaled = stats.detect_warmup(values), stats.detect_warmup([value * scale for value in values])
+    state, scaled = warmup.detect_warmup(values), warmup.detect_warmup([value * scale for value in values])
     if state is None:
         assert scaled is None
     else:
@@ -124,7 +124,7 @@ def test_another_unit_changes_nothing(values, power):
 
 @given(st.lists(TIMES, min_size=20, max_size=80))
 def test_what_is_found_lies_before_the_middle_and_within_its_band(values):
-    state = stats.detect_warmup(values)
+    state = warmup.detect_warmup(values)
     assume(state is not None)
     assert 0 <= state.start < len(values) / 2
     assert abs(values[state.start] - state.reference) <= state.band

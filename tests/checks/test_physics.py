@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.checks import physics
 from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Run, TrainingConfig
 from tprimat.store import store
@@ -13,7 +13,7 @@ from tprimat.units import GIB
 
 
 def judge(run):
-    return physics.findings(run, metrics.summarize(run))
+    return physics.findings(run, summarize(run))
 
 
 def declared(run, precision):

@@ -15,7 +15,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tprimat.analysis import efficiency, metrics
+from tprimat.analysis import efficiency
+from tprimat.analysis.summary import summarize
 from tprimat.checks import physics, training
 from tprimat.errors import TrainingFailedError, UsageError
 from tprimat.frameworks.encdec import data as encdec_data
@@ -172,7 +173,7 @@ class TestResult:
 
     def test_it_is_judged_and_weighed_as_any_other(self, from_memory):
         run, _, _ = from_memory
-        summary = metrics.summarize(run)
+        summary = summarize(run)
         assert summary.performance.tokens_per_second == pytest.approx(32 / summary.performance.avg_step_time_seconds)
         assert not [each for each in physics.findings(run, summary) if each.gravity == "impossible"]
         (figures, *_) = efficiency.efficiencies(run, summary, efficiency.Options())

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize, unprofiled
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops import profiled
 from tprimat.frameworks.loops.profiled import Ending, OuterProfiler, Window
@@ -127,11 +127,11 @@ class TestFigures:
             native_metrics={"timer": (1.0,) * 64},
             profiled_steps=(61, 62, 63, 64),
         )
-        without, found = metrics.summarize(plain), metrics.summarize(watched)
+        without, found = summarize(plain), summarize(watched)
         assert found.performance == without.performance
         assert found.steady == without.steady
         assert "a profiler watched steps 61 to 64: no figure is of them" in found.warnings
-        assert metrics.unprofiled(watched).native_metrics == plain.native_metrics
+        assert unprofiled(watched).native_metrics == plain.native_metrics
 
     def test_the_steps_stay_in_the_file(self, tmp_path):
         watched = run_of(range(1, 9), step_times=(1.0,) * 8, model="llama", platform="cpu", profiled_steps=(7, 8))

@@ -9,7 +9,7 @@ import pytest
 from read_truth import check, runs_of
 
 from tprimat import read
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read.parsing import text
@@ -93,7 +93,7 @@ def test_ten_runs_of_a_system_give_its_speed(pattern, seconds, rate, batch, samp
     paths = sorted((samples / "mlperf").glob(pattern))
     runs = [single(samples, "mlperf", path.name) for path in paths]
     assert len(runs) == 10
-    means = [metrics.summarize(run).performance for run in runs]
+    means = [summarize(run).performance for run in runs]
     assert statistics.fmean(each.avg_step_time_seconds for each in means) == pytest.approx(seconds, rel=0.002)
     assert statistics.fmean(each.tokens_per_second_per_gpu for each in means) == pytest.approx(rate, rel=0.002)
     assert {run.training_config.global_batch_size for run in runs} == {batch}

@@ -9,6 +9,7 @@ import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tprimat.analysis.summary import summarize
 from tprimat.read import files
 from tprimat.read.parsing.file_format import InputFile
 from tprimat.read.tensorboard import tfevents
@@ -101,14 +102,13 @@ def megatron_steps(first, last, seconds=0.5, every=1):
 
 
 def test_one_file_of_megatron_is_enough_for_a_rate():
-    from tprimat.analysis import metrics
 
     run = run_of(MEGATRON + megatron_steps(1, 20))
     assert run.training_config.num_gpus == 8
     assert run.parallelism_config.data_parallel_size == 4
     assert run.model_config.num_layers == 24
     assert run.status == "complete"
-    assert metrics.summarize(run).performance.tokens_per_second_per_gpu == pytest.approx(64 * 2048 / 0.5 / 8)
+    assert summarize(run).performance.tokens_per_second_per_gpu == pytest.approx(64 * 2048 / 0.5 / 8)
 
 
 def test_a_later_file_of_the_run_takes_the_place_of_what_it_runs_again():

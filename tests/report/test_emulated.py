@@ -7,7 +7,7 @@ import re
 import pytest
 from made_runs import MI300X, comparison, make_run
 
-from tprimat.analysis import metrics
+from tprimat.analysis import summary as summaries
 from tprimat.report import Provenance, console, frameworks, markdown, page
 from tprimat.results.run import Environment
 
@@ -24,11 +24,11 @@ def rows(text, *titles):
 
 
 def test_it_has_no_speeds_and_says_why():
-    summary = metrics.summarize(make_run(environment=EMULATED))
+    summary = summaries.summarize(make_run(environment=EMULATED))
     figures = summary.performance
     assert figures.avg_step_time_seconds is figures.tokens_per_second_per_gpu is figures.total_time_seconds is None
-    assert figures.total_steps == metrics.summarize(make_run()).performance.total_steps
-    assert summary.warnings == (metrics.EMULATED,)
+    assert figures.total_steps == summaries.summarize(make_run()).performance.total_steps
+    assert summary.warnings == (summaries.EMULATED,)
 
 
 def test_the_console(compared):

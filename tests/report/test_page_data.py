@@ -202,7 +202,7 @@ class TestCharts:
         chart = charts.step_times(*self.of(result))
         (found,) = (trace["index"] for trace in chart["traces"] if trace["part"] == "spikes")
         assert found == [200, 250]
-        assert result.models[0].sides[0].counted[0].summary.levels[0].spikes == 2
+        assert result.models[0].sides[0].counted[0].summary.segments[0].outliers == 2
 
     def test_the_entropy_of_the_data_is_a_floor(self):
         chart = charts.loss(*self.of(comparison(make_run(data=Data(kind="markov", entropy=1.9)))), "tokens")

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tprimat import cli
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import inputs
 from tprimat.results.run import Run
@@ -64,7 +64,7 @@ def loads_or_says(folder: Path, content: bytes) -> bool:
         return False
     for run in runs:
         # What is let through can be summed up and kept.
-        metrics.summarize(run)
+        summarize(run)
     assert store.as_file(runs[:1]).runs
     return True
 
@@ -139,10 +139,10 @@ def test_deep_nesting_in_a_field(tmp_path, field, opening):
 READS = """
 import re, sys
 from pathlib import Path
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.store import store
 (run,) = store.read(Path(sys.argv[1]))
-total = metrics.summarize(run).performance.total_steps
+total = summarize(run).performance.total_steps
 status = Path("/proc/self/status")
 print(len(run.steps), total, re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1] if status.exists() else 0)
 """

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 from made_runs import said
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.read import read
 from tprimat.read.parsing.text import lines
@@ -169,12 +169,12 @@ def test_time_between_the_steps_is_said_with_both_figures(real):
 def test_an_average_that_leaves_out_the_first_step_alone_is_said(real):
     run = real("train_nvd_nemo_llama")
     assert said(run, "avg_step_time_seconds 3.42805", "leaves out the first step alone")
-    assert round(metrics.summarize(run).performance.avg_step_time_seconds, 4) == 3.2411
+    assert round(summarize(run).performance.avg_step_time_seconds, 4) == 3.2411
 
 
 def test_throughput_that_contradicts_its_own_batch_is_withheld(real):
     run = real("benchmark_rocm_llama")
-    summary = metrics.summarize(run)
+    summary = summarize(run)
     assert run.training_config.sequence_length == 2048
     assert run.native_metrics["tokens_per_second"] == 107400.711
     assert summary.performance.tokens_per_second is None

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from made_runs import said
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.store import legacy_results, store
 from tprimat.store.legacy_schema import from_name
@@ -179,7 +179,7 @@ def test_counts_that_stand_for_unknown_are_unknown(value):
     run = load(january(training_config={"global_batch_size": value, "sequence_length": 64}))
     assert run.training_config.global_batch_size is None
     assert said(run, "unknown: ", f"training_config.global_batch_size ({value})")
-    assert metrics.summarize(run).performance.tokens_per_second is None
+    assert summarize(run).performance.tokens_per_second is None
 
 
 @pytest.mark.parametrize("word", ["", "  ", "unknown", "Unknown", "N/A", "None", "\x00\x1b"])
@@ -281,7 +281,7 @@ def test_huge_figures_are_left_out_and_not_computed_with():
     times = [1e9] * 30
     run = load(january(step_times=times, performance_metrics={"total_time_seconds": 10**400, "x": 10**4000}))
     assert run.native_metrics == {}
-    assert metrics.summarize(run).performance.total_time_seconds == 3e10
+    assert summarize(run).performance.total_time_seconds == 3e10
 
 
 @pytest.mark.parametrize("stem", ["benchmark_cuda_20260105_143022", "train_mega_qwen"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.checks import physics, training
 from tprimat.frameworks import by_name
 from tprimat.frameworks.request import Device, RequestedConfig
@@ -86,7 +86,7 @@ class TestOneProcess:
 
     def test_it_passes_the_physics(self, one):
         run = one[1]
-        findings = physics.findings(run, metrics.summarize(run))
+        findings = physics.findings(run, summarize(run))
         assert [each.text for each in findings if each.gravity == "impossible"] == []
 
     def test_the_ledger_names_its_data_as_synthetic(self, one):

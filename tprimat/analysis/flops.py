@@ -26,11 +26,12 @@ Sources: Megatron-LM num_floating_point_operations (causal), PaLM appendix B and
 
 from __future__ import annotations
 
-from tprimat.results.run import ModelConfig
+from tprimat.catalog import models
+from tprimat.results.run import ModelConfig, Run
 
 
 def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
-    """Model FLOPs of forward and backward for one token; recomputation is never counted.
+    """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 
     Args:
         model: the shape.
@@ -64,6 +65,22 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
         projections, attended = latent
     weights = layers * projections + feed_forward + hidden * vocabulary
     return 6.0 * weights + 6.0 * layers * heads * attended * _context(model, sequence_length, causal=causal)
+
+
+def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
+    """Return the shape that FLOPs are computed from, and a sentence about it or None.
+
+    It is the shape that the result states; or, for a full-size model of the catalog whose result states
+    none, the row's with a sentence that says so; or None and the reason.
+    """
+    if run.model_config.num_layers is not None:
+        return run.model_config, None
+    known = next((model for model in models.MODELS if model.name == run.model), None)
+    if known is None:
+        return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"
+    if run.scale not in (None, "full"):
+        return None, f"the shape of {known.title} at scale {run.scale} is not stated: no FLOPs"
+    return known.shape, f"the result states no model shape; FLOPs are those of {known.title}"
 
 
 def _feed_forward(model: ModelConfig, layers: int, hidden: int) -> int | None:

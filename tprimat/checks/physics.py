@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 
-from tprimat.analysis import flops, metrics
+from tprimat.analysis import flops
+from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus
 from tprimat.checks import explain
 from tprimat.checks.finding import Finding
@@ -21,12 +22,12 @@ POWER_SECONDS = 10.0
 """A card may exceed its cap for moments; a mean over ten seconds above 1.1 times the cap can't be."""
 
 
-def findings(run: Run, summary: metrics.Summary) -> tuple[Finding, ...]:
+def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
     """What can't be, or can hardly be, in a run's figures.
 
     Args:
         run: the run.
-        summary: its figures, by metrics.summarize.
+        summary: its values, by summarize.
     """
     found = [_against_peak(run, summary), *_memory(run), _power(run), _own_rate(run, summary)]
     return tuple(each for each in found if each is not None)
@@ -45,9 +46,9 @@ def printed_tokens_per_second(run: Run) -> float | None:
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
 
 
-def _against_peak(run: Run, summary: metrics.Summary) -> Finding | None:
+def _against_peak(run: Run, summary: Summary) -> Finding | None:
     rate = _fastest(summary)
-    shape, _ = metrics.model_shape(run)
+    shape, _ = flops.model_shape(run)
     length = run.training_config.sequence_length
     gpu = gpus.match(run.gpu_info).gpu
     if rate is None or shape is None or length is None or gpu is None:
@@ -92,10 +93,10 @@ def _against_peak(run: Run, summary: metrics.Summary) -> Finding | None:
     return None
 
 
-def _fastest(summary: metrics.Summary) -> float | None:
-    """The rate of the fastest level, tokens/s/GPU: no level may be above the peak."""
+def _fastest(summary: Summary) -> float | None:
+    """Return the rate of the fastest segment, tokens/s/GPU: none may be above the peak."""
     rates = [summary.performance.tokens_per_second_per_gpu]
-    rates += [level.tokens_per_second_per_gpu for level in summary.levels]
+    rates += [segment.tokens_per_second_per_gpu for segment in summary.segments]
     return max((rate for rate in rates if rate is not None), default=None)
 
 
@@ -134,7 +135,7 @@ def _power(run: Run) -> Finding | None:
     )
 
 
-def _own_rate(run: Run, summary: metrics.Summary) -> Finding | None:
+def _own_rate(run: Run, summary: Summary) -> Finding | None:
     """The printed tokens/s against batch × sequence / step time, by every window that it may be of."""
     printed, tokens = printed_tokens_per_second(run), run.tokens_per_step
     if printed is None or tokens is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tprimat.analysis import metrics
+from tprimat.analysis import flops
 from tprimat.results.run import ModelConfig, Run
 from tprimat.text import plain
 
@@ -131,7 +131,7 @@ def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
 
 
 def _same_shape(first: Run, second: Run) -> bool:
-    shapes = [metrics.model_shape(run)[0] for run in (first, second)]
+    shapes = [flops.model_shape(run)[0] for run in (first, second)]
     return shapes[0] is None or shapes[1] is None or shape_conflict(shapes[0], shapes[1]) is None
 
 

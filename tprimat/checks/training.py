@@ -11,7 +11,7 @@ import math
 import statistics
 from typing import Literal
 
-from tprimat.analysis import metrics
+from tprimat.analysis import flops
 from tprimat.checks.finding import Finding
 from tprimat.results.run import Run
 
@@ -177,7 +177,7 @@ def _tokens(run: Run) -> float:
 
 
 def _uniform_loss(run: Run) -> float | None:
-    shape, _ = metrics.model_shape(run)
+    shape, _ = flops.model_shape(run)
     return math.log(shape.vocab_size) if shape and shape.vocab_size else None
 
 

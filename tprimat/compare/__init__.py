@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tprimat.analysis import intervals, metrics, stats
+from tprimat.analysis import metrics, run_order, warmup
 from tprimat.analysis.efficiency import Options
+from tprimat.analysis.summary import WITHHELD, summarize, summarize_segments
 from tprimat.catalog import models
 from tprimat.checks import physics, training
 from tprimat.checks.compute import Mode
@@ -131,7 +132,7 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
             side, times = same_side(run), [time for time in run.step_times if time is not None]
             # So many equal times are one measurement, whatever else the files say; a few short
             # ones, rounded, may be equal by chance.
-            moment = None if len(times) >= stats.MINIMUM_RECORDS else run.timestamp
+            moment = None if len(times) >= warmup.MINIMUM_RECORDS else run.timestamp
             key = (run.model, run.step_times, run.loss_values, moment)
             earlier = seen.setdefault(key, (file.name, side)) if times else None
             if earlier is not None and earlier != (file.name, side):
@@ -166,16 +167,14 @@ def _names(run: Run) -> tuple[str, str]:
 
 
 def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
-    summaries = [metrics.summarize(run) for run, _ in runs]
+    summaries = [summarize(run) for run, _ in runs]
     timed = [summary.performance.avg_step_time_seconds is not None for summary in summaries]
     complete = [run.status == "complete" and has for (run, _), has in zip(runs, timed, strict=True)]
     # A run that broke off says less than one that ended, and is only used where there is none.
     counted = complete if any(complete) else timed
     if sum(counted) > 1:
         # The level that one of several runs happened to end on is not its figure.
-        summaries = [
-            metrics.summarize_segments(run, summary) for (run, _), summary in zip(runs, summaries, strict=True)
-        ]
+        summaries = [summarize_segments(run, summary) for (run, _), summary in zip(runs, summaries, strict=True)]
     results = tuple(
         RunResult(run, summary, file, is_counted)
         for (run, file), summary, is_counted in zip(runs, summaries, counted, strict=True)
@@ -191,7 +190,7 @@ def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
     )
     if any(finding.rule == "own-rate" and finding.gravity == "impossible" for finding in findings):
         # The finding says the same, and what would explain it.
-        doubts = [doubt for doubt in doubts if not doubt.startswith(metrics.WITHHELD)]
+        doubts = [doubt for doubt in doubts if not doubt.startswith(WITHHELD)]
     rates = [rate for result in judged if (rate := value(result, RATE)) is not None]
     return SideResult(
         side,
@@ -200,7 +199,7 @@ def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
         _each_once([*doubts, *(finding.text for finding in findings if finding.gravity != "note")]),
         _each_once([*filter(None, said), *warnings]),
         tuple(findings),
-        intervals.run_order_trend(rates),
+        run_order.run_order_trend(rates),
     )
 
 

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from tprimat.analysis import intervals, stats
+from tprimat.analysis import intervals, warmup
 from tprimat.analysis.efficiency import Options
 from tprimat.checks.compute import Mode
 from tprimat.compare import ABOUT_REFERENCE, Comparison, Loaded, Pair, RunResult, SideResult, compare
@@ -226,7 +226,7 @@ def _measurement(result: RunResult) -> tuple[object, ...]:
     run = result.run
     times = [time for time in run.step_times if time is not None]
     # A few short times, rounded, may be equal by chance; so many can't.
-    return (run.step_times, run.loss_values, None if len(times) >= stats.MINIMUM_RECORDS else run.timestamp)
+    return (run.step_times, run.loss_values, None if len(times) >= warmup.MINIMUM_RECORDS else run.timestamp)
 
 
 def _check(title: str, found: Pair, allowance: Allowance) -> Check:
@@ -254,7 +254,7 @@ def _bounds_of_runs(side: SideResult, name: str) -> list[tuple[float, float]]:
     """Least and most that each run's figure may be called: of a rate, those of its levels."""
     found = []
     for result in side.counted:
-        rates = [each.tokens_per_second_per_gpu for each in result.summary.stretches] if name == RATE else []
+        rates = [each.tokens_per_second_per_gpu for each in result.summary.step_ranges] if name == RATE else []
         known = [rate for rate in rates if rate is not None]
         single = value(result, name)
         if known:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tprimat.analysis import metrics
-from tprimat.analysis.intervals import Order
+from tprimat.analysis.run_order import Order
+from tprimat.analysis.summary import WITHHELD
 from tprimat.checks import compute, training
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
@@ -101,8 +101,8 @@ def _ratio(reference: SideResult, side: SideResult) -> tuple[Ratio | None, str |
 
 def _why_no_rate(side: SideResult) -> str:
     name = side.side.name
-    doubt = next((doubt for doubt in side.doubts if metrics.WITHHELD in doubt), None)
-    why = f" ({doubt.removeprefix(metrics.WITHHELD).lstrip(': ')})" if doubt else ""
+    doubt = next((doubt for doubt in side.doubts if WITHHELD in doubt), None)
+    why = f" ({doubt.removeprefix(WITHHELD).lstrip(': ')})" if doubt else ""
     return f"tokens/s/GPU of {name} is unknown{why}"
 
 
@@ -120,9 +120,9 @@ def _caveats(reference: SideResult, side: SideResult) -> tuple[str, ...]:
         summaries = [result.summary for result in each.counted]
         if not all(summary.steady.found for summary in summaries):
             said.append(f"{name}: {_unsteady(each)}")
-        if each.levels or any(len(summary.levels) > 1 for summary in summaries):
+        if each.levels or any(len(summary.segments) > 1 for summary in summaries):
             said.append(f"{name} changed its level during the run, so a run of another length gives another ratio")
-        drifts = [level.drift for summary in summaries for level in summary.levels if level.drift is not None]
+        drifts = [level.drift for summary in summaries for level in summary.segments if level.drift is not None]
         if drifts:
             said.append(f"the step time of {name} drifts by {max(drifts):.1%}")
         if (share := _one_step(each)) is not None:
@@ -159,9 +159,9 @@ def _one_step(side: SideResult) -> float | None:
             figures.median_step_time_seconds,
             figures.avg_step_time_seconds,
         )
-        if longest is None or median is None or not mean or not each.summary.one_level:
+        if longest is None or median is None or not mean or not each.summary.is_stationary:
             continue
-        level = each.summary.levels[0]
+        level = each.summary.segments[0]
         shares.append((longest - median) / (mean * (level.last_step - level.first_step + 1)))
     return max((share for share in shares if share > EXTREME), default=None)
 

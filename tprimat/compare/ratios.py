@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from tprimat.analysis import intervals
-from tprimat.analysis.metrics import SegmentMetrics, StepRange
+from tprimat.analysis.summary import SegmentMetrics, StepRange
 from tprimat.compare.result import LevelRatio, Ratio, SideResult
 
 RATE = "tokens_per_second_per_gpu"
@@ -27,9 +27,9 @@ def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
     if between is None:
         return Ratio(value, None, None)
     needed = None
-    if not between.shown:
+    if not between.is_significant:
         needed = intervals.runs_needed(abs(between.ratio - 1), max(map(_spread, means)))
-    return Ratio(between.ratio, between.low, between.high, between.smallest, needed)
+    return Ratio(between.ratio, between.low, between.high, between.minimum_detectable_effect, needed)
 
 
 def steps(level: SegmentMetrics | StepRange) -> str:
@@ -51,7 +51,7 @@ def _one_level(side: SideResult) -> bool:
     """Whether each run has one figure. Without a steady state or with a drift it has none, and an
     interval between such runs would be of their warm-up or of their length.
     """
-    return all(result.summary.one_level for result in side.counted)
+    return all(result.summary.is_stationary for result in side.counted)
 
 
 def _by_levels(reference: SideResult, side: SideResult, value: float) -> Ratio:
@@ -75,7 +75,7 @@ def _speeds_by_level(side: SideResult) -> list[tuple[str | None, float]]:
     rated = [
         (_place(side, number, stretch), stretch.tokens_per_second_per_gpu)
         for number, result in enumerate(side.counted, 1)
-        for stretch in result.summary.stretches
+        for stretch in result.summary.step_ranges
     ]
     known: list[tuple[str | None, float]] = [(place, rate) for place, rate in rated if rate is not None]
     if len(known) > 1 and not side.settled:

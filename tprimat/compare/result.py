@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tprimat.analysis import metrics
 from tprimat.analysis.efficiency import Options
-from tprimat.analysis.intervals import Order
-from tprimat.analysis.metrics import SegmentMetrics
+from tprimat.analysis.run_order import Order
+from tprimat.analysis.summary import SegmentMetrics, Summary
 from tprimat.catalog.prices import Price
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.finding import Finding
@@ -38,7 +37,7 @@ class RunResult:
     """
 
     run: Run
-    summary: metrics.Summary
+    summary: Summary
     file: str
     counted: bool
 
@@ -87,13 +86,13 @@ class SideResult:
     @property
     def levels(self) -> tuple[SegmentMetrics, ...]:
         """The levels of a single run that has several; empty for a side with one figure."""
-        found = self.counted[0].summary.levels if len(self.counted) == 1 else ()
+        found = self.counted[0].summary.segments if len(self.counted) == 1 else ()
         return found if len(found) > 1 else ()
 
     @property
     def settled(self) -> bool:
         """Whether no run that counts is known to change its level or to drift."""
-        return all(len(result.summary.stretches) <= 1 for result in self.counted)
+        return all(len(result.summary.step_ranges) <= 1 for result in self.counted)
 
     @property
     def ended(self) -> str:

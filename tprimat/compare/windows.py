@@ -8,7 +8,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import unprofiled
 from tprimat.results.run import Run
 
 
@@ -47,7 +47,7 @@ def sensitivity(reference: Run, side: Run) -> tuple[tuple[str, float], ...]:
         if run.tokens_per_step is None or not run.num_gpus or any(window != 1 for window in run.window_steps):
             return ()
         work.append(run.tokens_per_step / run.num_gpus)
-    times = [[time for time in metrics.unprofiled(run).step_times if time is not None] for run in (reference, side)]
+    times = [[time for time in unprofiled(run).step_times if time is not None] for run in (reference, side)]
     found = []
     for window in WINDOWS:
         picked = [window.pick(each) for each in times]

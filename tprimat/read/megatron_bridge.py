@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from tprimat.analysis.stats import MINIMUM_RECORDS
+from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import SegmentMetrics, summarize
 from tprimat.catalog.prices import Price
 from tprimat.checks.finding import Finding
 from tprimat.compare import Comparison, Group, Pair, SideResult
@@ -60,7 +60,7 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
         run: the training.
         path: the file of its result; None where there is none.
     """
-    summary = metrics.summarize(run)
+    summary = summarize(run)
     return {
         "path": None if path is None else str(path),
         "status": run.status,
@@ -153,13 +153,18 @@ def _side(side: SideResult) -> dict[str, Any]:
         "runs": len(side.runs),
         "counted": len(side.counted),
         "figures": {name: dataclasses.asdict(figure) for name, figure in side.figures.items()},
-        "levels": [dataclasses.asdict(level) for result in side.counted[:1] for level in result.summary.levels],
+        "levels": [_level(segment) for result in side.counted[:1] for segment in result.summary.segments],
         "findings": [_finding(finding) for finding in side.findings],
         "refused": side.refusal is not None,
         "order_of_runs": None if side.order is None else dataclasses.asdict(side.order),
         "warnings": [*side.doubts, *side.warnings],
         "files": list(dict.fromkeys(result.file for result in side.runs)),
     }
+
+
+def _level(segment: SegmentMetrics) -> dict[str, Any]:
+    names = {"outliers": "spikes", "outlier_share": "spike_share"}
+    return {names.get(name, name): value for name, value in dataclasses.asdict(segment).items()}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -36,6 +36,6 @@ def rate_of(side: SideResult) -> str:
         return untimed(side)
     if side.settled:
         return rate(side.value(RATE))
-    rates = [each.tokens_per_second_per_gpu for result in side.counted for each in result.summary.stretches]
+    rates = [each.tokens_per_second_per_gpu for result in side.counted for each in result.summary.step_ranges]
     known = [each for each in rates if each is not None]
     return f"{rate(min(known))}–{rate(max(known))}" if known else units.UNKNOWN

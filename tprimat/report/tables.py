@@ -125,9 +125,9 @@ def _step_time(of_level: str, of_side: str) -> Callable[[SideResult], Cell]:
 def _within(side: SideResult) -> str | None:
     """The interval within a single run, relative to its figure, and of which figure it is."""
     summaries = [result.summary for result in side.counted]
-    if len(summaries) != 1 or not summaries[0].one_level:
+    if len(summaries) != 1 or not summaries[0].is_stationary:
         return None
-    level = summaries[0].levels[0]
+    level = summaries[0].segments[0]
     interval = level.interval
     if interval is None or interval.about == "range":
         return None
@@ -141,7 +141,7 @@ def _between(side: SideResult) -> str:
     """Half the width of the interval between runs, relative; nothing below three runs."""
     rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
     interval = intervals.between_run_interval([each for each in rates if each])
-    if interval is None or not all(len(result.summary.levels) <= 1 for result in side.counted):
+    if interval is None or not all(len(result.summary.segments) <= 1 for result in side.counted):
         return ""
     return f" ±{(interval.high / interval.low) ** 0.5 - 1:.1%}"
 
@@ -178,12 +178,12 @@ def _has(found: Sequence[efficiency.Efficiency], name: str) -> bool:
 
 
 def _spikes(side: SideResult) -> str | None:
-    levels = [level for result in side.counted for level in result.summary.levels]
-    count = sum(level.spikes for level in levels)
+    levels = [level for result in side.counted for level in result.summary.segments]
+    count = sum(level.outliers for level in levels)
     if not count:
         return None
     steps = [level.last_step - level.first_step + 1 for level in levels]
-    share = sum(level.spike_share * size for level, size in zip(levels, steps, strict=True)) / sum(steps)
+    share = sum(level.outlier_share * size for level, size in zip(levels, steps, strict=True)) / sum(steps)
     return f"{count} ({share:.1%})"
 
 

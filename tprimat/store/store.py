@@ -22,7 +22,8 @@ from typing import Any
 import msgspec
 
 from tprimat import files
-from tprimat.analysis import metrics, stats
+from tprimat.analysis import stats
+from tprimat.analysis.summary import rounded, summarize
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.results.run import (
@@ -254,12 +255,12 @@ def as_file(runs: Sequence[Run]) -> ResultFile:
     """
     if len({setup_key(run) for run in runs}) != 1:
         raise ValueError("runs of different setups can't share a file")
-    summaries = [metrics.summarize(run) for run in runs]
+    summaries = [summarize(run) for run in runs]
     mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
     recorded = tuple(
         RecordedRepetition(
             steady=summary.steady,
-            performance_metrics=metrics.rounded(summary.performance),
+            performance_metrics=rounded(summary.performance),
             **{name: getattr(run, name) for name in REPETITION_FIELDS},
         )
         for run, summary in zip(runs, summaries, strict=True)

@@ -16,7 +16,9 @@ from tprimat.analysis import flops, intervals
 from tprimat.analysis.efficiency import epochs
 from tprimat.analysis.efficiency.table import METRICS as METRICS
 from tprimat.analysis.efficiency.value import Value as Value
-from tprimat.analysis.metrics import Metric, SegmentMetrics, Summary, model_shape
+from tprimat.analysis.flops import model_shape
+from tprimat.analysis.metrics import Metric
+from tprimat.analysis.summary import SegmentMetrics, Summary
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models
 from tprimat.catalog.prices import Price
@@ -64,7 +66,7 @@ class Efficiency:
 
 def efficiencies(run: Run, summary: Summary, options: Options) -> tuple[Efficiency, ...]:
     """The figures of a run: one set for each of its levels, or one of all steps after the first."""
-    levels = summary.levels or (_unsteady(summary),)
+    levels = summary.segments or (_unsteady(summary),)
     return tuple(
         _efficiency(run, f"steps {level.first_step}–{level.last_step}", _speed(level), options)
         for level in levels
@@ -136,8 +138,8 @@ def _unsteady(summary: Summary) -> SegmentMetrics | None:
         tokens_per_second_per_gpu=figures.tokens_per_second_per_gpu,
         interval=None,
         drift=None,
-        spikes=0,
-        spike_share=0.0,
+        outliers=0,
+        outlier_share=0.0,
     )
 
 

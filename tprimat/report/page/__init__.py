@@ -103,7 +103,7 @@ def data(view: View) -> dict[str, Any]:
                 "tokens": (run.result.run.tokens_per_step or 0) / 1e6 or None,
                 "wall": wall_times(run.result.run),
                 "steady": [run.result.summary.steady.first_step, run.result.summary.steady.last_step],
-                "levels": [[level.first_step, level.last_step] for level in run.result.summary.levels],
+                "levels": [[level.first_step, level.last_step] for level in run.result.summary.segments],
             }
             for run in view.runs
         ],

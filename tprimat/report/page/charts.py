@@ -112,14 +112,14 @@ def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None,
         why = f"no step times: the run {side.ended}" if not side.counted else "tokens/s/GPU unknown"
         return [("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
     rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
-    one_level = all(len(result.summary.levels) <= 1 for result in side.counted)
+    one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
     between = intervals.between_run_interval([each for each in rates if each]) if one_level else None
     if between is not None:
         return [("", value, between.low, between.high, f"95 % interval of the mean of {len(rates)} runs")]
     if len(rates) > 1:
         figure = side.figures[RATE]
         return [("", value, figure.low, figure.high, f"range of {len(rates)} runs")]
-    levels = side.counted[0].summary.levels
+    levels = side.counted[0].summary.segments
     if not levels:
         return [("", value, None, None, "one run, no steady state: no interval")]
     return [("", value, *_within(levels[0].interval, levels[0].mean, value))]
@@ -149,7 +149,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
             }
         )
         seen.add(each.side)
-        levels = result.summary.levels
+        levels = result.summary.segments
         for level, (first, last) in zip(levels, level_bounds(run, levels), strict=True):
             text = f"level of steps {level.first_step}–{level.last_step}: median {units.seconds(level.median)}"
             ends = [run.steps[first], run.steps[last]]

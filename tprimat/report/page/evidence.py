@@ -203,12 +203,12 @@ def _of_a_level(name: str) -> bool:
 
 
 def _level_names(result: RunResult) -> list[str]:
-    return [RATE, "avg_step_time_seconds", "median_step_time_seconds"] + [""] * 3 * (len(result.summary.levels) - 1)
+    return [RATE, "avg_step_time_seconds", "median_step_time_seconds"] + [""] * 3 * (len(result.summary.segments) - 1)
 
 
 def _levels(result: RunResult) -> list[list[str]]:
     rows = []
-    for level in result.summary.levels:
+    for level in result.summary.segments:
         where = f"steps {level.first_step}–{level.last_step}"
         source = _lines(result, level.first_step, level.last_step)
         rows += [

@@ -118,13 +118,13 @@ def steps(view: View, model: ModelComparison, found: library.Library | None) -> 
                     f"{level.first_step}–{level.last_step}",
                     units.seconds(level.mean),
                     units.seconds(level.median),
-                    f"{level.spikes} ({level.spike_share:.1%})",
+                    f"{level.outliers} ({level.outlier_share:.1%})",
                     units.UNKNOWN if level.drift is None else f"{level.drift:.1%}",
                     warm,
                 ]
-                for level in result.summary.levels
+                for level in result.summary.segments
             ]
-            if not result.summary.levels:
+            if not result.summary.segments:
                 timed = sum(time is not None for time in result.run.step_times)
                 said = "a single record" if timed == 1 else "no steady state was found"
                 said = "an emulated device" if emulated else said

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tprimat.analysis import metrics, stats
-from tprimat.analysis.metrics import SPIKE_FRACTION, SPIKE_SIGMAS, SegmentMetrics
+from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SideResult
 from tprimat.report.plot.items import COLORS
 from tprimat.report.tables import Footnotes
@@ -146,15 +146,15 @@ def spikes(run: Run, level: SegmentMetrics) -> list[int]:
         if time is not None and level.first_step <= step <= level.last_step
     ]
     sigma = stats.robust_sigma([time for _, time in timed])
-    limit = level.median + max(SPIKE_FRACTION * level.median, SPIKE_SIGMAS * sigma)
+    limit = level.median + max(OUTLIER_FRACTION * level.median, OUTLIER_SIGMAS * sigma)
     return [index for index, time in timed if time > limit]
 
 
 def first_steady(result: RunResult) -> int:
     """Index of the first record that the figures are of."""
     first = result.summary.steady.first_step or 1
-    if result.summary.levels:
-        first = min(first, result.summary.levels[0].first_step)
+    if result.summary.segments:
+        first = min(first, result.summary.segments[0].first_step)
     return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
 
 

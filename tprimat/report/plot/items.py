@@ -67,13 +67,13 @@ class Shown:
 def shown_interval(side: SideResult) -> Shown | None:
     """Between runs from three runs on, else their range; of a single run that within it; None without any."""
     rates = [rate for result in side.counted if (rate := result.summary.performance.tokens_per_second_per_gpu)]
-    one_level = all(len(result.summary.levels) <= 1 for result in side.counted)
+    one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
     if len(rates) > 1:
         between = intervals.between_run_interval(rates) if one_level else None
         if between is not None:
             return Shown(between.low, between.high, "")
         return Shown(min(rates), max(rates), " (range)")
-    levels = side.counted[0].summary.levels if side.counted else ()
+    levels = side.counted[0].summary.segments if side.counted else ()
     interval = levels[0].interval if len(levels) == 1 else None
     if not rates or interval is None or interval.about != "mean":
         return None

@@ -204,7 +204,7 @@ def _log(axes: Axes) -> None:
 
 def first_counted(result: RunResult) -> int | None:
     """The first step that the figures are of: that of the first level, where a run has several."""
-    levels = result.summary.levels
+    levels = result.summary.segments
     return levels[0].first_step if levels else result.summary.steady.first_step
 
 

@@ -1,0 +1,345 @@
+"""The summary of a run: the values of its steady steps, its segments, and what their reader must know."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tprimat.analysis import intervals, stats, warmup
+from tprimat.analysis.segments import Segment, find_segments
+from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
+from tprimat.units import round_figure
+
+RATE_TOLERANCE = 0.05
+"""How far the tokens/s that a source printed may lie from batch × sequence / step time."""
+
+OUTLIER_FRACTION = 0.10
+OUTLIER_SIGMAS = 4.0
+"""A record is an outlier when it lies above its segment's median by both 10 % and four robust sigmas."""
+
+WITHHELD = "no throughput"
+"""How a warning begins that says why a rate is withheld."""
+
+EMULATED = "an emulated device trained, whose times mean nothing: there are no speeds to give"
+
+
+@dataclasses.dataclass(frozen=True)
+class StepRange:
+    """A part of a segment that drifts.
+
+    Attributes:
+        first_step, last_step: numbers of its first and last optimizer step.
+        mean: step time, s.
+        tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
+    """
+
+    first_step: int
+    last_step: int
+    mean: float
+    tokens_per_second_per_gpu: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentMetrics:
+    """The values of a segment.
+
+    Attributes:
+        first_step, last_step: numbers of its first and last optimizer step.
+        mean, median: step time, s; the mean weighted by the steps of each record.
+        tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
+        interval: of the step time within this run, s.
+        drift: by how much the quarter medians differ, where that is more than noise; else None.
+        outliers: records far above the median.
+        outlier_share: share of the segment's time that they took beyond the median.
+        extremes: where it drifts, its slowest and its fastest quarter in order of time; else none.
+    """
+
+    first_step: int
+    last_step: int
+    mean: float
+    median: float
+    tokens_per_second_per_gpu: float | None
+    interval: intervals.Interval | None
+    drift: float | None
+    outliers: int
+    outlier_share: float
+    extremes: tuple[StepRange, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """The values of a run.
+
+    Attributes:
+        steady: which steps they are of.
+        performance: unrounded.
+        warnings: what their reader must know; each withheld value has its reason.
+        segments: one for a run that keeps its speed; several, or one with a drift, for a run that
+            no single value describes; none where no steady state was found.
+    """
+
+    steady: Steady
+    performance: PerformanceMetrics
+    warnings: tuple[str, ...]
+    segments: tuple[SegmentMetrics, ...] = ()
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether one value describes the steady part of the run."""
+        return len(self.segments) == 1 and self.segments[0].drift is None
+
+    @property
+    def step_ranges(self) -> tuple[SegmentMetrics | StepRange, ...]:
+        """Each segment, or the extremes of a single one that drifts: what has a speed of its own."""
+        return self.segments[0].extremes or self.segments if len(self.segments) == 1 else self.segments
+
+
+@dataclasses.dataclass(frozen=True)
+class _TimedRecords:
+    """The records of a run that have a time, each series of shape (records,); rates for `tokens` a step and GPU."""
+
+    steps: Sequence[int]
+    times: Sequence[float]
+    windows: Sequence[int]
+    tokens: int | None
+    gpus: int | None
+
+    def step_range(self, low: int, high: int) -> StepRange:
+        mean = stats.mean(self.times[low:high], self.windows[low:high])
+        rate = self.tokens / mean / self.gpus if self.tokens and self.gpus else None
+        return StepRange(self.steps[low], self.steps[high - 1], mean, rate)
+
+
+def summarize(run: Run) -> Summary:
+    """Return the values of a run, computed from its records alone."""
+    profiled = run.profiled_steps
+    run = unprofiled(run)
+    times = [time for time in run.step_times if time is not None]
+    if run.environment.emulated or not times:
+        empty = PerformanceMetrics(total_steps=_recorded_steps(run), final_loss=_final_loss(run))
+        why = EMULATED if run.environment.emulated else "no step time was recorded: there are no speeds to give"
+        return Summary(Steady(), empty, (why,))
+
+    timed = [index for index, time in enumerate(run.step_times) if time is not None]
+    steps, windows = [run.steps[index] for index in timed], [run.window_steps[index] for index in timed]
+    warnings = []
+    if profiled:
+        warnings.append(f"a profiler watched steps {profiled[0]} to {profiled[-1]}: no figure is of them")
+    least = warmup.minimum_records(windows)
+    segments = find_segments(times, minimum=least)
+    # What older readers take for the one value of a run of several segments is that of the last. Where
+    # nothing steady is found, the first step is left out all the same: it holds initialisation on every platform.
+    start = segments[-1].start if segments else min(1, len(times) - 1)
+    steady = Steady(
+        first_step=steps[start],
+        last_step=steps[-1],
+        method="last_level" if len(segments) > 1 else "tail_reference" if segments else "all_after_first",
+        found=bool(segments),
+    )
+    if not segments:
+        warnings.append(_no_steady_state(len(times), windows[0], least))
+    sample = stats.summarize(times[start:], windows[start:])
+    assert sample is not None
+    tokens, refusal = _tokens_per_step(run)
+    total_time, gaps = _total_time(run)
+    warnings += refusal + gaps
+    gpus = run.num_gpus
+    rate = tokens / sample.mean if tokens else None
+    performance = PerformanceMetrics(
+        total_steps=_recorded_steps(run),
+        total_time_seconds=total_time,
+        avg_step_time_seconds=sample.mean,
+        median_step_time_seconds=sample.median,
+        min_step_time_seconds=sample.low,
+        max_step_time_seconds=sample.high,
+        std_step_time_seconds=sample.std,
+        steps_per_second=1 / sample.mean,
+        tokens_per_second=rate,
+        tokens_per_second_per_gpu=rate / gpus if rate and gpus else None,
+        warmup_time_seconds=math.fsum(t * window for t, window in zip(times[:start], windows[:start], strict=True)),
+        final_loss=_final_loss(run),
+    )
+    if rate and not gpus:
+        warnings.append("the number of GPUs is unknown: no throughput per GPU")
+    records = _TimedRecords(steps, times, windows, tokens, gpus)
+    metrics = tuple(_segment_metrics(records, segment) for segment in segments)
+    return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics)
+
+
+def unprofiled(run: Run) -> Run:
+    """Return the run without the steps that a profiler watched, which slows them."""
+    watched = set(run.profiled_steps)
+    if not watched.intersection(run.steps):
+        return run
+    kept = [index for index, step in enumerate(run.steps) if step not in watched]
+
+    def shortened(series: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(series[index] for index in kept)
+
+    native = {
+        name: shortened(value) if isinstance(value, tuple) else value for name, value in run.native_metrics.items()
+    }
+    series = {name: shortened(getattr(run, name)) for name in SERIES}
+    return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
+
+
+def summarize_segments(run: Run, summary: Summary) -> Summary:
+    """Return the values over all segments of a run, instead of those of the last.
+
+    For one run among several: what it took on the whole is its value, and the segments stay beside
+    it. A run of one segment stays as it is.
+    """
+    if len(summary.segments) < 2:
+        return summary
+    lengths = [segment.last_step - segment.first_step + 1 for segment in summary.segments]
+    means = [segment.mean for segment in summary.segments]
+    mean = sum(mean * length for mean, length in zip(means, lengths, strict=True)) / sum(lengths)
+    last, first_step = summary.performance, summary.segments[0].first_step
+    before = [
+        time * window
+        for step, window, time in zip(run.steps, run.window_steps, run.step_times, strict=True)
+        if time is not None and step < first_step
+    ]
+    performance = msgspec.structs.replace(
+        last,
+        avg_step_time_seconds=mean,
+        steps_per_second=1 / mean,
+        tokens_per_second=last.tokens_per_second and last.tokens_per_second * means[-1] / mean,
+        tokens_per_second_per_gpu=last.tokens_per_second_per_gpu and last.tokens_per_second_per_gpu * means[-1] / mean,
+        # These were of the last segment alone.
+        median_step_time_seconds=None,
+        min_step_time_seconds=None,
+        max_step_time_seconds=None,
+        std_step_time_seconds=None,
+        warmup_time_seconds=float(sum(before)),
+    )
+    steady = msgspec.structs.replace(summary.steady, first_step=first_step, method="all_levels")
+    return dataclasses.replace(summary, steady=steady, performance=performance)
+
+
+def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
+    """Return the values as they are stored."""
+    values: dict[str, Any] = msgspec.structs.asdict(performance)
+    return PerformanceMetrics(
+        **{name: round_figure(value) if isinstance(value, float) else value for name, value in values.items()}
+    )
+
+
+def _segment_metrics(records: _TimedRecords, segment: Segment) -> SegmentMetrics:
+    whole = records.step_range(segment.start, segment.stop)
+    times = records.times[segment.start : segment.stop]
+    limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
+    outliers = [time for time in times if time > limit]
+    return SegmentMetrics(
+        first_step=whole.first_step,
+        last_step=whole.last_step,
+        mean=whole.mean,
+        median=segment.median,
+        tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
+        interval=intervals.within_run_interval(times, steps=records.windows[segment.start : segment.stop]),
+        drift=segment.drift,
+        outliers=len(outliers),
+        outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),
+        extremes=() if segment.drift is None else _extremes(records, segment),
+    )
+
+
+def _extremes(records: _TimedRecords, segment: Segment) -> tuple[StepRange, ...]:
+    """Return the slowest and the fastest quarter of a segment, in order of time."""
+    edges = [segment.start + number * (segment.stop - segment.start) // 4 for number in range(5)]
+    quarters = [records.step_range(low, high) for low, high in itertools.pairwise(edges)]
+    ends = min(quarters, key=lambda each: each.mean), max(quarters, key=lambda each: each.mean)
+    return tuple(sorted(ends, key=lambda each: each.first_step))
+
+
+def _no_steady_state(count: int, window: int, least: int) -> str:
+    """Return the warning where no steady state is found in so many records, the first of `window` steps."""
+    if count == 1:
+        mean = f" is the mean of {window} steps, and" if window > 1 else ""
+        return f"the only record{mean} is all there is: no warm-up can be told from it"
+    why = (
+        f"{count} records are too few to find one (it takes {least})"
+        if count < least
+        else "the step times of the first half never reach the level of the second"
+    )
+    return f"no steady state: {why}; the figures are of all steps after the first"
+
+
+def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
+    warnings = []
+    if len(segments) > 1:
+        ranges = ", ".join(f"{each.mean:.4g} s in steps {each.first_step} to {each.last_step}" for each in segments)
+        warnings.append(f"the step time changes its level: {ranges}; no single figure describes the run")
+    warnings += [
+        f"the step time drifts by {each.drift:.1%} between steps {each.first_step} and {each.last_step}"
+        for each in segments
+        if each.drift is not None
+    ]
+    return warnings
+
+
+def _final_loss(run: Run) -> float | None:
+    losses = list(itertools.islice((loss for loss in reversed(run.loss_values) if loss is not None), 10))
+    return stats.mean(losses) if losses else None
+
+
+def _recorded_steps(run: Run) -> int:
+    """Return the number of steps that some record is of: one within another's window counts once."""
+    if max(run.window_steps, default=1) == 1:
+        return len(run.steps)
+    counted, reached = 0, 0
+    for step, window in sorted(zip(run.steps, run.window_steps, strict=True), key=lambda record: record[0] - record[1]):
+        counted += max(0, step - max(reached, step - window))
+        reached = max(reached, step)
+    return counted
+
+
+def _total_time(run: Run) -> tuple[float | None, list[str]]:
+    """Return the wall time of the whole run, or None with the reason."""
+    timed = [
+        (step, time, window)
+        for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True)
+        if time is not None
+    ]
+    if len(timed) < len(run.steps):
+        # A record without a time within the window of one with a time takes nothing away.
+        begins = [step - window for step, _, window in timed]
+        ends = [step for step, _, _ in timed]
+        untimed = 0
+        for step, time in zip(run.steps, run.step_times, strict=True):
+            following = bisect.bisect_left(ends, step)
+            untimed += time is None and not (following < len(ends) and begins[following] < step)
+        if untimed:
+            return None, [f"total time unknown: {untimed} of {len(run.steps)} records have no time"]
+    for (earlier, _, _), (step, _, window) in itertools.pairwise(timed):
+        if step - earlier != window:
+            return None, [f"total time unknown: not all steps between {earlier} and {step} are recorded"]
+    return math.fsum([time * window for _, time, window in timed]), []
+
+
+def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
+    """Return the tokens of a step that a rate may be computed with, or None with the reason."""
+    tokens = run.tokens_per_step
+    if tokens is None:
+        unknown = [
+            name for name in ("global_batch_size", "sequence_length") if getattr(run.training_config, name) is None
+        ]
+        return None, [f"{' and '.join(unknown)} unknown: step times only, no throughput in tokens"]
+    printed = run.native_metrics.get("tokens_per_second")
+    all_after_first = [time for time in run.step_times[1:] if time is not None]
+    if isinstance(printed, (int, float)) and all_after_first:
+        # Older results print a rate over all steps after the first, so that is what it is compared with.
+        stated = tokens * len(all_after_first) / sum(all_after_first)
+        if abs(printed / stated - 1) > RATE_TOLERANCE:
+            return None, [
+                f"{WITHHELD}: the source printed {printed:,.0f} tokens/s, which is {printed / stated:.3f} times "
+                f"what its batch of {run.training_config.global_batch_size} × {run.training_config.sequence_length} "
+                "tokens and its step times give; one of them is wrong"
+            ]
+    return tokens, []
