@@ -2,15 +2,15 @@
 """Writes the parts of the documentation that follow from the code; --check only compares.
 
 docs/result.schema.json and docs/result-file.md come from the types in tprimat/results/run.py, the
-formulas of the figures from the tables in tprimat/analysis/metrics.py and tprimat/analysis/efficiency/table.py, and
-docs/commands.md from the parsers of the commands. In docs/metrics.md only the marked place is
-generated; the rest is written by hand.
+formulas of the figures from the tables in tprimat/analysis/metrics.py and tprimat/analysis/efficiency/table.py,
+docs/commands.md from the parsers of the commands, and the tables of frameworks and of NeMo's defaults from the rows in
+tprimat/frameworks/. In docs/metrics.md, docs/frameworks.md and docs/nemo.md only the marked places are generated; the
+rest is written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import json
 import sys
@@ -21,17 +21,22 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
+from tprimat import cli
 from tprimat.analysis import efficiency, flops, metrics
 from tprimat.catalog import gpus, models
 from tprimat.cli import COMMANDS
+from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults
+from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.results import run
 
 SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
 METRICS_NAME = "metrics.md"
 COMMANDS_NAME = "commands.md"
-METRICS_PAGE = DOCS / METRICS_NAME
-PLACE = ("<!-- generated: metrics -->\n", "<!-- end -->\n")
+FRAMEWORKS_NAME = "frameworks.md"
+NEMO_NAME = "nemo.md"
+HAND_WRITTEN = DOCS
+END = "<!-- end -->\n"
 
 HEAD = f"""\
 # The result file
@@ -163,14 +168,57 @@ def _meaning(name: str, field: dict[str, Any]) -> str:
     return said.replace("|", "\\|")
 
 
-def metrics_page() -> str:
-    """docs/metrics.md, with the tables of metrics, of cards and of models in its marked place."""
-    text = METRICS_PAGE.read_text(encoding="utf-8")
-    before, start, rest = text.partition(PLACE[0])
-    _, end, after = rest.partition(PLACE[1])
-    if not (start and end):
-        raise SystemExit(f"{METRICS_PAGE} has lost its marks: {PLACE[0].strip()} and {PLACE[1].strip()}")
-    return before + start + "\n".join(_metrics_tables()) + "\n" + end + after
+def page_with(name: str, tables: dict[str, Iterator[str]]) -> str:
+    """Return a page of docs/ that is written by hand, with tables in its marked places.
+
+    Args:
+        name: of the page.
+        tables: lines by the name of their mark.
+    """
+    text = (HAND_WRITTEN / name).read_text(encoding="utf-8")
+    for mark, lines in tables.items():
+        before, start, rest = text.partition(f"<!-- generated: {mark} -->\n")
+        _, end, after = rest.partition(END)
+        if not (start and end):
+            raise SystemExit(f"{name} has lost its marks: <!-- generated: {mark} --> and {END.strip()}")
+        text = before + start + "\n".join(lines) + "\n" + end + after
+    return text
+
+
+def _frameworks_table() -> Iterator[str]:
+    yield "| `--framework` | what trains | where | precisions | steps | when to use it |\n|---|---|---|---|---|---|"
+    groups = {member: group for group, members in GROUPS.items() for member in members}
+    for row in FRAMEWORKS:
+        group = groups.get(row.name)
+        name = f"`{row.name}`" + (f" (`{group}` means all of them)" if group and row.name == GROUPS[group][0] else "")
+        steps = str(defaults.STEPS_ON_GPU) + (f", {defaults.STEPS_ON_CPU} on a CPU" if row.on_cpu else "")
+        where = "GPU, CPU" if row.on_cpu else "GPU"
+        yield f"| {name} | {row.trains} | {where} | {', '.join(row.precisions)} | {steps} | {row.use_when} |"
+
+
+def _presets_table() -> Iterator[str]:
+    yield "| name | meaning |\n|---|---|"
+    for name, meaning in nemo_defaults.PRESETS.items():
+        yield f"| `{name}`{' (default)' if name == nemo_defaults.PERFORMANCE else ''} | {meaning} |"
+
+
+def _published_table() -> Iterator[str]:
+    yield "| GPUs | precision | TP | PP | CP | micro | global (GPUs) | sequence | CUDA graphs |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in nemo_defaults.PUBLISHED:
+        cards = ", ".join(row.gpus) + (", for which none is published" if row.note else "")
+        cells = (cards, ", ".join(row.precisions), row.tensor, row.pipeline, row.context, row.micro_batch_size)
+        graphs = "yes" if row.cuda_graphs else "no"
+        batch = f"{row.global_batch_size} ({row.num_gpus})"
+        yield f"| {' | '.join(map(str, (*cells, batch, row.sequence_length, graphs)))} |"
+
+
+def _recipes_table() -> Iterator[str]:
+    yield "| model | TP | PP | CP | micro | global | sequence |\n|---|---|---|---|---|---|---|"
+    for row in nemo_defaults.RECIPES:
+        name = f"{row.model} ({Path(row.source).stem})"
+        cells = (name, row.tensor, row.pipeline, row.context, row.micro_batch_size, row.global_batch_size)
+        yield f"| {' | '.join(map(str, (*cells, row.sequence_length)))} |"
 
 
 def _metrics_tables() -> Iterator[str]:
@@ -225,8 +273,8 @@ what is wrong with a measurement. What is wrong with the arguments leaves the st
 """
 
 
-class _CapturedError(Exception):
-    """Carries a command's parser out of its main()."""
+class _Captured(BaseException):
+    """Carries a command's parser out of it."""
 
 
 def commands_page() -> str:
@@ -248,14 +296,14 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
     """The parser that a command makes, taken at the moment when it would parse."""
 
     def capture(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        raise _CapturedError(parser)
+        raise _Captured(parser)
 
     known = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
     argparse.ArgumentParser.parse_args = capture  # type: ignore[assignment, method-assign]
     argparse.ArgumentParser.parse_known_args = capture  # type: ignore[assignment, method-assign]
     try:
-        importlib.import_module(f"tprimat.cli.{name.replace('-', '_')}").main(["--help"])
-    except _CapturedError as caught:
+        cli.run(name, ["--help"])
+    except _Captured as caught:
         return caught.args[0]  # type: ignore[no-any-return]
     finally:
         argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args = known  # type: ignore[method-assign]
@@ -283,7 +331,11 @@ def contents() -> dict[str, str]:
     return {
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
-        METRICS_NAME: metrics_page(),
+        METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables()}),
+        FRAMEWORKS_NAME: page_with(FRAMEWORKS_NAME, {"frameworks": _frameworks_table()}),
+        NEMO_NAME: page_with(
+            NEMO_NAME, {"presets": _presets_table(), "published": _published_table(), "recipes": _recipes_table()}
+        ),
         COMMANDS_NAME: commands_page(),
     }
 

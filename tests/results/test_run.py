@@ -319,15 +319,15 @@ def test_every_field_stands_in_the_page(repository):
 def test_the_metrics_are_in_their_marked_place(generate):
     from tprimat.analysis import efficiency, metrics
 
-    text = generate.metrics_page()
-    place = text.partition(generate.PLACE[0])[2].partition(generate.PLACE[1])[0]
+    text = generate.contents()["metrics.md"]
+    place = text.partition("<!-- generated: metrics -->\n")[2].partition(generate.END)[0]
     for metric in (*metrics.METRICS, *efficiency.METRICS):
         assert f"| {metric.title} | `{metric.name}` | {metric.unit} |" in place
     assert "46.639 / 51.470" in place
 
 
 def test_a_page_that_has_lost_its_marks_is_said(generate, tmp_path, monkeypatch):
-    monkeypatch.setattr(generate, "METRICS_PAGE", tmp_path / "metrics.md")
+    monkeypatch.setattr(generate, "HAND_WRITTEN", tmp_path)
     (tmp_path / "metrics.md").write_text("# Metrics\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="has lost its marks"):
-        generate.metrics_page()
+        generate.page_with("metrics.md", {"metrics": iter(())})

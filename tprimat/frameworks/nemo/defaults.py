@@ -6,10 +6,24 @@ import dataclasses
 
 PERFORMANCE, RECIPE, CLASSIC = "performance", "recipe", "classic"
 
+CLASSIC_ROW = {
+    "tensor": 4,
+    "context": 1,
+    "micro_batch_size": 1,
+    "global_batch_size": 128,
+    "sequence_length": 2048,
+    "source": CLASSIC,
+}
+"""What the preset `classic` has in the place of the recipe's own."""
+
+PRECISIONS = {PERFORMANCE: "bf16", RECIPE: "bf16", CLASSIC: "fp8"}
+"""In which a preset trains where the user leaves it open."""
+
 PRESETS = {
     PERFORMANCE: "what NVIDIA publishes as fastest for the card; where it publishes nothing, the recipe's own",
     RECIPE: "NeMo's recipe as it is",
-    CLASSIC: "global batch 128, sequences of 2048, tensor parallel 4, fp8: as earlier scripts of this kind had it",
+    CLASSIC: f"global batch {CLASSIC_ROW['global_batch_size']}, sequences of {CLASSIC_ROW['sequence_length']}, tensor "
+    f"parallel {CLASSIC_ROW['tensor']}, {PRECISIONS[CLASSIC]}: as earlier scripts of this kind had it",
 }
 """What a user can type for the defaults."""
 
@@ -31,8 +45,8 @@ class Defaults:
         micro_batch_size, global_batch_size: sequences.
         sequence_length: tokens.
         cuda_graphs: whether kernels are recorded and played back.
-        source: where this is said.
-        note: what the row was made for, where that isn't what it is taken for; or None.
+        source: where this is published.
+        note: what the row was made for, where it is used for something else; or None.
     """
 
     model: str
@@ -70,7 +84,7 @@ RECIPES = (
 
 
 def choose(model: str, preset: str, device_name: str | None, precision: str) -> Defaults:
-    """The configuration for a model on a GPU.
+    """Return the configuration for a model on a GPU.
 
     Args:
         model: a name in models.py.
@@ -80,9 +94,7 @@ def choose(model: str, preset: str, device_name: str | None, precision: str) -> 
     """
     recipe = next(row for row in RECIPES if row.model == model)
     if preset == CLASSIC:
-        return dataclasses.replace(
-            recipe, tensor=4, context=1, micro_batch_size=1, global_batch_size=128, sequence_length=2048, source=CLASSIC
-        )
+        return dataclasses.replace(recipe, **CLASSIC_ROW)  # type: ignore[arg-type]  # names and types of fields
     if preset == RECIPE:
         return recipe
     for row in PUBLISHED:

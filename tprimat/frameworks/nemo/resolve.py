@@ -9,7 +9,7 @@ from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve, scales
-from tprimat.frameworks.nemo.defaults import CLASSIC, PERFORMANCE, PRESETS, Defaults, choose
+from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRECISIONS, PRESETS, Defaults, choose
 from tprimat.frameworks.request import DATA, MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.emulation import is_emulated
@@ -52,7 +52,7 @@ class Resolver(resolve.Resolver):
 
     def default_precision(self) -> str:
         """Return that of the preset."""
-        return "fp8" if self.preset == CLASSIC else "bf16"
+        return PRECISIONS[self.preset]
 
     def precision(self) -> str:
         """Return the precision; refuse fp8 on a GPU without it."""
