@@ -35,7 +35,7 @@ COMMAND_LINE = "command line"
 
 _VARIABLE = re.compile(r"\${([^:{}]+)(?::([^}]*))?}")
 _INHERITANCE = ("extends", "bases", "includes")
-"""Words with which a preset names those that it stands on: today's, and two of Primus before v26."""
+"""Words with which a preset names those that it extends: today's, and two of Primus before v26."""
 
 _LIGHT = {"light-megatron": "megatron"}
 _DEEPEST = 20
@@ -70,24 +70,24 @@ class Configuration:
     notes: tuple[str, ...]
 
     def value(self, name: str) -> Any:
-        """A value in force; None where there is none."""
+        """Return a value in force; None where there is none."""
         setting = self.settings.get(name)
         return setting.value if setting else None
 
     def count(self, name: str) -> int | None:
-        """A value that is a number from 1 on; None for anything else."""
+        """Return a value that is a number from 1 on; None for anything else."""
         value = self.value(name)
-        right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
-        return value if right else None
+        is_count = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
+        return value if is_count else None
 
     def with_arguments(self, arguments: Sequence[str]) -> Configuration:
-        """The configuration under a command line such as --train_iters 10."""
+        """Return the configuration under a command line such as --train_iters 10."""
         changed = {name: Setting(value, COMMAND_LINE) for name, value in overrides(arguments).items()}
         return dataclasses.replace(self, settings={**self.settings, **changed})
 
 
 def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
-    """Reads an experiment's file and the presets that it names.
+    """Read an experiment's file and the presets that it names.
 
     Args:
         path: the file.
@@ -116,13 +116,8 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         named = module.get(key)
         if named is None:
             continue
-        file = (
-            primus
-            / PRESETS
-            / kind
-            / folder
-            / (str(named) if str(named).endswith((".yaml", ".yml")) else f"{named}.yaml")
-        )
+        name = str(named) if str(named).endswith((".yaml", ".yml")) else f"{named}.yaml"
+        file = primus / PRESETS / kind / folder / name
         if not file.is_file():
             notes.append(f"the preset {named} isn't in {file.parent}: what it sets is unknown here")
             continue
@@ -144,22 +139,22 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
 
 
 def overrides(arguments: Sequence[str]) -> dict[str, Any]:
-    """The parameters that a command line sets: --name value, --name=value, name=value, --flag."""
-    found: dict[str, Any] = {}
+    """Return the parameters that a command line sets: --name value, --name=value, name=value, --flag."""
+    parameters: dict[str, Any] = {}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if "=" in word:
             name, _, value = word.partition("=")
-            found[name.lstrip("-")] = _literal(value)
+            parameters[name.lstrip("-")] = _literal(value)
         elif word.startswith("--"):
             follows = bool(rest) and not rest[0].startswith("--")
-            found[word.lstrip("-")] = _literal(rest.pop(0)) if follows else True
-    return found
+            parameters[word.lstrip("-")] = _literal(rest.pop(0)) if follows else True
+    return parameters
 
 
 def setup(configuration: Configuration, num_gpus: int | None) -> Run:
-    """The setup that a configuration describes, as the log of its training would state it.
+    """Return the setup that a configuration describes, as the log of its training would state it.
 
     Args:
         configuration: what is in force.
@@ -201,48 +196,50 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
 
 
 def _with_vocabulary(shape: ModelConfig, named: str | None) -> ModelConfig:
-    """A shape whose vocabulary the tokenizer will state: that of the model of this name and these widths."""
-    meant = models.recognize(named or "")
-    if meant is None or shape.vocab_size is not None:
+    """Fill in the vocabulary, which the tokenizer will state: that of the model of this name and these widths."""
+    model = models.recognize(named or "")
+    if model is None or shape.vocab_size is not None:
         return shape
-    completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
-    return completed if models.with_shape(completed) is meant else shape
+    completed = msgspec.structs.replace(shape, vocab_size=model.shape.vocab_size)
+    return completed if models.with_shape(completed) is model else shape
 
 
 def _experiment(path: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, int]]:
-    """An experiment's file, and the lines of its overrides."""
-    text = _text(path)
-    yaml = _yaml(path)
+    """Return an experiment's settings, and the lines of its overrides."""
+    content, root = _parsed(path)
+    if not isinstance(content, dict):
+        raise UnreadableError(path, "is no experiment of Primus: it holds no settings", heading="primus-config")
+    # Primus from v26.2 on lets an experiment stand on another one.
+    return _with_bases(path, _resolved(content, environ, path), environ, 0), _lines(root)
+
+
+def _preset(path: Path, environ: Mapping[str, str], depth: int) -> dict[str, Any]:
+    content, _ = _parsed(path)
+    return _with_bases(path, _resolved(content, environ, path), environ, depth) if isinstance(content, dict) else {}
+
+
+def _parsed(path: Path) -> tuple[Any, Any]:
+    """Return what a YAML file holds, and its nodes, which know their lines."""
     try:
-        content = yaml.safe_load(text)
-        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
+        yaml: Any = importlib.import_module("yaml")
+    except ModuleNotFoundError:
+        raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None
+    try:
+        text = files.read_plain(path).decode()
+        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it can't be parsed"
         raise UnreadableError(
             path, f"is not YAML: {what}", line=mark.line + 1 if mark else None, heading="primus-config"
         ) from error
-    if not isinstance(content, dict):
-        raise UnreadableError(path, "is no experiment of Primus: it holds no settings", heading="primus-config")
-    resolved: dict[str, Any] = _resolved(content, environ, path)
-    # Primus from v26.2 on lets an experiment stand on another one.
-    return _inherited(path, resolved, environ, 0), lines
 
 
-def _preset(path: Path, environ: Mapping[str, str], depth: int) -> dict[str, Any]:
-    yaml = _yaml(path)
-    try:
-        content = yaml.safe_load(_text(path))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UnreadableError(path, f"is not YAML: {' '.join(str(error).split())}", heading="primus-config") from error
-    if not isinstance(content, dict):
-        return {}
-    resolved: dict[str, Any] = _resolved(content, environ, path)
-    return _inherited(path, resolved, environ, depth)
-
-
-def _inherited(path: Path, content: dict[str, Any], environ: Mapping[str, str], depth: int) -> dict[str, Any]:
-    """A file's settings over those of the files that it stands on; of two such the later one counts."""
+def _with_bases(path: Path, content: dict[str, Any], environ: Mapping[str, str], depth: int) -> dict[str, Any]:
+    """Return a file's settings over those of the files that it extends; of two such the later one counts."""
     if depth > _DEEPEST:
         raise UnreadableError(path, "stands on presets that stand on each other", heading="primus-config")
     merged: dict[str, Any] = {}
@@ -264,7 +261,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
-    """A value with ${NAME:default} replaced; what was replaced may have become a number."""
+    """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
         return {
             _resolved(key, environ, path) if isinstance(key, str) else key: _resolved(each, environ, path)
@@ -302,7 +299,7 @@ def _number(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """A value of the command line; what is no literal of Python is a word."""
+    """Return a value of the command line; what is no literal of Python is a word."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
@@ -314,7 +311,7 @@ def _literal(text: str) -> Any:
 def _ignored(
     path: Path, content: Mapping[str, Any], module: Mapping[str, Any], settings: Mapping[str, Setting]
 ) -> Iterable[str]:
-    """Parameters that stand where Primus doesn't look for them."""
+    """Yield notes on parameters that are where Primus doesn't look for them."""
     places = (("at the top of the file", content), ("beside overrides", module))
     for place, names in places:
         lost = sorted(name for name in names if name in megatron_setup.ARGUMENTS and name not in ("model", "exp_name"))
@@ -328,7 +325,7 @@ def _ignored(
 
 
 def _lines(root: Any) -> dict[str, int]:
-    """The line of each override, from 1."""
+    """Return the line of each override, from 1."""
     node = root
     for names in (("modules",), TRAINERS, ("overrides",)):
         node = next((value for key, value in _pairs(node) if key.value in names), None)
@@ -336,20 +333,5 @@ def _lines(root: Any) -> dict[str, int]:
 
 
 def _pairs(node: Any) -> list[tuple[Any, Any]]:
-    """Keys and values of a mapping of YAML; none of anything else."""
+    """Return keys and values of a mapping of YAML; none of anything else."""
     return list(node.value) if getattr(node, "id", None) == "mapping" else []
-
-
-def _text(path: Path) -> str:
-    try:
-        return files.read_plain(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
-        raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
-
-
-def _yaml(path: Path) -> Any:
-    try:
-        return importlib.import_module("yaml")
-    except ModuleNotFoundError:
-        raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None

@@ -65,7 +65,7 @@ class Installation:
     path: Path
 
     def problem(self) -> str | None:
-        """Why nothing can be launched from this folder, and what to do; None where it can."""
+        """Return why nothing can be launched from this folder and what to do; None where it can."""
         if not self.path.is_dir():
             return (
                 f"there is no Primus in {self.path}: set PRIMUS_PATH to its folder (AMD's containers have it in "
@@ -84,12 +84,12 @@ class Installation:
         return next((name for name in LAUNCHERS if self.has(name)), None)
 
     def has(self, launcher: str) -> bool:
-        """Whether a launcher is there."""
+        """Return whether a launcher is there."""
         files = (CLI, CLI_DIRECT) if launcher == "primus-cli" else (SCRIPT,)
         return all((self.path / file).is_file() for file in files)
 
     def evaluates(self, launcher: str) -> bool:
-        """Whether a launcher's shell reads our arguments a second time, so that they must be quoted."""
+        """Return whether a launcher's shell reads our arguments a second time, so that they must be quoted."""
         file = self.path / (CLI_DIRECT if launcher == "primus-cli" else SCRIPT)
         try:
             return 'eval "$CMD"' in file.read_text(encoding="utf-8", errors="replace")
@@ -97,7 +97,7 @@ class Installation:
             return True
 
     def config(self, model: str, gpu: str | None, precision: str) -> DiscoveredInstallation:
-        """The configuration of a model.
+        """Return the configuration of a model.
 
         Args:
             model: a name in models.py.
@@ -115,19 +115,20 @@ class Installation:
                 heading="primus-config",
             )
         folders, notes = self._folders(gpu)
-        wanted = f"{name}-{precision.upper()}-pretrain.yaml"
+        own = f"{name}-{precision.upper()}-pretrain.yaml"
         plain = f"{name}-pretrain.yaml"
-        candidates: list[tuple[Path, tuple[str, ...]]] = [(folder / wanted, ()) for folder in folders]
+        candidates: list[tuple[Path, tuple[str, ...]]] = [(folder / own, ()) for folder in folders]
         if precision in ("bf16", "fp8"):
             # Older versions have one file a model, in bf16.
             arguments: tuple[str, ...] = ("--fp8", "hybrid") if precision == "fp8" else ()
             candidates += [(folder / plain, arguments) for folder in [*folders, CONFIGS]]
         for file, added in candidates:
             if (self.path / file).is_file():
-                said = [f"{file} is for bf16: {' '.join(added)} is added"] if added else []
+                if added:
+                    notes.append(f"{file} is for bf16: {' '.join(added)} is added")
                 if folders and gpu and file.parent in folders and file.parent.name != FOLDERS.get(gpu, ("",))[0]:
-                    said.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
-                return DiscoveredInstallation(self.path / file, added, (*notes, *said))
+                    notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
+                return DiscoveredInstallation(self.path / file, added, tuple(notes))
         looked = ", ".join(str(file) for file, _ in candidates)
         raise UsageError(
             f"{self.path} has no configuration for {model} in {precision} (looked for {looked}): "
@@ -138,11 +139,9 @@ class Installation:
     def _folders(self, gpu: str | None) -> tuple[list[Path], list[str]]:
         there = sorted(CONFIGS / folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
         if gpu is not None and gpu in FOLDERS:
-            wanted = [CONFIGS / folder for folder in FOLDERS[gpu]]
-            said = (
-                [] if wanted[0].name.lower() == gpu else [f"Primus has no configurations of its own for {gpu.upper()}"]
-            )
-            return wanted, said
+            folders = [CONFIGS / folder for folder in FOLDERS[gpu]]
+            is_own = folders[0].name.lower() == gpu
+            return folders, [] if is_own else [f"Primus has no configurations of its own for {gpu.upper()}"]
         if len(there) <= 1:
             return there, []
         which = f"Primus has no configurations for {gpu.upper()}" if gpu else "this machine's GPU isn't known"
@@ -154,22 +153,22 @@ class Installation:
 
 
 def from_environment(environ: Mapping[str, str], path: Path | None = None) -> Installation:
-    """The installation that a user means: of the option, of PRIMUS_PATH, or where containers have it."""
+    """Return the installation that a user means: of the option, of PRIMUS_PATH, or where containers have it."""
     return Installation((path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute())
 
 
 def gpu_of(info: GpuInfo) -> str | None:
-    """Key of the GPU's row; None where it isn't known, or isn't AMD's."""
-    found = gpus.match(info).gpu
-    if found is not None:
-        return found.key if found.vendor == "AMD" else None
+    """Return the key of the GPU's row; None where it isn't known, or isn't AMD's."""
+    gpu = gpus.match(info).gpu
+    if gpu is not None:
+        return gpu.key if gpu.vendor == "AMD" else None
     if info.total_memory_gb is None:
         return None
     return gpu_by_facts(info.architecture, info.total_memory_gb * GB)
 
 
 def gpu_by_facts(architecture: str | None, memory_bytes: float | None) -> str | None:
-    """Key of the only GPU with configurations that has this architecture and memory; None otherwise.
+    """Return the key of the only GPU with configurations that has this architecture and memory; None otherwise.
 
     MI350X and MI355X share both, and their configurations too.
     """

@@ -1,4 +1,4 @@
-"""The setup of somebody else's result, as overrides for Primus; and what can't be taken over."""
+"""The setup of a result as overrides for Primus, and what can't be matched."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RECOMPUTATION = {
 def arguments(
     run: Run, configuration: Configuration, num_gpus: int, named: object
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Overrides that give a training the setup of a result.
+    """Return overrides that give a training the setup of a result.
 
     Args:
         run: a run of the result.
@@ -49,31 +49,30 @@ def arguments(
     Raises:
         UsageError: the result is of another model.
     """
-    ours = setup(configuration, num_gpus)
-    if run.model is not None and ours.model is not None and run.model != ours.model:
+    own = setup(configuration, num_gpus)
+    if run.model is not None and own.model is not None and run.model != own.model:
         raise UsageError(
-            f"{named} is a result of {run.model}, and the configuration {configuration.path.name} of {ours.model}: "
+            f"{named} is a result of {run.model}, and the configuration {configuration.path.name} of {own.model}: "
             "name a result of the same model",
             heading="cant-match",
         )
     words: list[str] = []
-    notes: list[str] = []
     unknown: list[str] = []
     for part, field, name in _NUMBERS:
-        theirs = getattr(getattr(run, part), field)
-        if theirs is None:
+        reference = getattr(getattr(run, part), field)
+        if reference is None:
             unknown.append(field)
-        elif theirs != configuration.value(name):
-            words += [f"--{name}", str(theirs)]
+        elif reference != configuration.value(name):
+            words += [f"--{name}", str(reference)]
     length = run.training_config.sequence_length
     positions = configuration.count("max_position_embeddings")
     if length is not None and positions is not None and positions < length:
         words += ["--max_position_embeddings", str(length)]
-    more, said = _precision(run, ours.training_config.precision)
-    words, notes = [*words, *more], [*notes, *said]
-    theirs, held = run.training_config.recomputation, ours.training_config.recomputation
-    if theirs in _RECOMPUTATION:
-        words += _RECOMPUTATION[theirs] if theirs != held else ()
+    more, notes = _precision(run, own.training_config.precision)
+    words += more
+    recomputation = run.training_config.recomputation
+    if recomputation in _RECOMPUTATION:
+        words += _RECOMPUTATION[recomputation] if recomputation != own.training_config.recomputation else ()
     else:
         unknown.append("recomputation")
     if unknown:
@@ -83,12 +82,12 @@ def arguments(
     return tuple(words), [f"{named}: {note}" for note in notes]
 
 
-def _precision(run: Run, held: str | None) -> tuple[tuple[str, ...], list[str]]:
-    theirs = run.training_config.precision
-    if theirs is None:
+def _precision(run: Run, own: str | None) -> tuple[tuple[str, ...], list[str]]:
+    precision = run.training_config.precision
+    if precision is None:
         return (), ["it doesn't state its precision: Primus' own is kept"]
-    if theirs == held:
+    if precision == own:
         return (), []
-    if theirs in PRECISION_ARGUMENTS:
-        return PRECISION_ARGUMENTS[theirs], []
-    return (), [f"it ran in {theirs}, which needs a configuration of its own (PRIMUS_CONFIG): {held} is kept"]
+    if precision in PRECISION_ARGUMENTS:
+        return PRECISION_ARGUMENTS[precision], []
+    return (), [f"it ran in {precision}, which needs a configuration of its own (PRIMUS_CONFIG): {own} is kept"]
