@@ -24,6 +24,15 @@ def test_killed_in_each_way_nothing_is_lost(torture, tmp_path, capsys):
     assert torture.torture(plans, tmp_path / "output") == 0, capsys.readouterr().out
 
 
+def test_the_encoder_decoder_killed_at_random_moments(torture, tmp_path, capsys):
+    chance = random.Random()
+    plans = [
+        torture.Plan(phase, signal.SIGKILL, whom, chance.random(), "encdec")
+        for phase, whom in (("warm-up", "all"), ("steady", "training"), ("second run", "all"))
+    ]
+    assert torture.torture(plans, tmp_path / "output") == 0, capsys.readouterr().out
+
+
 def test_all_phases_and_signals_are_planned(torture):
     plans = list(torture.plans(200, random.Random(0)))
     assert {plan.phase for plan in plans} == set(torture.PHASES)

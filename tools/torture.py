@@ -2,13 +2,14 @@
 """Kills real trainings at random moments, and looks at what they leave behind.
 
     torture.py --times 200 --folder DIR
+    torture.py --times 60 --kind encdec --signal SIGKILL
 
 Each time `benchmark.py` trains twice, and it or its training is ended by SIGKILL, SIGTERM or SIGINT in
 one of six phases: start, warm-up, steady, cool-down, writing, second run. After each:
 
 - no process of it is left within a bound, and no lock is held;
 - every earlier result is there, readable and unchanged;
-- every step that stood in the journal stands in a result, which says complete, incomplete or failed;
+- every step and every epoch that stood in the journal stands in a result, which says complete, incomplete or failed;
 - after the next command there is neither a journal nor a half file;
 - the next benchmark works: it is the next one to be killed, and every tenth is let through.
 
@@ -43,7 +44,6 @@ from tprimat.record.folders import JOURNALS
 from tprimat.results.run import Run
 from tprimat.store import store
 
-STEPS = 14
 WARM_UP_STEPS = 3
 RUNS = 2
 COOL_DOWN_S = 1.0
@@ -61,6 +61,32 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 @dataclasses.dataclass(frozen=True)
+class Kind:
+    """What is trained.
+
+    Attributes:
+        options: of benchmark.py.
+        module: of the process that trains.
+        steps: of one training.
+    """
+
+    options: tuple[str, ...]
+    module: str
+    steps: int
+
+
+_SMALL = ("--d-model=64", "--nhead=2", "--num-encoder-layers=1", "--num-decoder-layers=1", "--seq-len=64")
+KINDS = {
+    "lightning": Kind(("--model=llama", "--steps=14"), "tprimat.frameworks.lightning.loop", 14),
+    "encdec": Kind(
+        ("--model=encdec", "--batch-size=8", "--num-samples=40", "--epochs=4", "--vocab-size=500", *_SMALL),
+        "tprimat.frameworks.encdec.loop",
+        25,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
     """One killing.
 
@@ -69,12 +95,14 @@ class Plan:
         number: the signal; a training itself gets no SIGINT, which a terminal sends to the command.
         whom: command, training or all.
         share: where in the phase, 0 to 1.
+        kind: one of KINDS.
     """
 
     phase: str
     number: signal.Signals
     whom: str
     share: float
+    kind: str = "lightning"
 
 
 class Victim:
@@ -82,14 +110,16 @@ class Victim:
 
     Args:
         folder: of the results.
+        kind: what it trains.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: Kind) -> None:
+        self.kind = kind
         self._folder = folder
         self._mark = f"{MARK}={secrets.token_hex(8)}".encode()
         self._log = folder.parent / "said.log"
         name, _, value = self._mark.decode().partition("=")
-        options = ["--model", "llama", "--steps", str(STEPS), "--runs", str(RUNS), "--cooldown", str(COOL_DOWN_S)]
+        options = [*kind.options, "--runs", str(RUNS), "--cooldown", str(COOL_DOWN_S)]
         self._began = time.monotonic()
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -119,20 +149,23 @@ class Victim:
         """The process that trains."""
         for pid in self.pids():
             with contextlib.suppress(OSError):
-                trains = b"tprimat.frameworks.lightning.loop" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                trains = self.kind.module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 parent = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
                 # What it starts itself looks like it for a moment.
                 if trains and parent == self.process.pid:
                     return pid
         return None
 
-    def journal(self) -> tuple[int, bool]:
-        """Steps that stand in its journal, and whether the result is about to be written."""
+    def journal(self) -> tuple[int, int, bool]:
+        """Steps and epochs that stand in its journal, and whether the result is about to be written."""
         for path in (self._folder / JOURNALS).glob("*.jsonl"):
             with contextlib.suppress(OSError):
                 lines = path.read_bytes().split(b"\n")[:-1]
-                return sum(line.startswith(b"[") for line in lines), any(line.startswith(b'{"final"') for line in lines)
-        return 0, False
+                steps, epochs, ends = (
+                    sum(line.startswith(start) for line in lines) for start in (b"[", b'{"update"', b'{"final"')
+                )
+                return steps, epochs, bool(ends)
+        return 0, 0, False
 
     def wait_for(self, condition: Callable[[], bool]) -> bool:
         """Waits until something holds; False when the command ended first."""
@@ -153,10 +186,10 @@ class Victim:
         if plan.phase == "warm-up":
             return self.wait_for(lambda: self.journal()[0] >= int(plan.share * WARM_UP_STEPS) and self.has_journal())
         if plan.phase == "steady":
-            wanted = WARM_UP_STEPS + int(plan.share * (STEPS - WARM_UP_STEPS))
-            return self.wait_for(lambda: self.journal()[0] >= wanted)
+            step = WARM_UP_STEPS + int(plan.share * (self.kind.steps - WARM_UP_STEPS))
+            return self.wait_for(lambda: self.journal()[0] >= step)
         if plan.phase == "writing":
-            reached = self.wait_for(lambda: self.journal()[1])
+            reached = self.wait_for(lambda: self.journal()[2])
             time.sleep(plan.share * 0.02)
             return reached
         cooled = self.wait_for(lambda: "cooling down" in self.output())
@@ -200,7 +233,7 @@ def recorded(folder: Path) -> dict[str, Run]:
     return {store.fingerprint(run): run for runs in found for run in runs}
 
 
-def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: int) -> Iterator[str]:
+def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[int, int, bool]) -> Iterator[str]:
     """What doesn't hold after a killing."""
     left = victim.gone()
     if left:
@@ -245,24 +278,30 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: int) -
     new = [run for key, run in after.items() if key not in before]
     if len(new) > RUNS:
         yield f"{len(new)} runs of {RUNS} trainings"
-    if journaled and max((len(run.steps) for run in new), default=0) < journaled:
-        yield f"{journaled} steps stood in the journal, {[len(run.steps) for run in new]} in the results"
+    for what, count, counts in (
+        ("steps", journaled[0], [len(run.steps) for run in new]),
+        ("epochs", journaled[1], [len(run.epochs) for run in new]),
+    ):
+        if max(counts, default=0) < count:
+            yield f"{count} {what} stood in the journal, {counts} in the results"
     for run in new:
-        if run.status == "complete" and len(run.steps) != STEPS:
-            yield f"complete with {len(run.steps)} of {STEPS} steps"
+        if run.status == "complete" and len(run.steps) != victim.kind.steps:
+            yield f"complete with {len(run.steps)} of {victim.kind.steps} steps"
         if run.status != "complete" and not run.status_reason:
             yield f"{run.status} without a reason"
 
 
-def plans(times: int, chance: random.Random) -> Iterator[Plan]:
+def plans(
+    times: int, chance: random.Random, kind: str = "lightning", signals: Sequence[signal.Signals] = SIGNALS
+) -> Iterator[Plan]:
     """What is done, one after the other: phases and signals in turn, moments at random."""
     for number in range(times):
         phase = PHASES[number % (len(PHASES) - 1)]
         if number % 10 == 9:
             phase = "let through"
-        sent = chance.choice(SIGNALS)
+        sent = chance.choice(signals)
         whom = "command" if sent == signal.SIGINT else chance.choice(("command", "training", "all"))
-        yield Plan(phase, sent, whom, chance.random())
+        yield Plan(phase, sent, whom, chance.random(), kind)
 
 
 def main() -> int:
@@ -270,6 +309,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=200, help="how often (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
+    parser.add_argument("--kind", choices=KINDS, default="lightning", help="what is trained (%(default)s)")
+    parser.add_argument("--signal", choices=[each.name for each in SIGNALS], help="this one alone, not all in turn")
     parser.add_argument("--folder", type=Path, help="where; a temporary one is removed at the end")
     arguments = parser.parse_args()
     # What a shell starts in the background ignores SIGINT, and so would all that this starts.
@@ -277,7 +318,9 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         place = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tprimat-torture-")))
         place.mkdir(parents=True, exist_ok=True)
-        return torture(list(plans(arguments.times, random.Random(arguments.seed))), place / "output")
+        signals = [each for each in SIGNALS if arguments.signal in (None, each.name)]
+        chance = random.Random(arguments.seed)
+        return torture(list(plans(arguments.times, chance, arguments.kind, signals)), place / "output")
 
 
 def torture(todo: Sequence[Plan], folder: Path) -> int:
@@ -288,24 +331,25 @@ def torture(todo: Sequence[Plan], folder: Path) -> int:
     for number, plan in enumerate(todo, 1):
         before = recorded(folder) if folder.exists() else {}
         began = time.monotonic()
-        victim = Victim(folder)
+        kind = KINDS[plan.kind]
+        victim = Victim(folder, kind)
         reached = victim.reach(plan, start_s)
-        journaled = 0
+        journaled = (0, 0, False)
         if reached:
             if plan.phase in ("warm-up", "steady"):
                 start_s = 0.5 * start_s + 0.5 * (time.monotonic() - began)
-            journaled = victim.journal()[0]
+            journaled = victim.journal()
             victim.kill(plan)
         wrong = list(look(victim, before, folder, journaled))
         after = recorded(folder) if folder.exists() else {}
         new = [f"{run.status} {len(run.steps)}" for key, run in after.items() if key not in before]
         word = plan.number.name if reached else "ended before" if plan.phase != "let through" else "nothing"
         outcomes[plan.phase, word] += 1
-        if plan.phase == "let through" and [*new] != [f"complete {STEPS}"] * RUNS:
+        if plan.phase == "let through" and new != [f"complete {kind.steps}"] * RUNS:
             wrong.append(f"let through: {new}")
         broken += bool(wrong)
         print(
-            f"{number:4d} {plan.phase:12s} {word:12s} {plan.whom:8s} {journaled:3d} in the journal -> "
+            f"{number:4d} {plan.phase:12s} {word:12s} {plan.whom:8s} {journaled[0]:3d} in the journal -> "
             f"{', '.join(new) or 'no new run'}; status {victim.process.returncode}; "
             f"{'; '.join(wrong) or 'holds'}",
             flush=True,

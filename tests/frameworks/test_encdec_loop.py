@@ -26,6 +26,8 @@ from tprimat.frameworks.encdec import step as encdec_step
 from tprimat.frameworks.encdec.pairs import InMemory, Pairs
 from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings, parameters
+from tprimat.record import lifecycle, outcome, recovery
+from tprimat.record.journal import Journal
 from tprimat.store import store
 
 SAMPLES, BATCH, SLOW_S = 48, 4, 0.05
@@ -260,7 +262,7 @@ class TestPageCacheSaid:
         ],
     )
     def test_what_helped(self, shares, said):
-        warnings = encdec_result._said_of_cache(self.measured(*shares))
+        warnings = encdec_result._cache_warnings(self.measured(*shares))
         assert (warnings == []) if said is None else warnings[0].startswith(said)
 
 
@@ -315,6 +317,44 @@ class TestEnds:
         assert reason in run.status_reason
         assert run.native_metrics["samples_per_second"] is None or run.native_metrics["samples_per_second"] > 0
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+    def test_killed_it_loses_no_epoch(self, tmp_path, repository):
+        wanted = settings(tmp_path, epochs=100_000, num_samples=4 * SAMPLES, warmup_epochs=0)
+        process = child(wanted, env={**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"})
+        for line in process.stdout:
+            if line.startswith("epoch 3 "):
+                break
+        process.kill()
+        process.communicate(timeout=60)
+        assert not list(wanted.output_dir.glob("*.json"))
+        (recovered,) = recovery.recover(wanted.output_dir)
+        (run,) = store.read(recovered.path)
+        assert (run.status, run.status_reason) == outcome.KILLED
+        assert recovered.path.name.startswith("bench_cpu_1gpu_")
+        assert len(run.epochs) >= 3
+        assert sum(run.window_steps) >= sum(epoch["steps"] for epoch in run.epochs)
+        rates = [epoch["samples_per_second"] for epoch in run.epochs]
+        assert min(rates) <= run.native_metrics["samples_per_second"] <= max(rates)
+        assert not (wanted.output_dir / ".journal").exists()
+
+    def test_the_journal_knows_what_the_result_will_say(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(lifecycle, "METRICS_SHARE", 1e9)
+        journals = []
+        remove = Journal.remove
+        monkeypatch.setattr(Journal, "remove", lambda self: (journals.append(self.path.read_bytes()), remove(self)))
+        wanted = settings(tmp_path, data_dir=tmp_path / "data", num_shards=3, workers=1, drop_caches=True)
+        run, _, _ = trained(wanted)
+        (content,) = journals
+        lines = content.splitlines(keepends=True)
+        killed, finished = recovery.read(b"".join(line for line in lines if not line.startswith(b'{"final"')))
+        assert not finished
+        assert (killed.steps, killed.step_times, killed.loss_values) == (run.steps, run.step_times, run.loss_values)
+        assert killed.epochs == run.epochs
+        assert killed.native_metrics == run.native_metrics
+        assert killed.breakdown == run.breakdown
+        assert set(killed.warnings) == {*run.warnings, recovery.RECOVERED}
+        assert store.setup_key(killed) == store.setup_key(run)
+
     def test_long_trainings_are_recorded_in_windows(self, tmp_path, monkeypatch):
         monkeypatch.setattr(encdec_loop, "MOST_RECORDS", 8)
         run, _, _ = trained(settings(tmp_path))
@@ -367,7 +407,7 @@ class TestTwoProcesses:
         assert run.training_config.num_gpus == 2
         assert run.training_config.global_batch_size == 8
         assert run.parallelism_config.strategy_name == "DistributedDataParallel"
-        assert "the first of 2 processes" in run.timing.over_ranks
+        assert run.timing.over_ranks == "the longest of 2 processes, step by step"
 
     def test_one_of_them_speaks(self, by_torchrun):
         stdout, _ = by_torchrun

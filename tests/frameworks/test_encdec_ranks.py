@@ -55,4 +55,4 @@ def test_alone_everything_is_true_at_once():
     meeting.connect(None)
     meeting.barrier()
     assert meeting.highest([1.0, 3.5]) == [1.0, 3.5]
-    meeting.part()
+    meeting.leave()

@@ -161,6 +161,21 @@ class TestReading:
         assert finished
         assert run == ends[1]
 
+    def test_epochs_add_up_and_the_newest_metrics_count(self):
+        first = journal.Update({"epoch": 1}, {"rate": None}, {}, ("no epoch was measured",))
+        second = journal.Update({"epoch": 2}, {"rate": 5.0}, {"wait": 0.1}, ("short",))
+        third = journal.Update({"epoch": 3})
+        lines = [msgspec.json.encode({"update": each}) for each in (first, second, third)]
+        run, finished = recovery.read(self.content(b"[1,1,0.5,2.5,null,1.5]", *lines[:2], b"[2,1,0.5,2.5,null,1.5]"))
+        assert not finished
+        assert (run.steps, run.epochs) == ((1, 2), ({"epoch": 1}, {"epoch": 2}))
+        assert (run.native_metrics, run.breakdown) == ({"rate": 5.0}, {"wait": 0.1})
+        assert run.warnings == ("short", recovery.RECOVERED)
+        run, _ = recovery.read(self.content(*lines))
+        assert [epoch["epoch"] for epoch in run.epochs] == [1, 2, 3]
+        assert run.native_metrics == {"rate": 5.0}
+        assert "native_metrics and breakdown are of the first 2 of 3 recorded epochs" in run.warnings
+
     @pytest.mark.parametrize(
         "content", [b"", b"{", b"[]\n", b'{"journal":1}\n', b"\x00" * 100, b'{"journal":2,"owner":{"pid":1}}\n']
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -26,8 +25,7 @@ class Description(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True):
     """Sizes that the caller states, over those that the training shows; None where they are left open."""
 
     global_batch_size: int | None = None

@@ -1,12 +1,13 @@
-"""The journal of a training: what would be lost if its program ended without a word.
+"""The crash-recovery journal of a training: one line per step, written as it happens, beside the results.
 
-A line for each step, written as it happens, beside the results. Nothing is forced to the disk: what
-was written outlives the program, whatever ends it, and a power cut costs some seconds. The result
-takes the journal's place; a journal whose program is gone is turned into a result by recover().
+Nothing is forced to the disk: what was written outlives the program, whatever ends it, and a power cut
+costs some seconds. The result replaces the journal; recover() turns a journal whose program is gone into
+a result.
 
     {"journal": 1, "owner": {…}}      whose it is
     {"run": {…}}                      the setup, without records; the last such line counts
     [step, window, seconds, loss, learning rate, gradient norm]
+    {"update": {…}}                   an epoch that has ended, and the metrics so far
     {"final": {…}}                    the whole Run, written just before the result is
 """
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".jsonl"
 UNNAMED = ".new"
-"""Ending of a journal on its way: it gets its name when its first line says whose it is."""
+"""Ending of a journal that is being created: it gets its name when its first line is written."""
 
 VERSION = 1
 ATTEMPTS = 3
@@ -42,8 +43,22 @@ class JournalHeader(msgspec.Struct, frozen=True):
     owner: ProcessIdentity
 
 
+class Update(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What has become known beyond the steps.
+
+    Attributes:
+        epoch: a further one that has ended.
+        native_metrics, breakdown, warnings: replace the earlier ones; None where they were not computed.
+    """
+
+    epoch: dict[str, float | None]
+    native_metrics: dict[str, float | tuple[float | None, ...] | None] | None = None
+    breakdown: dict[str, float | None] | None = None
+    warnings: tuple[str, ...] | None = None
+
+
 class Journal:
-    """Writes the journal of one training. Never raises: a training is worth more than its journal.
+    """Write the journal of one training. Never raises: a training is worth more than its journal.
 
     Args:
         folder: of the results.
@@ -63,11 +78,11 @@ class Journal:
             self._give_up(error)
 
     def setup(self, run: Run) -> None:
-        """Writes what is known before the first step, or again when more is known."""
+        """Write what is known before the first step, or again when more is known."""
         self._write({"run": run})
 
     def step(self, record: Record) -> None:
-        """Writes one step; costs a system call."""
+        """Write one step; costs a system call."""
         handle = self._handle
         if handle is None:
             return
@@ -78,12 +93,16 @@ class Journal:
         except OSError as error:
             self._give_up(error)
 
+    def update(self, update: Update) -> None:
+        """Write what has become known beyond the steps."""
+        self._write({"update": update})
+
     def final(self, run: Run) -> None:
-        """Writes what the result will say, so that neither is lost nor both are counted."""
+        """Write what the result will be, so that neither is lost nor both are counted."""
         self._write({"final": run})
 
     def remove(self) -> None:
-        """The result is written: nothing is left behind."""
+        """Remove the journal: the result is written."""
         self.close()
         if self.path is not None:
             # A folder that has vanished has taken the journal with it.
@@ -93,7 +112,7 @@ class Journal:
                 self.path.parent.rmdir()
 
     def close(self) -> None:
-        """Leaves it to be turned into a result: there is none."""
+        """Close the journal and leave it to recover(): no result could be written."""
         handle, self._handle = self._handle, None
         if handle is not None:
             with contextlib.suppress(OSError):

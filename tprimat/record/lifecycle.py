@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tprimat.record import console, progress, ranks, result
 from tprimat.record.clocks import DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.describe import Description
 from tprimat.record.device import platform_of, restrict_to_devices
-from tprimat.record.journal import Journal
+from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.options import Options
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
@@ -33,6 +34,9 @@ from tprimat.store import store
 
 TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
+
+METRICS_SHARE = 0.05
+"""Of the time of a training: so much may the metrics take that the journal gets at the ends of epochs."""
 
 _RECORDINGS = itertools.count()
 
@@ -114,6 +118,7 @@ class Recording:
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal: Journal | None = None
         self._write_record: Callable[[Record], None] | None = None
+        self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
 
@@ -158,6 +163,17 @@ class Recording:
         self.step = step
         if self.platform != "cpu":
             self.memory.step_end()
+
+    def epoch_end(self, epoch: dict[str, float | None]) -> None:
+        """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
+        if self._journal is None:
+            return
+        now, update = time.monotonic(), Update(epoch)
+        if now >= self._metrics_due:
+            run = self._run_so_far()
+            update = Update(epoch, run.native_metrics, run.breakdown, run.warnings)
+            self._metrics_due = now + (time.monotonic() - now) / METRICS_SHARE
+        self._journal.update(update)
 
     def end(self, outcome: Outcome, *, regular: bool = False) -> None:
         """Write the result, once; again only if writing it was interrupted.
@@ -234,7 +250,7 @@ class Recording:
             on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
 
     def _run_so_far(self) -> Run:
-        """Return what is known before the first step, for the journal; memory is not."""
+        """Return what is known beyond the steps, for the journal; memory is not."""
         world_size = self.processes.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
         run = self._run(Outcome("incomplete"), gathered)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tprimat.errors import UsageError
 from tprimat.record import shapes
@@ -20,8 +21,7 @@ OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | N
 """Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What the caller of record() or a callback states.
 
     Attributes:
@@ -30,15 +30,15 @@ class Options:
     """
 
     output_dir: Path
-    platform: Platform | None
-    model_name: str | None
-    sizes: Sizes
-    model_config: ModelConfig
-    log_every: int
-    label: str | None
-    known: Run
-    quiet: bool
-    on_step: OnStep | None
+    platform: Platform | None = None
+    model_name: str | None = None
+    sizes: Sizes = Sizes()
+    model_config: ModelConfig = ModelConfig()
+    log_every: int = 10
+    label: str | None = None
+    known: Run = Run()
+    quiet: bool = False
+    on_step: OnStep | None = None
 
 
 def checked(

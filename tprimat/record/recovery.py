@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -13,7 +14,7 @@ import msgspec
 
 from tprimat.errors import TensorPrimatError
 from tprimat.record.folders import JOURNALS
-from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader
+from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
 from tprimat.record.outcome import KILLED
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.results.run import LARGEST_COUNT, Run
@@ -33,6 +34,7 @@ _Record = tuple[int, int, float | None, float | None, float | None, float | None
 
 class _Line(msgspec.Struct):
     run: Run | None = None
+    update: Update | None = None
     final: Run | None = None
 
 
@@ -100,6 +102,7 @@ def read(content: bytes) -> tuple[Run, bool]:
         raise ValueError(f"a journal of version {first.journal}, this TensorPrimat knows {VERSION}")
     setup = final = None
     records: list[_Record] = []
+    updates: list[Update] = []
     decode_record = msgspec.json.Decoder(_Record).decode
     warnings = []
     for line in lines[1:-1]:
@@ -109,6 +112,7 @@ def read(content: bytes) -> tuple[Run, bool]:
                 # Writing the result may have been interrupted, and begun again with another end.
                 final = entry.final or final
                 setup = entry.run or setup
+                updates += [entry.update] if entry.update else []
             else:
                 record = decode_record(line)
                 if record[0] <= (records[-1][0] if records else 0) or not 1 <= record[1] <= LARGEST_COUNT:
@@ -123,6 +127,7 @@ def read(content: bytes) -> tuple[Run, bool]:
         raise ValueError("the journal ends before the setup")
     series: list[tuple[Any, ...]] = list(zip(*records, strict=True)) if records else [()] * 6
     names = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
+    setup = _updated(setup, updates)
     run = msgspec.structs.replace(
         setup,
         status=KILLED.status,
@@ -132,6 +137,21 @@ def read(content: bytes) -> tuple[Run, bool]:
         **dict(zip(names, series, strict=True)),
     )
     return run, False
+
+
+def _updated(setup: Run, updates: Sequence[Update]) -> Run:
+    """Return the setup with the epochs that ended, and the newest metrics of them."""
+    covered = [count for count, update in enumerate(updates, 1) if update.native_metrics is not None]
+    newest = updates[covered[-1] - 1] if covered else None
+    if newest is not None:
+        stale = f"native_metrics and breakdown are of the first {covered[-1]} of {len(updates)} recorded epochs"
+        setup = msgspec.structs.replace(
+            setup,
+            native_metrics=newest.native_metrics or {},
+            breakdown=newest.breakdown or {},
+            warnings=(*(newest.warnings or ()), *([stale] if covered[-1] < len(updates) else [])),
+        )
+    return msgspec.structs.replace(setup, epochs=(*setup.epochs, *(update.epoch for update in updates)))
 
 
 def _is_empty(content: bytes) -> bool:

@@ -65,7 +65,7 @@ def assemble(options: Options, description: Description | None, module: Any, mea
     known, machine, records = options.known, measurement.machine, measurement.gathered.records
     shown = description or NOTHING_KNOWN
     shape = _override(_override(shown.model_config, known.model_config), options.model_config)
-    sizes = TrainingConfig(**dataclasses.asdict(options.sizes))
+    sizes = TrainingConfig(**msgspec.structs.asdict(options.sizes))
     shapeless = shapes.missing(shape)
     warnings = (*known.warnings, *shown.warnings, *measurement.warnings, *([shapeless] if shapeless else []))
     stated = {name: value for name, value in known.environment.known().items() if value}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import os
 import signal
 import sys
@@ -22,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
-from tprimat.frameworks.encdec import data, storage
+from tprimat.frameworks.encdec import data, storage, utilisation
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
-from tprimat.frameworks.encdec.result import Epoch, Seen
-from tprimat.frameworks.encdec.settings import OPTIMIZER, Settings
+from tprimat.frameworks.encdec.result import Epoch, TrainingState
+from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
 from tprimat.frameworks.encdec.utilisation import Sampler
 from tprimat.frameworks.encdec.waits import DataWait
-from tprimat.record import outcome, progress, result
-from tprimat.record.clocks import DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
-from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
-from tprimat.record.recorder import Clock, Recorder
+from tprimat.record.describe import Description
+from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.options import Options
+from tprimat.record.outcome import OUT_OF_MEMORY, Outcome
 
 if TYPE_CHECKING:
     import torch
@@ -45,9 +44,7 @@ MOST_RECORDS = 20_000
 LIMIT_CHECKED_EVERY = 10
 """Steps between the processes' agreeing whether to end early; each time costs a short wait."""
 
-TOLD_EVERY_S = 30.0
-PATIENCE_S = 10.0
-"""How long a device that has failed is waited for before what is known is written."""
+REPORT_EVERY_S = 30.0
 
 
 class Terminated(BaseException):
@@ -63,7 +60,7 @@ class Trained:
 
 
 def main(arguments: list[str]) -> int:
-    """Trains as asked; the exit status of the process."""
+    """Train as requested; return the exit status of the process."""
     try:
         trained = train(Settings.from_arguments(arguments), from_environment(os.environ) or Ranks(), say=_print)
     except TensorPrimatError as error:
@@ -75,136 +72,130 @@ def main(arguments: list[str]) -> int:
 
 
 def train(settings: Settings, ranks: Ranks, *, say: Callable[[str], None], dataset: Any = None) -> Trained:
-    """Trains, and writes the result to the settings' folder; also one that is incomplete.
+    """Train, and write the result to the settings' folder; also one that is incomplete.
 
     Args:
         settings: what, on what, how long.
         ranks: which process this is.
-        say: called by the first process with each line about how far it is.
-        dataset: batches in the place of those that the settings describe.
+        say: called by the first process with each progress line.
+        dataset: batches instead of those that the settings describe.
 
     Raises:
         UsageError: the data can't be had, or there is no such GPU.
         TrainingFailedError: the training failed; what was recorded until then is written.
     """
     say = say if ranks.first else lambda line: None
-    meeting = Rendezvous(ranks)
-    _data_there(settings, meeting, say)
-    with _terminable() as terminated:
-        training = Training(settings, meeting, say, dataset)
+    rendezvous = Rendezvous(ranks)
+    _prepare_data(settings, rendezvous, say)
+    training = Training(settings, rendezvous, say, dataset)
+    recording = training.recording
+    with _sigterm_raises(recording):
         try:
             training.run()
         except BaseException as error:
-            status, reason = outcome.of_exception(error, terminated=isinstance(error, Terminated))
-            terminated.ignore()
-            ended = training.end(status, reason)
-            if isinstance(error, (Terminated, KeyboardInterrupt)):
-                return ended
-            if isinstance(error, (RuntimeError, MemoryError, OSError)):
-                raise _failed(reason, ranks, settings) from error
-            raise
-    return training.ended
+            training.fail(error)
+            if isinstance(error, (RuntimeError, MemoryError, OSError)) and recording.run is not None:
+                raise _failed(recording.run.status_reason or "", ranks, settings) from error
+            if not isinstance(error, (Terminated, KeyboardInterrupt)):
+                raise
+    return Trained(recording.run, recording.path) if ranks.first else Trained(None, None)
 
 
 class Training:
     """One training in one process.
 
     Attributes:
-        seen: what has happened so far.
-        ended: what came of it; empty until it has ended.
+        recording: of its steps.
+        state: what is known beyond them.
     """
 
-    def __init__(self, settings: Settings, meeting: Rendezvous, say: Callable[[str], None], dataset: Any) -> None:
+    def __init__(self, settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None], dataset: Any) -> None:
         import torch
 
         from tprimat.frameworks.encdec import step
-        from tprimat.machine import platforms
-        from tprimat.record.device import restrict_to_devices
 
-        self.ended = Trained(None, None)
         self._settings = settings
-        self._meeting = meeting
-        self._ranks = meeting.ranks
+        self._rendezvous = rendezvous
+        self._ranks = ranks = rendezvous.ranks
         self._say = say
         on_gpu = settings.platform != "cpu"
-        self._device = torch.device("cuda", self._ranks.local_rank) if on_gpu else torch.device("cpu")
-        machine = platforms.detect() if self._ranks.first else None
-        devices = machine.devices[: self._ranks.local_world_size] if machine else ()
-        if machine is not None:
-            machine = restrict_to_devices(machine, settings.platform, self._device, settings.num_gpus)
-        self.seen = Seen(machine=machine, clock=DeviceClock.name if on_gpu else HostClock.name)
+        self._device = torch.device("cuda", ranks.local_rank) if on_gpu else torch.device("cpu")
         if on_gpu:
             torch.cuda.set_device(self._device)
-        meeting.connect(self._device)
-        clock: Clock = DeviceClock(self._device, torch.cuda) if on_gpu else HostClock()
-        self._scalars: Scalars = DeviceScalars() if on_gpu else HostScalars()
-        self._memory: Memory = DeviceMemory(self._device, torch.cuda) if on_gpu else ProcessMemory()
-        self._recorder = Recorder(clock)
-        self._waits = DataWait(clock)
-        self.seen.precision_detail = step.set_precision(settings)
-        self._dataset = dataset if dataset is not None else data.dataset(settings, self._ranks)
+        rendezvous.connect(self._device)
+        self.state = TrainingState()
+        self.recording = Recording(
+            Options(
+                settings.output_dir,
+                settings.platform,
+                log_every=settings.steps_per_epoch,
+                known=encdec_result.setup_of(settings, step.set_precision(settings)),
+                quiet=True,
+            ),
+            self._device,
+            Processes(ranks.rank, ranks.world_size),
+            covers=encdec_result.COVERS,
+            warnings=lambda: encdec_result.warnings_of(settings, self.state),
+            complete=self._complete,
+        )
+        self._scalars = self.recording.scalars
+        self._waits = DataWait(self.recording.clock)
+        self._dataset = dataset if dataset is not None else data.dataset(settings, ranks)
         self._order = data.Order()
         self._loader = data.loader(self._dataset, self._order, settings, on_gpu)
-        self._step = step.Step(settings, self._device, self._ranks)
-        self._sampler = Sampler(settings.platform, devices) if self._ranks.first else None
-        self._window = -(-settings.all_epochs * settings.steps_per_epoch // MOST_RECORDS)
+        self._step = step.Step(settings, self._device, ranks)
+        self._sampler = None
+        if ranks.first:
+            self._sampler = Sampler(settings.platform, self.recording.machine.devices[: ranks.local_world_size])
+        self._total = settings.all_epochs * settings.steps_per_epoch
+        self._window = -(-self._total // MOST_RECORDS)
         self._steps = 0
-        self._told = time.monotonic()
+        self._stopped: str | None = None
+        self._started = self._reported = time.monotonic()
 
     def run(self) -> None:
-        """All epochs, and the result."""
-        settings, seen = self._settings, self.seen
-        seen.timestamp = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-        self._memory.start()
-        self._meeting.barrier()
-        seen.started = time.monotonic()
-        self._recorder.start()
-        self._recorder.pause()
-        for index in range(settings.all_epochs):
+        """Train all epochs, and write the result."""
+        self._rendezvous.barrier()
+        self._started = time.monotonic()
+        self.recording.start(Description(FRAMEWORK), planned=self._total)
+        self.recording.pause()
+        for index in range(self._settings.all_epochs):
             if not self._epoch(index):
                 break
-        self.end("complete", seen.stopped)
-        self._meeting.part()
+        self.state.loss_scale, self.state.skipped_steps = self._step.loss_scaling()
+        # Only processes that have all come to their end can still talk to each other.
+        memory = self.recording.memory.metrics()
+        self.state.memory = encdec_result.with_highest(memory, self._rendezvous.highest)
+        self.recording.end(Outcome("complete", self._stopped), regular=True)
+        self._release()
+        self._rendezvous.leave()
 
-    def end(self, status: Any, reason: str | None) -> Trained:
-        """Writes what there is. In all processes but the first it only lets go of what was held."""
-        seen, whole = self.seen, status == "complete"
-        self._recorder.finish(None if whole else PATIENCE_S)
-        seen.loss_scale, seen.skipped_steps = self._step.loss_scaling() if whole else (None, None)
-        memory = self._memory.metrics()
-        if whole:
-            # Only processes that have all come to their end can still talk to each other.
-            memory = encdec_result.with_highest(memory, self._meeting.highest)
-        if self._sampler is None or seen.machine is None:
-            return self.ended
-        readings, seen.utilisation_unknown = self._sampler.readings(), self._sampler.unknown
-        self._sampler.stop()
-        run = encdec_result.assemble(
-            self._settings,
-            seen,
-            records=self._recorder.records,
-            memory=memory,
-            readings=readings,
-            status=status,
-            reason=reason,
-            warnings=[*self._recorder.warnings, *self._memory.warnings],
-        )
-        path, troubles = result.write(run, self._settings.output_dir)
-        for line in troubles:
-            print(line, file=sys.stderr, flush=True)
-        if path is not None and progress.is_enabled():
-            print(progress.encode(progress.Saved(str(path))), flush=True)
-        self.ended = Trained(run, path)
-        return self.ended
+    def fail(self, error: BaseException) -> None:
+        """Write what there is."""
+        self.recording.fail(error)
+        self._release()
+
+    def _release(self) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+
+    def _complete(self, run: Run) -> Run:
+        """Add what only this loop knows; in the first process, which alone samples the GPUs."""
+        self._read_utilisation()
+        return encdec_result.completed(run, self._settings, self.state)
+
+    def _read_utilisation(self) -> None:
+        if self._sampler is not None:
+            self.state.readings, self.state.utilisation_unknown = self._sampler.readings(), self._sampler.unknown
 
     def _epoch(self, index: int) -> bool:
-        """One pass over the data; false where the time is up."""
-        settings, seen, steps = self._settings, self.seen, self._settings.steps_per_epoch
+        """Train on all the data once; return False where the time is up."""
+        settings, recording, steps = self._settings, self.recording, self._settings.steps_per_epoch
         cached = self._caches(index)
         self._order.epoch(index, steps)
-        self._meeting.barrier()
+        self._rendezvous.barrier()
         began = time.monotonic()
-        self._recorder.resume()
+        recording.resume()
         batches = iter(self._loader)
         read_s, last, going = 0.0, self._steps, True
         while going and self._steps < last + steps:
@@ -216,13 +207,14 @@ class Training:
             self._steps += 1
             going = self._steps == last + steps or not self._time_is_up()
             if not going or self._steps % self._window == 0 or self._steps == last + steps:
-                self._recorded(loss)
-        self._recorder.pause()
+                self._record(loss)
+        recording.pause()
         self._synchronize()
-        self._meeting.barrier()
+        self._rendezvous.barrier()
         ended = time.monotonic()
-        wall, waited, read_s = self._meeting.highest([ended - began, self._waits.take(), read_s])
-        self._memory.sample()
+        wall, waited, read_s = self._rendezvous.highest([ended - began, self._waits.take(), read_s])
+        recording.memory.sample()
+        self._read_utilisation()
         epoch = Epoch(
             number=index + 1,
             warmup=index < settings.warmup_epochs,
@@ -235,54 +227,47 @@ class Training:
             read_s=read_s if settings.data_dir is not None else None,
             cached_share=cached,
             whole=self._steps == last + steps,
+            gpu_utilisation=utilisation.mean(self.state.readings, began, ended),
         )
-        seen.epochs.append(epoch)
+        self.state.epochs.append(epoch)
+        recording.epoch_end(encdec_result.stored(epoch, settings))
         self._say(encdec_result.line_of(epoch, settings))
         return going
 
-    def _recorded(self, loss: torch.Tensor) -> None:
-        """The step that has just been given to the device ends a record."""
+    def _record(self, loss: torch.Tensor) -> None:
+        """End a record with the step that has just been given to the device."""
         copied = self._scalars.copy(loss.detach())
-        self._recorder.step_end(self._steps, lambda: (self._scalars.read(copied), None), OPTIMIZER.learning_rate)
-        self._memory.step_end()
+        self.recording.step_end(self._steps, lambda: (self._scalars.read(copied), None), OPTIMIZER.learning_rate)
         now = time.monotonic()
-        if now - self._told > TOLD_EVERY_S:
-            self._told = now
-            self._memory.sample()
-            total = self._settings.all_epochs * self._settings.steps_per_epoch
-            self._say(f"step {self._steps} of {total}, after {units.duration(now - self.seen.started)}")
+        if now - self._reported > REPORT_EVERY_S:
+            self._reported = now
+            self.recording.memory.sample()
+            self._say(f"step {self._steps} of {self._total}, after {units.duration(now - self._started)}")
 
     def _time_is_up(self) -> bool:
         limit, several = self._settings.time_limit_s, self._ranks.world_size > 1
         if limit is None or (several and self._steps % LIMIT_CHECKED_EVERY):
             return False
-        elapsed = self._meeting.highest([time.monotonic() - self.seen.started])[0]
+        elapsed = self._rendezvous.highest([time.monotonic() - self._started])[0]
         if elapsed < limit:
             return False
-        total = self._settings.all_epochs * self._settings.steps_per_epoch
-        self.seen.stopped = (
-            f"{self._steps} of {total} steps: the time limit of {units.duration(limit)} was reached; what its last "
-            "epoch gives is of its first steps alone"
+        self._stopped = (
+            f"{self._steps} of {self._total} steps: the time limit of {units.duration(limit)} was reached; what its "
+            "last epoch gives is of its first steps alone"
         )
         return True
 
     def _caches(self, index: int) -> float | None:
-        """Empties the page cache where that was asked for; how much of the data lies in it now."""
+        """Empty the page cache where that is requested; return the share of the data that is in it now."""
         settings = self._settings
-        if settings.data_dir is None or self._dataset_is_foreign:
-            return None
-        if self._ranks.local_rank != 0:
+        if settings.data_dir is None or not isinstance(self._dataset, storage.FromShards) or self._ranks.local_rank:
             return None
         files = storage.paths(settings.data_dir, data.contents_of(settings))
         if settings.drop_caches:
             problem = storage.drop_caches(files)
             if problem and index == 0:
-                self.seen.warnings.append(f"--drop-caches: {problem}")
+                self.state.warnings.append(f"--drop-caches: {problem}")
         return storage.cached_share(files)
-
-    @property
-    def _dataset_is_foreign(self) -> bool:
-        return not isinstance(self._dataset, storage.FromShards)
 
     def _synchronize(self) -> None:
         if self._device.type == "cuda":
@@ -295,46 +280,34 @@ def _print(line: str) -> None:
     print(line, flush=True)
 
 
-def _data_there(settings: Settings, meeting: Rendezvous, say: Callable[[str], None]) -> None:
-    """Has the data lie there, by one process of each machine; the others wait for it."""
+def _prepare_data(settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None]) -> None:
+    """Write or check the data, in one process of each machine; the others wait for it."""
     if settings.data_dir is None or settings.data_checked:
         return
-    if meeting.ranks.local_rank != 0:
-        if not meeting.wait_until_prepared():
-            # It has said why.
+    if rendezvous.ranks.local_rank != 0:
+        if not rendezvous.wait_for_data():
+            # The process that prepares them has printed why.
             sys.exit(int(ExitStatus.USAGE))
         return
     try:
         data.prepare(settings, say)
     except TensorPrimatError as error:
-        meeting.tell_prepared(error.message)
+        rendezvous.announce_data(error.message)
         raise
-    meeting.tell_prepared("")
-
-
-class _Terminable:
-    """What a SIGTERM does."""
-
-    def __init__(self) -> None:
-        self._ignored = False
-
-    def ignore(self) -> None:
-        """From here on nothing: the result is being written."""
-        self._ignored = True
-
-    def handle(self, number: int, frame: object) -> None:
-        """Raises where the training is."""
-        if not self._ignored:
-            raise Terminated
+    rendezvous.announce_data("")
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[_Terminable]:
-    """SIGTERM raises Terminated within."""
-    handler = _Terminable()
-    previous = signal.signal(signal.SIGTERM, handler.handle)
+def _sigterm_raises(recording: Recording) -> Iterator[None]:
+    """Let SIGTERM raise Terminated within, but not while the result is being written."""
+
+    def handle(number: int, frame: object) -> None:
+        if not (recording.is_ending or recording.ended):
+            raise Terminated
+
+    previous = signal.signal(signal.SIGTERM, handle)
     try:
-        yield handler
+        yield
     finally:
         signal.signal(signal.SIGTERM, previous)
 
@@ -342,7 +315,7 @@ def _terminable() -> Iterator[_Terminable]:
 def _failed(reason: str, ranks: Ranks, settings: Settings) -> TrainingFailedError:
     who = f"process {ranks.rank} of {ranks.world_size}: " if ranks.world_size > 1 else ""
     advice = ""
-    if reason.startswith("out of memory"):
+    if reason.startswith(OUT_OF_MEMORY):
         advice = f": choose a --batch-size below {settings.batch_size}, or a smaller model"
     return TrainingFailedError(f"{who}{reason}{advice}", heading="training-failed")
 

@@ -1,4 +1,4 @@
-"""The processes that train together: who this one is, and how they meet, wait and agree."""
+"""The processes that train together: which one this is, and how they connect, wait and agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tprimat.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-DATA_PATIENCE = datetime.timedelta(hours=24)
+DATA_TIMEOUT = datetime.timedelta(hours=24)
 """How long the others wait for the one that writes the data: longer than any disk takes."""
 
 
@@ -28,14 +28,14 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that speaks and writes."""
+        """Whether this is the process that prints and writes."""
         return self.rank == 0
 
 
 def from_environment(environ: Mapping[str, str]) -> Ranks | None:
-    """What torchrun, or whoever started this process, says of it; None where nobody does.
+    """Return the rank that torchrun or another launcher has set; None where none has.
 
-    Raises UsageError where only half of it is said.
+    Raises UsageError where only a part of it is set.
     """
     if "RANK" not in environ or "WORLD_SIZE" not in environ:
         return None
@@ -56,7 +56,7 @@ def from_environment(environ: Mapping[str, str]) -> Ranks | None:
 
 
 class Rendezvous:
-    """The processes' way to each other. With one process alone everything is true of it at once.
+    """Connects the processes. With one process alone nothing is waited for.
 
     Args:
         ranks: which one this is.
@@ -72,20 +72,20 @@ class Rendezvous:
             store, _, _ = next(dist.rendezvous("env://"))
             self._store = dist.PrefixStore("tensorprimat", store)
 
-    def tell_prepared(self, problem: str) -> None:
-        """Tells the others on this machine that the data are there, or (not empty) why they aren't."""
+    def announce_data(self, problem: str) -> None:
+        """Tell the others on this machine that the data are there, or (not empty) why they aren't."""
         if self._store is not None:
             self._store.set(f"data-{self.ranks.machine}", problem or "there")
 
-    def wait_until_prepared(self) -> bool:
-        """Waits for the one that prepares the data on this machine; whether it succeeded."""
+    def wait_for_data(self) -> bool:
+        """Wait for the process that prepares the data on this machine; return whether it succeeded."""
         key = f"data-{self.ranks.machine}"
         # No collective: those give up after minutes, and a disk may take hours.
-        self._store.wait([key], DATA_PATIENCE)
+        self._store.wait([key], DATA_TIMEOUT)
         return bool(self._store.get(key) == b"there")
 
     def connect(self, device: torch.device) -> None:
-        """From here on the processes can compute together."""
+        """Join the process group, in which the processes compute together."""
         self._device = device
         if self._store is None:
             return
@@ -101,11 +101,11 @@ class Rendezvous:
         )
 
     def barrier(self) -> None:
-        """Waits for all."""
+        """Wait for all processes."""
         self.highest([0.0])
 
     def highest(self, values: Sequence[float]) -> list[float]:
-        """The highest of all processes, value by value."""
+        """Return the highest of all processes, value by value."""
         if self._store is None:
             return list(values)
         import torch
@@ -115,8 +115,8 @@ class Rendezvous:
         dist.all_reduce(gathered, op=dist.ReduceOp.MAX)
         return [float(value) for value in gathered]
 
-    def part(self) -> None:
-        """All have come to their end; one that left earlier would look like a failure to the others."""
+    def leave(self) -> None:
+        """Leave the process group together: one that left earlier would look like a failure to the others."""
         if self._store is not None:
             import torch.distributed as dist
 

@@ -1,10 +1,11 @@
-"""From what an encoder-decoder training has seen to a Run; and a line about an epoch. Knows no torch."""
+"""What a result of the encoder-decoder holds beyond its steps: setup, epochs, metrics. Knows no torch."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Sequence
+
+import msgspec
 
 from tprimat import units
 from tprimat.frameworks.encdec import shards, utilisation
@@ -12,9 +13,7 @@ from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK, Pairs
 from tprimat.frameworks.encdec.settings import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, Settings
 from tprimat.frameworks.encdec.storage import CACHED_AT_ALL
 from tprimat.frameworks.encdec.utilisation import Reading
-from tprimat.machine.platforms import Machine
-from tprimat.record.recorder import Record
-from tprimat.results.run import MemoryMetrics, ParallelismConfig, Run, Source, Status, Timing, TrainingConfig
+from tprimat.results.run import MemoryMetrics, ParallelismConfig, Run, TrainingConfig
 from tprimat.units import GB, round_figure
 
 COVERS = (
@@ -31,7 +30,7 @@ class Epoch:
 
     Attributes:
         number: from 1, warm-up included.
-        warmup: whether it is left out of the figures.
+        warmup: whether it is excluded from the metrics.
         began, ended: on the first process's monotonic clock, s.
         wall_s: of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps.
@@ -39,6 +38,7 @@ class Epoch:
         read_s: seconds that workers spent reading, of the process whose workers read longest; None without a disk.
         cached_share: share of the data that lay in the page cache before it; None where that isn't known.
         whole: false where the time limit cut it.
+        gpu_utilisation: mean of the readings during the epoch, percent; None where there are none.
     """
 
     number: int
@@ -52,80 +52,44 @@ class Epoch:
     read_s: float | None = None
     cached_share: float | None = None
     whole: bool = True
+    gpu_utilisation: float | None = None
 
 
 @dataclasses.dataclass
-class Seen:
-    """What the first process has seen of a training so far.
+class TrainingState:
+    """What the first process knows of a training so far, beyond its steps.
 
     Attributes:
-        machine: where it runs; None in the other processes.
-        clock: name of the clock.
-        stopped: why it ended early although nothing failed.
+        epochs: those that have ended.
+        readings: of GPU utilisation, with times on the clock of the epochs.
+        utilisation_unknown: why there are none.
+        memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
-        utilisation_unknown: why there is no GPU utilisation.
     """
 
-    machine: Machine | None
-    clock: str
-    timestamp: str | None = None
-    started: float = 0.0
     epochs: list[Epoch] = dataclasses.field(default_factory=list)
-    precision_detail: str | None = None
-    stopped: str | None = None
+    readings: Sequence[Reading] = ()
+    utilisation_unknown: str | None = None
+    memory: MemoryMetrics | None = None
     loss_scale: float | None = None
     skipped_steps: int | None = None
-    utilisation_unknown: str | None = None
     warnings: list[str] = dataclasses.field(default_factory=list)
 
+    @property
+    def measured(self) -> list[Epoch]:
+        """The epochs after the warm-up."""
+        return [epoch for epoch in self.epochs if not epoch.warmup]
 
-def assemble(
-    settings: Settings,
-    seen: Seen,
-    *,
-    records: Sequence[Record],
-    memory: MemoryMetrics,
-    readings: Sequence[Reading],
-    status: Status,
-    reason: str | None,
-    warnings: Sequence[str],
-) -> Run:
-    """The Run of a training.
 
-    Args:
-        settings: what was asked for.
-        seen: what happened.
-        records: a record a step, or a window of steps.
-        memory: of the process that needed most.
-        readings: of GPU utilisation, with times on the clock of the epochs.
-        status: how it ended.
-        reason: why it ended so; None for a complete one.
-        warnings: what was doubtful on the way.
-    """
-    machine = seen.machine
-    if machine is None:
-        raise ValueError("only the first process has a result")
-    measured = [epoch for epoch in seen.epochs if not epoch.warmup]
-    repeats = settings.data_dir is not None and settings.all_epochs > 1
-    pairs = Pairs(settings.vocab_size, settings.seq_len, settings.seed)
+def setup_of(settings: Settings, precision_detail: str) -> Run:
+    """Return what is known before the training: a Run without records."""
     world = settings.num_gpus
+    pairs = Pairs(settings.vocab_size, settings.seq_len, settings.seed)
     return Run(
-        timestamp=seen.timestamp,
-        status=status,
-        status_reason=reason,
-        warnings=tuple(dict.fromkeys([*machine.warnings, *seen.warnings, *warnings, *_said(settings, seen, measured)])),
-        source=Source(kind="live", command=tuple(sys.orig_argv)),
-        environment=machine.environment,
-        memory_metrics=memory,
-        native_metrics=_figures(settings, seen, measured, readings),
-        breakdown=_breakdown(measured),
-        epochs=tuple(_stored(epoch, settings, readings) for epoch in seen.epochs),
-        platform=settings.platform,
         framework=FRAMEWORK,
         model=MODEL,
         scale=settings.scale,
         label=settings.label,
-        gpu_info=machine.gpu_info,
         model_config=settings.shape(),
         training_config=TrainingConfig(
             max_steps=settings.all_epochs * settings.steps_per_epoch,
@@ -133,8 +97,8 @@ def assemble(
             micro_batch_size=settings.batch_size,
             sequence_length=settings.seq_len,
             num_gpus=world,
-            precision="tf32" if "TF32_OVERRIDE" in (seen.precision_detail or "") else settings.precision,
-            precision_detail=seen.precision_detail,
+            precision="tf32" if "TF32_OVERRIDE" in precision_detail else settings.precision,
+            precision_detail=precision_detail,
             recomputation="none",
             seed=settings.seed,
         ),
@@ -148,31 +112,30 @@ def assemble(
             gradient_accumulation_steps=1,
         ),
         optimizer=OPTIMIZER,
-        data=pairs.described(_kind(settings), repeats=repeats),
+        data=pairs.described(_kind(settings), repeats=settings.data_dir is not None and settings.all_epochs > 1),
         framework_config={"dropout": DROPOUT, "reading_workers": settings.workers, "num_samples": settings.num_samples},
-        timing=Timing(
-            clock=seen.clock,
-            covers=COVERS,
-            over_ranks="one process" if world == 1 else f"the first of {world} processes; epochs are of all of them",
-        ),
-        steps=tuple(record.step for record in records),
-        window_steps=tuple(record.window for record in records),
-        step_times=tuple(record.seconds for record in records),
-        loss_values=tuple(record.loss for record in records),
-        learning_rates=tuple(record.learning_rate for record in records),
-        grad_norms=(None,) * len(records),
-        lines=(None,) * len(records),
+    )
+
+
+def completed(run: Run, settings: Settings, state: TrainingState) -> Run:
+    """Return the run with its epochs and their metrics."""
+    return msgspec.structs.replace(
+        run,
+        memory_metrics=state.memory or run.memory_metrics,
+        native_metrics=_metrics(settings, state),
+        breakdown=_breakdown(state.measured),
+        epochs=tuple(stored(epoch, settings) for epoch in state.epochs),
     )
 
 
 def samples_per_second(epochs: Sequence[Epoch]) -> float | None:
-    """Of several epochs together: all samples over all time, not the mean of the rates."""
+    """Return the rate of several epochs together: all samples over all time, not the mean of the rates."""
     seconds = sum(epoch.wall_s for epoch in epochs)
     return sum(epoch.samples for epoch in epochs) / seconds if seconds > 0 else None
 
 
 def line_of(epoch: Epoch, settings: Settings) -> str:
-    """A line about an epoch that has ended."""
+    """Return a line about an epoch that has ended."""
     kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
     rate = samples_per_second([epoch])
     parts = [
@@ -185,13 +148,13 @@ def line_of(epoch: Epoch, settings: Settings) -> str:
 
 
 def with_highest(memory: MemoryMetrics, highest: Callable[[Sequence[float]], list[float]]) -> MemoryMetrics:
-    """Each figure as that of the process where it is highest."""
+    """Return each value as that of the process where it is highest."""
     known = memory.known()
     return MemoryMetrics(**dict(zip(known, highest(list(known.values())), strict=True)))
 
 
-def _stored(epoch: Epoch, settings: Settings, readings: Sequence[Reading]) -> dict[str, float | None]:
-    """An epoch as a result has it; the unit is in the name."""
+def stored(epoch: Epoch, settings: Settings) -> dict[str, float | None]:
+    """Return an epoch as a result holds it; the unit is in the name."""
     rate = samples_per_second([epoch])
     figures = {
         "epoch": epoch.number,
@@ -203,7 +166,7 @@ def _stored(epoch: Epoch, settings: Settings, readings: Sequence[Reading]) -> di
         "tokens_per_second": round_figure(rate * settings.seq_len) if rate is not None else None,
         "data_wait_s": round_figure(epoch.data_wait_s),
         "compute_s": round_figure(epoch.wall_s - epoch.data_wait_s),
-        "gpu_utilisation_percent": round_figure(utilisation.mean(readings, epoch.began, epoch.ended)),
+        "gpu_utilisation_percent": round_figure(epoch.gpu_utilisation),
     }
     if settings.data_dir is None:
         return figures
@@ -216,13 +179,12 @@ def _stored(epoch: Epoch, settings: Settings, readings: Sequence[Reading]) -> di
     }
 
 
-def _figures(
-    settings: Settings, seen: Seen, measured: Sequence[Epoch], readings: Sequence[Reading]
-) -> dict[str, float | tuple[float | None, ...] | None]:
-    """Of the measured epochs together."""
+def _metrics(settings: Settings, state: TrainingState) -> dict[str, float | tuple[float | None, ...] | None]:
+    """Return the metrics of the measured epochs together."""
+    measured = state.measured
     rate = samples_per_second(measured)
     whole = [epoch.wall_s for epoch in measured if epoch.whole]
-    busy = utilisation.mean(readings, measured[0].began, measured[-1].ended) if measured else None
+    busy = utilisation.mean(state.readings, measured[0].began, measured[-1].ended) if measured else None
     figures: dict[str, float | tuple[float | None, ...] | None] = {
         "samples_per_second": round_figure(rate),
         "samples_per_second_per_gpu": round_figure(rate / settings.num_gpus) if rate is not None else None,
@@ -231,7 +193,7 @@ def _figures(
         "gpu_utilisation_percent": round_figure(busy),
     }
     if settings.precision == "fp16":
-        figures |= {"loss_scale": seen.loss_scale, "skipped_steps": seen.skipped_steps}
+        figures |= {"loss_scale": state.loss_scale, "skipped_steps": state.skipped_steps}
     if settings.data_dir is not None:
         written = shards.write_rate(settings.data_dir)
         figures |= {
@@ -245,7 +207,7 @@ def _figures(
 
 
 def _breakdown(measured: Sequence[Epoch]) -> dict[str, float | None]:
-    """Seconds of a mean step of the measured epochs."""
+    """Return the seconds of a mean step of the measured epochs, by part."""
     steps = sum(epoch.steps for epoch in measured)
     if not steps:
         return {}
@@ -256,14 +218,14 @@ def _breakdown(measured: Sequence[Epoch]) -> dict[str, float | None]:
     }
 
 
-def _said(settings: Settings, seen: Seen, measured: Sequence[Epoch]) -> list[str]:
-    """What is doubtful or unknown."""
-    warnings = []
-    if seen.utilisation_unknown and settings.platform != "cpu":
-        warnings.append(f"GPU utilisation unknown: {seen.utilisation_unknown}")
-    if seen.skipped_steps:
+def warnings_of(settings: Settings, state: TrainingState) -> list[str]:
+    """Return what is doubtful or unknown."""
+    warnings, measured = list(state.warnings), state.measured
+    if state.utilisation_unknown and settings.platform != "cpu":
+        warnings.append(f"GPU utilisation unknown: {state.utilisation_unknown}")
+    if state.skipped_steps:
         warnings.append(
-            f"{seen.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale was "
+            f"{state.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale was "
             "lowered; they took their time all the same"
         )
     took = sum(epoch.wall_s for epoch in measured)
@@ -275,7 +237,7 @@ def _said(settings: Settings, seen: Seen, measured: Sequence[Epoch]) -> list[str
             f"{units.duration(SHORTEST_MEASURE_S)} or more (--num-samples, --epochs)"
         )
     if settings.data_dir is not None:
-        warnings += _said_of_cache(measured)
+        warnings += _cache_warnings(measured)
     return warnings
 
 
@@ -285,7 +247,7 @@ def _kind(settings: Settings) -> str:
     return f"{ON_DISK}, page cache emptied" if settings.drop_caches else ON_DISK
 
 
-def _said_of_cache(measured: Sequence[Epoch]) -> list[str]:
+def _cache_warnings(measured: Sequence[Epoch]) -> list[str]:
     shares = [epoch.cached_share for epoch in measured]
     known = [share for share in shares if share is not None]
     if len(known) < len(shares):
@@ -307,13 +269,13 @@ def _bytes(settings: Settings, epochs: Sequence[Epoch]) -> int:
 
 
 def _delivered(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
-    """GB/s that the training took in, over all processes: what it needed, not what the storage could give."""
+    """Return the GB/s that all processes took in: what the training needed, not what the storage could give."""
     seconds = sum(epoch.wall_s for epoch in epochs)
     return _bytes(settings, epochs) / GB / seconds if seconds > 0 else None
 
 
 def _reading(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
-    """GB/s of one worker while it reads, in the process whose workers read longest."""
+    """Return the GB/s of one worker while it reads, in the process whose workers read longest."""
     seconds = sum(epoch.read_s or 0.0 for epoch in epochs)
     return _bytes(settings, epochs) / settings.num_gpus / GB / seconds if seconds > 0 else None
 

@@ -1,4 +1,4 @@
-"""How long a training waits for its data. Pure: the clock is an argument, as the recorder's is.
+"""How long a training waits for its data. Pure: the clock is an argument, as it is for the recorder.
 
 Marks are set when the loop begins to wait and when the batch is there. On a GPU they are events in
 the device's queue: while the device is still busy with the step before, both lie behind that work
@@ -15,7 +15,7 @@ from tprimat.record.recorder import Clock
 
 
 class DataWait:
-    """Sums the waits up.
+    """Sums up the waits.
 
     Args:
         clock: what to measure with.
@@ -28,16 +28,16 @@ class DataWait:
         self._seconds = 0.0
 
     def begin(self) -> None:
-        """The loop asks for a batch."""
+        """Mark that the loop asks for a batch."""
         self._began = self._clock.mark()
 
     def end(self) -> None:
-        """The batch is in the host's hands."""
+        """Mark that the host has the batch."""
         self._open.append((self._began, self._clock.mark()))
         self._resolve()
 
     def take(self) -> float:
-        """Seconds waited since the last call; of the marks that the device has passed."""
+        """Return the seconds waited since the last call, of the marks that the device has passed."""
         self._resolve()
         seconds, self._seconds = self._seconds, 0.0
         return seconds
