@@ -159,21 +159,13 @@ def run(path: Path) -> tuple[int, float]:
     return len(made.steps), 1e3 * sum(seconds for seconds in made.step_times if seconds)
 
 
-def one_worker(path: Path) -> tuple[int, float]:
-    """As reading(), with the file's hash, as a command does it: what two workers are held against."""
-    return _by_workers(path, 1)
-
-
-def two_workers(path: Path) -> tuple[int, float]:
-    """As one_worker(), by two processes."""
-    return _by_workers(path, 2)
-
-
-def _by_workers(path: Path, workers: int) -> tuple[int, float]:
-    from tprimat.log_import import inputs, large_log
+def hashed(path: Path) -> tuple[int, float]:
+    """As reading(), with the file's hash, as a command does it."""
+    from tprimat import read
+    from tprimat.log_import import inputs
 
     log = inputs.Log(str(path))
-    (found,) = large_log.readings(log, workers=workers, least=1 << 20)
+    (found,) = read.readings_of(log.chunks(), log.name)
     log.source_file()
     return found.steps, -1.0
 
@@ -182,8 +174,7 @@ WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
     "plain": ("plain loop, step time alone", plain_loop),
     "program": ("rg or grep -F, piped into that loop", search_program),
     "reading": ("TensorPrimat, all fields of every line", reading),
-    "one": ("TensorPrimat, one process, and the hash", one_worker),
-    "workers": ("TensorPrimat, two workers, and the hash", two_workers),
+    "hashed": ("TensorPrimat, and the hash", hashed),
     "run": ("TensorPrimat, and the Run of it", run),
 }
 

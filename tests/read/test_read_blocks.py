@@ -97,18 +97,14 @@ def test_blocks_are_utf8_whatever_the_file_is(encoding):
     blocks = text.Blocks()
     found = [block for size in range(len(content)) for block in blocks.feed(content[size : size + 1])]
     assert b"".join(found) == "eins\nzwei ä\n".encode()
-    assert blocks.held == 0
     assert blocks.finish() == []
 
 
-def test_what_is_held_is_what_no_block_has():
+def test_a_line_that_is_not_over_is_in_no_block():
     blocks = text.Blocks()
     assert blocks.feed(b"ab") == []
-    assert blocks.held == 2
     assert blocks.feed(b"c\nde\nfg") == [b"abc\nde\n"]
-    assert blocks.held == 2
     assert blocks.finish() == [(b"fg", False)]
-    assert blocks.held == 0
 
 
 @pytest.mark.parametrize("numpy", [text.numpy_if_there(), None])
@@ -119,6 +115,6 @@ def test_lines_of_a_block_are_numbered_with_and_without_numpy(numpy, monkeypatch
     numbers = text.Numbers(7, block, numpy)
     assert numbers.at(0) == 7
     assert numbers.at(5) == 9
-    numbers.pass_over(1, 5, 11)
+    numbers.skip(1, 5, 11)
     assert numbers.at(11) == 10
     assert numbers.at(len(block)) == 11

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from tprimat import read
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
-from tprimat.log_import import large_log
 from tprimat.log_import.inputs import STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read.parsing.parsed_log import GIVEN, LoggedValue, ParsedLog
@@ -69,7 +69,7 @@ def extract(log: Log, given: GivenValues) -> list[Extracted]:
         UnreadableError: it can't be read, or holds no training.
         UsageError: a given value contradicts the log, and `override` is not set.
     """
-    logs = large_log.readings(log)
+    logs = read.readings_of(log.chunks(), log.name)
     runs = [with_system(_run(parsed, log, given), Path(log.path)) for parsed in logs]
     extracted = []
     for number, (parsed, run) in enumerate(zip(logs, _with_start_record(runs, log), strict=True), start=1):

@@ -7,6 +7,7 @@ a stream, so that a log of any size takes the same memory.
 from __future__ import annotations
 
 import bz2
+import functools
 import glob
 import gzip
 import hashlib
@@ -18,16 +19,22 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tprimat import files
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read.parsing import text
 from tprimat.results.run import SourceFile
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 STANDARD_INPUT = "-"
 CHUNK = 1 << 18
 """Bytes that are read at a time."""
+
+HASHED_ASIDE = 32 << 20
+"""Bytes of a file after which a thread of its own hashes it."""
 
 UNPACKED_FREELY = 1 << 26
 MOST_TIMES = 100
@@ -59,16 +66,15 @@ class Log:
     Attributes:
         name: for messages.
         cut: why a compressed file could not be read to its end, or None.
-        unread: whether what is left is only hashed: chunks() then ends early.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.name = "standard input" if path == STANDARD_INPUT else path
         self.cut: str | None = None
-        self.unread = False
         self._hash = hashlib.sha256()
         self._size = 0
+        self._hashing: Future[None] | None = None
 
     def lines(self) -> Iterator[text.Line]:
         """The lines of the log.
@@ -85,6 +91,7 @@ class Log:
 
     def source_file(self) -> SourceFile:
         """What a result says of this file; call it when all lines were read."""
+        self._finish_hashing()
         return SourceFile(path=self.path, sha256=self._hash.hexdigest(), bytes=self._size)
 
     def _chunks(self) -> Iterator[bytes]:
@@ -114,10 +121,8 @@ class Log:
         head = raw.peek()
         method = _compression(head)
         if method is None:
-            while not self.unread and (chunk := raw.read(CHUNK)):
+            while chunk := raw.read(CHUNK):
                 yield chunk
-            if self.unread:
-                raw.drain()
             return
         unpacked = method[1](raw, self.name)
         read = getattr(unpacked, "read1", unpacked.read)
@@ -139,8 +144,25 @@ class Log:
         raw.drain()
 
     def _count(self, content: bytes | memoryview) -> None:
-        self._hash.update(content)
         self._size += len(content)
+        self._finish_hashing()
+        if self._size > HASHED_ASIDE and isinstance(content, bytes):
+            # A thread of its own hashes one chunk while the next one is read: the hash needs no interpreter.
+            self._hashing = _hasher().submit(self._hash.update, content)
+        else:
+            self._hash.update(content)
+
+    def _finish_hashing(self) -> None:
+        hashing, self._hashing = self._hashing, None
+        if hashing is not None:
+            hashing.result()
+
+
+@functools.cache
+def _hasher() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "hash")
 
 
 def is_handed_over(path: str, mode: int) -> bool:
@@ -228,8 +250,3 @@ _COMPRESSIONS: tuple[tuple[bytes, Callable[[Any, str], Any]], ...] = (
 
 def _compression(head: bytes) -> tuple[bytes, Callable[[Any, str], Any]] | None:
     return next((row for row in _COMPRESSIONS if head.startswith(row[0])), None)
-
-
-def is_plain(head: bytes) -> bool:
-    """Whether a file that begins so is not compressed."""
-    return _compression(head) is None

@@ -20,9 +20,10 @@ from typing import BinaryIO
 
 import msgspec
 
+from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import open_plain
-from tprimat.log_import import inputs, large_log
+from tprimat.log_import import inputs
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read import files
@@ -243,7 +244,7 @@ def _read_log(unit: LogSource) -> Outcome:
             stream = _spooled(log.name, _chain(head, chunks), stack)
             readings = _structured(dialect, [InputFile(log.name, stream)], {}, log.name)
     else:
-        readings = large_log.readings(log, _chain(head, chunks))
+        readings = read.readings_of(_chain(head, chunks), log.name)
     source = (log.source_file(),)
     cut = tuple(_said_of_cut(log))
     return Outcome(

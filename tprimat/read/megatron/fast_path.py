@@ -1,292 +1,345 @@
-"""Takes iteration lines that are like others before them into a training, without reading them anew.
+"""Takes iteration lines that are spelled like an earlier one into a training, without parsing them anew.
 
-Almost every line of a long log says of an iteration what the last line of it said, from another
-rank, or is the first line of the next iteration. Both are taken here; every other line is given
-back to the reader, which knows all cases.
+Lines of one log differ in their digits and in little else. With its digits replaced by zeros, a line
+that was parsed in full stands for all lines of that spelling: their figures are in the same places.
+Almost every line of a long log repeats, from another rank, the last iteration, or is the first line
+of the next one. Both are taken here; every other line is the reader's, which knows all cases.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import math
 import re
 
-from tprimat.read.megatron.layout import Head, Layouts, Tail, micros
-from tprimat.read.megatron.line import TIMED, Record, seconds_of
-from tprimat.read.megatron.table import Kind
+from tprimat.read.megatron.line import ANCHOR, RANK, TIMED, USAGE, Record, labelled, seconds_of
+from tprimat.read.megatron.table import FIGURES, Kind, micros
 from tprimat.read.megatron.training import MOST_CONFLICTS, SAME_MOMENT, Training
-from tprimat.read.parsing.text import Numbers, clean
-
-_SIGN = b"elapsed"
-_TIMED = TIMED.encode()
-_COLOUR = re.compile(rb"[\x00\x1b\[\\^\x9b\xe2]")
+from tprimat.read.parsing.text import Numbers, clean, last_stamp, last_stamp_span
 
 BYTES_PER_OTHER, OTHERS_ALLOWED = 2048, 128
 """Other lines with bars that a block may have: so many, and one more for so many bytes."""
 
+MOST_LAYOUTS = 4096
+"""Spellings that are kept."""
 
-class _Last:
-    """The last record of a training, as its line says it.
+ATTEMPTS, LINES_PER_ATTEMPT = 256, 1024
+"""Lines that are learnt from at first, and lines that must have matched for one more: learning is slow."""
 
-    Args:
-        head: layout of the line.
-        tail: layout of the line.
-        said: the tail of the line.
-        figures: groups of the tail's pattern.
-        stamp: of the line.
-        micros: of the stamp.
-        rank: of the line.
-        world: of the line.
+_SIGN, _TIMED = b"elapsed", TIMED.encode()
+_MAY_COLOUR = re.compile(rb"[\x00\x1b\[\\^\x9b\xe2]")
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# With other digits these may be colours, or none.
+_AMBIGUOUS = re.compile(r"\[[0-9;]+m|[\\\r\x00]|^\{")
+# Figures in plain digits, which every pattern of LABELS reads alike and none finds too large.
+_PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][-+]?[0-9]{1,2})?")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{3}(?:\d{3})?)?")
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_NOTHING = slice(0, 0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """Where the parts of a line are.
 
     Attributes:
-        seconds: of the record, 0 where it has none.
-        match, groups: of the head.
-        same, size: what the tails of other ranks have in common with this one, and its length.
-        rest: matches what follows that in them; None where that isn't known.
+        iteration, planned, stamp, rank, world: bytes of the line; none where it doesn't have them.
+        figures: the same of each of FIGURES; None where the line doesn't have it.
+        fields: names of the figures that it has.
+        aware, resolution: of the stamp; None where it has none.
+        iso: whether the stamp is written in the plainest way.
+        shape, paired: of the record.
+    """
+
+    iteration: slice
+    planned: slice
+    stamp: slice
+    rank: slice
+    world: slice
+    figures: tuple[slice | None, ...]
+    fields: frozenset[str]
+    aware: bool | None
+    resolution: float | None
+    iso: bool
+    shape: str
+    paired: bool
+
+    def micros(self, stamp: bytes) -> int | None:
+        """Return microseconds since 1970 of a stamp in this layout; None where no clock shows it."""
+        text = stamp.decode()
+        if self.iso:
+            try:
+                return (datetime.datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+            except ValueError:
+                return None
+        known = last_stamp(text) or last_stamp(f"[{text}]")
+        return micros(known) if known else None
+
+
+def layout_of(raw: bytes, record: Record) -> Layout | None:
+    """Return the layout of a line; None for one whose spelling doesn't tell all of it.
+
+    Args:
+        raw: the line, without its end.
+        record: its only record.
+    """
+    if record.garbled or record.not_finite or not raw.isascii():
+        return None
+    spelled = raw.decode().rstrip("\r")
+    places, at = [], 0
+    for colour in (*_COLOUR.finditer(spelled), None):
+        end = colour.start() if colour else len(spelled)
+        places += range(at, end)
+        at = colour.end() if colour else end
+    text = _COLOUR.sub("", spelled)
+    anchors = list(ANCHOR.finditer(text))
+    if text != clean(spelled) or _AMBIGUOUS.search(text) or len(anchors) != 1:
+        return None
+    whole = True
+
+    def span(start: int, end: int) -> slice:
+        """The place in the line of a part of the clean text, which no colour may split."""
+        nonlocal whole
+        first, last = places[start], places[end - 1]
+        whole = whole and last - first == end - 1 - start
+        return slice(first, last + 1)
+
+    anchor = anchors[0]
+    before = text[: anchor.start()]
+    figures: dict[str, slice] = {}
+    for label, match in labelled(text, anchor.end(), len(text)):
+        groups = ((label.field, 1), ("memory_total_gib", 3)) if label.pattern is USAGE else ((label.field, 1),)
+        for field, group in groups:
+            if match is None or not _PLAIN.fullmatch(match[group]):
+                return None
+            figures[field] = span(*match.span(group))
+    stamp, rank = last_stamp_span(before), RANK.search(before)
+    if (stamp is None) != (record.stamp is None):
+        return None
+    if stamp and before[stamp[0]] == "[":
+        stamp = (stamp[0] + 1, stamp[1] - 1)
+    layout = Layout(
+        iteration=span(*anchor.span(1)),
+        planned=span(*anchor.span(2)),
+        stamp=span(*stamp) if stamp else _NOTHING,
+        rank=span(*rank.span(1)) if rank else _NOTHING,
+        world=span(*rank.span(2)) if rank else _NOTHING,
+        figures=tuple(figures.get(name) for name in FIGURES),
+        fields=frozenset(figures),
+        aware=None if record.stamp is None else record.stamp.time.tzinfo is not None,
+        resolution=None if record.stamp is None else record.stamp.resolution,
+        iso=bool(stamp and _ISO.fullmatch(text, *stamp)),
+        shape=record.shape,
+        paired=record.paired,
+    )
+    return layout if whole else None
+
+
+class _LastLine:
+    """The line of the last record of a training.
+
+    Args:
+        raw: the line.
+        layout: of the line.
+        time: of its stamp, in microseconds.
+
+    Attributes:
+        common: from the iteration to the last bar: what other ranks say of the same iteration is equal up to there.
+        head, rest: what stands before and behind that, spelled with zeros.
     """
 
     __slots__ = (
-        "figures", "groups", "head", "match", "micros", "rank", "rest", "said", "same", "seconds", "size", "stamp",
-        "tail", "world",
+        "common", "head", "iteration", "layout", "micros", "planned", "rank", "raw", "rest", "seconds", "stamp",
+        "world",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        head: Head,
-        tail: Tail,
-        said: bytes,
-        figures: tuple[bytes, ...],
-        stamp: bytes,
-        micros: int,
-        rank: bytes,
-        world: bytes,
-    ) -> None:
-        self.head, self.tail = head, tail
-        self.said, self.figures = said, figures
-        self.stamp, self.micros, self.rank, self.world = stamp, micros, rank, world
-        self.seconds = (seconds_of(float(figures[tail.timed])) or 0.0) if tail.timed is not None else 0.0
-        self.match = head.pattern.match
-        self.groups = head.groups
-        self.same = tail.common(said)
-        self.size = len(self.same)
-        self.rest = tail.rest
+    def __init__(self, raw: bytes, layout: Layout, time: int) -> None:
+        elapsed = layout.figures[0]
+        self.raw, self.layout, self.micros = raw, layout, time
+        self.iteration, self.planned = raw[layout.iteration], raw[layout.planned]
+        self.stamp, self.rank, self.world = raw[layout.stamp], raw[layout.rank], raw[layout.world]
+        self.seconds = (seconds_of(float(raw[elapsed])) or 0.0) if elapsed else 0.0
+        begin, end = layout.iteration.start, raw.rfind(b"|")
+        self.common = raw[begin:end]
+        self.head, self.rest = raw[:begin].translate(_ZEROS), raw[end:].translate(_ZEROS)
 
 
-class Quick:
-    """What is known of the lines of one log.
-
-    Attributes:
-        layouts: that were learnt.
-    """
+class FastPath:
+    """What is known of the lines of one log."""
 
     def __init__(self) -> None:
-        self.layouts = Layouts()
-        self._by_bars = True
-        self._last: _Last | None = None
+        self._layouts: dict[bytes, Layout] = {}
+        self._attempts = ATTEMPTS
+        self._matched = 0
+        self._last: _LastLine | None = None
         self._training: Training | None = None
-        self._introduced: set[tuple[Head, Tail]] = set()
-        self._kinds: dict[tuple[Head, Tail, bytes, bytes, bytes], int] = {}
+        self._introduced: set[Layout] = set()
+        self._kinds: dict[tuple[Layout, bytes, bytes, bytes], int] = {}
+        self._by_bars = True
+        self._others = 0
 
     def forget(self) -> None:
-        """Forgets the last record: the training may have another one now."""
+        """Forget the last record: the training may have another one now."""
         self._last = None
 
-    def learn(self, raw: bytes, record: Record, training: Training, *, last: bool) -> None:
-        """Takes note of a line that was read in full.
+    def learn(self, raw: bytes, record: Record, training: Training, *, is_last: bool) -> None:
+        """Remember a line that was parsed.
 
         Args:
-            raw: the line.
+            raw: the line, without its end.
             record: its only record.
             training: to which it was given.
-            last: whether it is now the last record of that training.
+            is_last: whether it is now the last record of that training.
         """
-        made = self.layouts.of(raw)
-        if made is None:
-            self.layouts.learn(raw, record)
-            made = self.layouts.of(raw)
+        spelling = raw.translate(_ZEROS)
+        layout = self._layouts.get(spelling)
+        if layout is None and self._attempts + self._matched // LINES_PER_ATTEMPT > 0:
+            self._attempts -= 1
+            layout = layout_of(raw, record)
+            if layout is not None:
+                if len(self._layouts) >= MOST_LAYOUTS:
+                    self._layouts.clear()
+                self._layouts[spelling] = layout
         if training is not self._training:
             self._training, self._introduced, self._kinds = training, set(), {}
-        if made is None or not last:
+        if layout is None or not is_last:
             return
-        head, start, tail, figures = made
-        # What the words of its lines show, the training knows from here on.
-        self._introduced.add((head, tail))
-        stamp, rank, world = start.group(*head.groups)
-        time = micros(record.stamp) if record.stamp else 0
-        self._last = _Last(head, tail, raw[start.end() :], figures.groups(), stamp, time, rank, world)
+        # What the words of such lines show is known to the training from here on.
+        self._introduced.add(layout)
+        self._last = _LastLine(raw, layout, micros(record.stamp) if record.stamp else 0)
 
-    def take(
-        self, training: Training | None, block: bytes, at: int, until: int, numbers: Numbers
-    ) -> tuple[int, tuple[int, int] | None]:
-        """Takes lines into a training, up to the first one that needs a closer look.
+    def next_line(self, block: bytes, at: int) -> tuple[int, int] | None:
+        """Return start and end of the next line that may be an iteration line; None where a block has no further one.
 
         Args:
-            training: the one that goes on, if nothing between its lines needs to be read; None: take none.
             block: whole lines.
-            at: where the first line begins.
-            until: no line that begins here or later is taken.
+            at: where one of them begins.
+        """
+        if not at:
+            self._others = 0
+        # Few lines but these have a bar, and nothing is found more quickly than one byte.
+        while (place := block.find(b"|" if self._by_bars else _SIGN, at)) >= 0:
+            end = block.find(b"\n", place)
+            if end < 0:
+                end = len(block)
+            start = block.rfind(b"\n", at, place) + 1 or at
+            if block.find(_TIMED, start, end) >= 0:
+                return start, end
+            if block.find(_SIGN, start, end) >= 0 and _MAY_COLOUR.search(block, start, end):
+                return start, end
+            at = end + 1
+            self._others += 1
+            if self._others * BYTES_PER_OTHER > len(block) + OTHERS_ALLOWED * BYTES_PER_OTHER:
+                self._by_bars = False
+        return None
+
+    def take(self, training: Training, raw: bytes, start: int, numbers: Numbers) -> bool:
+        """Take a line into the training that goes on.
+
+        Args:
+            training: nothing between its lines needs to be read.
+            raw: the line.
+            start: its place in the block.
             numbers: of the block's lines.
 
         Returns:
-            Where the line after the last one that was taken begins; and the line that needs a closer
-            look, None where the block has no further one.
+            False, and nothing is done, where the line needs the reader.
         """
-        # One loop, with few calls: it sees each iteration line of a log of any length.
-        sign = b"|" if self._by_bars else _SIGN
-        every = training is not None and len(training.conflicts) >= MOST_CONFLICTS
-        known = training if training is self._training else None
-        last = self._last if known else None
-        taken, line = at, None
-        others = doubles = of_others = 0
-        find, rfind, starts = block.find, block.rfind, block.startswith
-        # A log ends its lines in one way.
-        returned = block.endswith(b"\r\n")
-        # Where line follows line, their ends need not be counted.
-        since, lines = at, 0
-        while (place := find(sign, at)) >= 0:
-            end = find(b"\n", place)
-            if end < 0:
-                end = len(block)
-            start = rfind(b"\n", at, place) + 1 or at
-            at = end + 1
-            if known is not None and start < until:
-                match = None
-                if last is not None and (match := last.match(block, start, end)):
-                    stamp, rank, _ = match.group(*last.groups)
-                    if (
-                        ((other := rank != last.rank) or every)
-                        and last.rest is not None
-                        and starts(last.same, begin := match.end())
-                        and last.rest(block, begin + last.size, end - returned)
-                        and (stamp == last.stamp or _same_moment(last, last.head, stamp, rank, alike=False))
-                    ):
-                        doubles += 1
-                        of_others += other
-                        if start == taken:
-                            lines += 1
-                        else:
-                            since, lines = start, 1
-                        taken = at
-                        continue
-                found = (last.head, match) if last is not None and match else self.layouts.head(block, start, end)
-                if lines:
-                    numbers.pass_over(lines, since, taken)
-                    lines = 0
-                if found is not None and self._take(known, found, block[found[1].end() : end], start, numbers):
-                    last = self._last
-                    since, lines = start, 1
-                    taken = at
-                    continue
-            if find(_TIMED, start, end) >= 0 or _may_be(block, start, end):
-                line = (start, end)
-                break
-            others += 1
-        if training is not None:
-            training.doubles += doubles
-            training.lines_of_other_ranks += of_others
-        # Few lines but these have a bar, and nothing is found more quickly than one byte.
-        self._by_bars = self._by_bars and others * BYTES_PER_OTHER <= len(block) + OTHERS_ALLOWED * BYTES_PER_OTHER
-        return taken, line
-
-    def _take(
-        self, training: Training, found: tuple[Head, re.Match[bytes]], said: bytes, start: int, numbers: Numbers
-    ) -> bool:
-        """Takes a line; returns False, and has done nothing, where that needs a closer look."""
-        head, match = found
-        said = said.rstrip(b"\r")
-        made = self.layouts.tail(said)
-        if made is None:
-            return False
-        tail, values = made
-        figures = values.groups()
+        layout = self._layouts.get(raw.translate(_ZEROS))
         last = self._last
-        if last is None or figures[0] != last.figures[0]:
-            return self._add(training, (head, tail), match, said, figures, start, numbers)
-        stamp, rank, _ = match.group(*head.groups)
-        if tail is not last.tail or not _same_moment(last, head, stamp, rank, alike=said == last.said):
+        if layout is None or last is None or training is not self._training:
             return False
-        other = rank != last.rank
-        if not other and figures != last.figures and len(training.conflicts) < MOST_CONFLICTS:
+        if raw[layout.iteration] != last.iteration:
+            return self._append(training, raw, layout, last, start, numbers)
+        return self._repeats(training, raw, layout, last)
+
+    def take_repeats(self, training: Training, block: bytes, at: int, numbers: Numbers) -> int:
+        """Take the lines from a place on as long as they repeat the last one; return where the next one begins."""
+        last = self._last
+        if last is None or training is not self._training:
+            return at
+        common, head, rest, layout = last.common, last.head, last.rest, last.layout
+        before, width = len(head), len(head) + len(common)
+        begin, lines = at, 0
+        while block.startswith(common, at + before):
+            end = block.find(b"\n", at + width)
+            raw = block[at : end if end >= 0 else len(block)]
+            if raw[:before].translate(_ZEROS) != head or raw[width:].translate(_ZEROS) != rest:
+                break
+            if not self._repeats(training, raw, layout, last):
+                break
+            at += len(raw) + 1
+            lines += 1
+        if lines:
+            numbers.skip(lines, begin, at)
+        return at
+
+    def _repeats(self, training: Training, raw: bytes, layout: Layout, last: _LastLine) -> bool:
+        """Count a line of the last iteration as a double, if it surely is one and says nothing new."""
+        stamp, rank = raw[layout.stamp], raw[layout.rank]
+        of_other_rank = rank != last.rank
+        former = last.layout
+        if layout is not former and not layout.fields <= former.fields:
+            return False
+        repeats = not of_other_rank and raw[layout.iteration.start :] == last.raw[former.iteration.start :]
+        if not (of_other_rank or repeats or len(training.conflicts) >= MOST_CONFLICTS):
+            return False
+        if layout.aware is None or layout.aware is not former.aware:
+            if not repeats and not (of_other_rank and rank and last.rank):
+                return False
+        elif stamp != last.stamp and not _is_same_moment(last, layout.micros(stamp)):
             return False
         training.doubles += 1
-        training.lines_of_other_ranks += other
-        if tail.differs(last.said, said):
-            self._last = _Last(head, tail, last.said, last.figures, last.stamp, last.micros, last.rank, last.world)
+        training.lines_of_other_ranks += of_other_rank
+        self._matched += 1
         return True
 
-    def _add(
-        self,
-        training: Training,
-        layout: tuple[Head, Tail],
-        prefix: re.Match[bytes],
-        said: bytes,
-        figures: tuple[bytes, ...],
-        start: int,
-        numbers: Numbers,
+    def _append(
+        self, training: Training, raw: bytes, layout: Layout, last: _LastLine, start: int, numbers: Numbers
     ) -> bool:
-        """Adds a record, if its iteration is higher than all before it."""
-        head, tail = layout
-        stamp, rank, world = prefix.group(*head.groups)
-        iteration = int(figures[0])
+        """Append a record, if its iteration is higher than all before it."""
+        iteration, planned, world = int(raw[layout.iteration]), raw[layout.planned], raw[layout.world]
         if iteration <= training.records.last or layout not in self._introduced:
             return False
         # Where the plan or the GPUs are others, or the plan was done, the line may be of another training.
-        last = self._last
-        if last is None or figures[1] != last.figures[1] or world != last.world:
+        if planned != last.planned or world != last.world or training.records.last >= int(planned):
             return False
-        if training.records.last >= int(figures[1]):
-            return False
+        stamp, rank = raw[layout.stamp], raw[layout.rank]
         if (world and training.world is None) or (stamp and training.context.first_stamp is None):
             return False
-        time = head.micros(stamp) if stamp else 0
+        time = layout.micros(stamp) if stamp else 0
         if time is None:
             return False
-        key = (head, tail, figures[1], rank, world)
+        key = (layout, planned, rank, world)
         kind = self._kinds.get(key)
         if kind is None:
             kind = training.records.number_of(
                 Kind(
-                    int(figures[1]),
+                    int(planned),
                     int(rank) if rank else None,
                     int(world) if world else None,
-                    shape=tail.shape,
-                    paired=tail.paired,
-                    aware=head.aware,
-                    resolution=head.resolution,
+                    layout.shape,
+                    layout.paired,
+                    aware=layout.aware,
+                    resolution=layout.resolution,
                 )
             )
-            if len(self._kinds) < _MOST_KINDS:
+            if len(self._kinds) < MOST_LAYOUTS:
                 self._kinds[key] = kind
-        training.records.append(iteration, numbers.at(start), time, kind, tail.fields, figures[2:])
+        figures = [math.nan if place is None else float(raw[place]) for place in layout.figures]
+        training.records.append(iteration, numbers.at(start), time, kind, figures)
         training.since_start += 1
-        self.layouts.matched += 1
-        self._last = _Last(head, tail, said, figures, stamp, time, rank, world)
+        self._matched += 1
+        self._last = _LastLine(raw, layout, time)
         return True
 
 
-_MOST_KINDS = 4096
-
-
-def _may_be(block: bytes, start: int, end: int) -> bool:
-    """Whether a line may hold a record though colours part its words."""
-    if block.find(_SIGN, start, end) < 0 or not _COLOUR.search(block, start, end):
+def _is_same_moment(last: _LastLine, time: int | None) -> bool:
+    """Whether a line of the last iteration was surely written at the moment of its record."""
+    if time is None or last.layout.resolution is None:
         return False
-    return TIMED in clean(block[start:end].decode("utf-8", "replace"))
-
-
-def _same_moment(last: _Last, head: Head, stamp: bytes, rank: bytes, *, alike: bool) -> bool:
-    """Whether a line of the last iteration was surely written at the moment of its record.
-
-    Args:
-        last: the record.
-        head: layout of the line.
-        stamp: of the line.
-        rank: of the line.
-        alike: whether the two say the same.
-    """
-    if head.aware is None or head.aware is not last.head.aware:
-        return alike or bool(rank and last.rank and rank != last.rank)
-    if stamp == last.stamp:
-        return True
-    time = head.micros(stamp)
-    if time is None or last.head.resolution is None:
-        return False
-    return abs(time - last.micros) / 1e6 <= max(SAME_MOMENT * last.seconds, last.head.resolution)
+    return abs(time - last.micros) / 1e6 <= max(SAME_MOMENT * last.seconds, last.layout.resolution)

@@ -25,7 +25,7 @@ _FIGURE = re.compile(rf"\s*{_NUMBER}\s*", re.IGNORECASE)
 _PAIR = re.compile(rf"\s*{_NUMBER}(?:\s*/\s*{_NUMBER}|\s*\(avg\s*{_NUMBER}\s*\))?\s*", re.IGNORECASE)
 _GIB = r"(\d{1,9}(?:\.\d{1,9})?)\s*Gi?B"
 USAGE = re.compile(rf"\s*{_GIB}/{_GIB}/{_GIB}/\d{{1,9}}(?:\.\d{{1,9}})?\s*%\s*")
-_RANK = re.compile(r"\[rank-(\d+)/(\d+)\]")
+RANK = re.compile(r"\[rank-(\d+)/(\d+)\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,25 +163,33 @@ def records(line: Line) -> Iterator[Record]:
         start = anchors[index - 1].end() if index else 0
         before = text[start : anchor.start()]
         record.stamp = last_stamp(before)
-        if printed_by := _RANK.search(before):
+        if printed_by := RANK.search(before):
             record.rank, record.world = int(printed_by[1]), int(printed_by[2])
-        segments = text[anchor.end() : end].split("|")
-        # What follows the last bar of a line that the file doesn't finish may be half a figure.
-        _fill(record, segments[:-1] if last and not line.whole else segments)
+        if last and not line.whole:
+            # What follows the last bar of a line that the file doesn't finish may be half a figure.
+            end = max(text.rfind("|", anchor.end()), anchor.end())
+        _fill(record, text, anchor.end(), end)
         yield record
 
 
-def _fill(record: Record, segments: list[str]) -> None:
+def labelled(text: str, start: int, end: int) -> Iterator[tuple[Label, re.Match[str] | None]]:
+    """Yield the labels between two places of a text, each once, with their values; None for a garbled value."""
+    seen = set()
+    for segment in text[start:end].split("|"):
+        name, colon, _ = segment.partition(":")
+        label = label_of(name) if colon else None
+        if label is not None and label.field not in seen:
+            seen.add(label.field)
+            yield label, label.pattern.fullmatch(text, start + len(name) + 1, start + len(segment))
+        start += len(segment) + 1
+
+
+def _fill(record: Record, text: str, start: int, end: int) -> None:
     seen: list[str] = []
     not_finite: list[str] = []
     garbled: list[str] = []
-    for segment in segments:
-        name, colon, value = segment.partition(":")
-        label = label_of(name) if colon else None
-        if label is None or label.field in seen:
-            continue
+    for label, match in labelled(text, start, end):
         seen.append(label.field)
-        match = label.pattern.fullmatch(value)
         if match is None:
             # Another process wrote into the line: a figure that something is glued to is none.
             garbled.append(label.names[0])
@@ -196,12 +204,11 @@ def _fill(record: Record, segments: list[str]) -> None:
         elif label.field == "elapsed_ms":
             record.paired = match[2] is not None
     record.not_finite, record.garbled = tuple(not_finite), tuple(garbled)
-    record.shape = _shape(record, seen, segments)
+    record.shape = _shape(record, seen, text[start:end])
 
 
-def _shape(record: Record, seen: list[str], segments: list[str]) -> str:
+def _shape(record: Record, seen: list[str], text: str) -> str:
     """Which of the line's shapes this is; the names are those of SHAPES."""
-    text = "|".join(segments)
     if "compute per GPU" in text:
         return "primus-26.5"
     if "inst/harmonic mean" in text:

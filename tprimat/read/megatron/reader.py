@@ -16,12 +16,11 @@ bytes a line is found by its bars and the word elapsed, which colours must not p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.megatron import run, setup
-from tprimat.read.megatron.fast_path import Quick
-from tprimat.read.megatron.layout import record_of
+from tprimat.read.megatron.fast_path import FastPath
 from tprimat.read.megatron.line import FIELDS, TIMED, Record, records
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import (
@@ -34,7 +33,7 @@ from tprimat.read.megatron.training import (
     Training,
 )
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.text import Line, Numbers, clean, lines_of, numpy_if_there
+from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
 from tprimat.results.run import Run
 
 WORTH_NUMPY = 64 << 20
@@ -45,21 +44,16 @@ _DOTS = _DUMP[_DUMP.index(b".") :]
 
 
 class Reader:
-    """Reads one log. See reading.Reader.
-
-    Args:
-        stretch: makes what collects the lines between two records.
-    """
+    """Reads one log. See parsed_log.Reader."""
 
     name = "megatron"
     looks_for = "Megatron's iteration lines (“iteration 3/ 50 | … elapsed time per iteration (ms): …”)"
 
-    def __init__(self, stretch: type[Stretch] = Stretch) -> None:
+    def __init__(self) -> None:
         self._trainings: list[Training] = []
-        self._new_stretch = stretch
-        self._stretch = stretch()
+        self._stretch = Stretch()
         self._cut_off: int | None = None
-        self._quick = Quick()
+        self._fast = FastPath()
         self._fed = 0
         self._numpy: Any = None
 
@@ -99,59 +93,28 @@ class Reader:
             self._numpy = numpy_if_there()
         numbers = Numbers(number, block, self._numpy)
         dump = _dump_in(block, 0)
-        unread = 0
-        while True:
-            quickly = self._quickly()
-            taken, line = self._quick.take(quickly, block, unread, len(block) if dump < 0 else dump, numbers)
-            if taken > unread and self._stretch.held:
-                self._stretch = self._new_stretch()
-            unread = taken
-            while line is not None and not self._take_slowly(block, unread, *line, numbers):
-                _, line = self._quick.take(None, block, line[1] + 1, 0, numbers)
-            if line is None:
-                break
-            unread = line[1] + 1
-            if 0 <= dump < unread:
-                dump = _dump_in(block, unread)
+        training = self._ongoing()
+        at = unread = 0
+        while (line := self._fast.next_line(block, at)) is not None:
+            start, end = line
+            raw = block[start:end]
+            at = end + 1
+            if training is not None and not 0 <= dump < start and self._fast.take(training, raw, start, numbers):
+                if self._stretch.held:
+                    self._stretch = Stretch()
+                at = unread = self._fast.take_repeats(training, block, at, numbers)
+            elif self._take_slowly(block, unread, start, raw, numbers):
+                unread = at
+                if 0 <= dump < unread:
+                    dump = _dump_in(block, unread)
+                training = self._ongoing()
         if unread < len(block):
             self._stretch.hold(numbers.at(unread), block[unread:])
         return numbers.at(len(block))
 
-    def join(self, part: Training, late: Sequence[tuple[Record, int]], number: int) -> bool:
-        """Takes lines that were read by themselves: see megatron_parts.
-
-        Args:
-            part: what they hold; its lines are counted from 1.
-            late: lines of iterations before it, with the iteration that the part had come to.
-            number: of the first line.
-
-        Returns:
-            False, and nothing is taken, where they don't go on from what came before.
-        """
-        training = self._trainings[-1] if self._trainings else None
-        if training is None or training.young or part.records.first <= training.records.last or self._stretch.dumped:
-            return False
-        if is_foreign(training.records, part.records.record(0)):
-            return False
-        doubles = []
-        for record, last in late:
-            known = training.records.get(record.iteration)
-            if known is None or not same_moment(known, record, last):
-                return False
-            if known.rank == record.rank and differing(known, record):
-                return False
-            doubles.append((known, record))
-        first = part.records.record(0)
-        first.line += number - 1
-        self._take(first, "", whole=True)
-        training.join(part, number - 1)
-        for known, record in doubles:
-            take_double(training, known, record)
-        return True
-
     def finish(self) -> list[ParsedLog]:
         """The trainings, in the order of the log."""
-        pending, self._stretch = self._stretch.context(), self._new_stretch()
+        pending, self._stretch = self._stretch.context(), Stretch()
         if self._trainings:
             training = self._trainings[-1]
             if _started_again(pending):
@@ -166,42 +129,30 @@ class Reader:
             self._trainings.append(Training(pending))
         return [_reading(training) for training in self._trainings]
 
-    def _quickly(self) -> Training | None:
-        """The training that goes on, if what stands before its next line need not be read."""
+    def _ongoing(self) -> Training | None:
+        """Return the training that goes on, if what stands before its next line need not be read."""
         training = self._trainings[-1] if self._trainings else None
         if training is None or training.young or (self._stretch.held and self._stretch.dumped):
             return None
         return training
 
-    def _take_slowly(self, block: bytes, unread: int, start: int, end: int, numbers: Numbers) -> bool:
-        """Takes a line with what stood before it; returns False for a line without a record."""
-        raw = block[start:end].rstrip(b"\r")
-        made = self._quick.layouts.of(raw)
-        record = record_of(*made, 0) if made else None
-        if record is not None and record.iteration >= 1:
-            self._hold(block, unread, start, numbers)
-            record.line = numbers.at(start)
-            last = self._take(record, clean(raw.decode("utf-8", "replace")), whole=True)
-            self._quick.learn(raw, record, self._trainings[-1], last=last)
-            return True
-        there = list(lines_of(raw + b"\n", 0))
-        found = [record for line in there if TIMED in line.text for record in records(line)]
-        if not found:
+    def _take_slowly(self, block: bytes, unread: int, start: int, raw: bytes, numbers: Numbers) -> bool:
+        """Take a line with what stands before it; return False for a line without a record."""
+        lines = list(lines_of(raw + b"\n", 0))
+        parsed = [record for line in lines if TIMED in line.text for record in records(line)]
+        if not parsed:
             return False
-        self._hold(block, unread, start, numbers)
+        if unread < start:
+            self._stretch.hold(numbers.at(unread), block[unread:start])
         number = numbers.at(start)
-        if len(there) == len(found) == 1:
-            found[0].line = number
-            last = self._take(found[0], there[0].text, whole=True)
-            self._quick.learn(raw, found[0], self._trainings[-1], last=last)
+        if len(lines) == len(parsed) == 1:
+            parsed[0].line = number
+            is_last = self._take(parsed[0], lines[0].text, whole=True)
+            self._fast.learn(raw, parsed[0], self._trainings[-1], is_last=is_last)
         else:
-            for line in there:
+            for line in lines:
                 self.feed(Line(number, line.text, line.whole))
         return True
-
-    def _hold(self, block: bytes, start: int, end: int, numbers: Numbers) -> None:
-        if start < end:
-            self._stretch.hold(numbers.at(start), block[start:end])
 
     def _take(self, record: Record, text: str, *, whole: bool) -> bool:
         """Takes a record with its line; returns whether it is now the last one of its training."""
@@ -209,7 +160,7 @@ class Reader:
             self._cut_off = record.iteration
             return False
         training = self._trainings[-1] if self._trainings else None
-        stretch, self._stretch = self._stretch, self._new_stretch()
+        stretch, self._stretch = self._stretch, Stretch()
         if training is None:
             self._begin(record, text, stretch.context())
             return True
@@ -226,7 +177,7 @@ class Reader:
         if known is None and (onward or is_late(record, training)):
             training.hear(stretch)
             if onward:
-                self._quick.forget()
+                self._fast.forget()
             if onward and stretch.dumped and _started_again(stretch.context()):
                 training.attempt(record.iteration)
             training.add(record, text)
@@ -238,7 +189,7 @@ class Reader:
         return True
 
     def _begin(self, record: Record, text: str, pending: Context) -> None:
-        self._quick.forget()
+        self._fast.forget()
         if self._trainings:
             pending.hand_over_end(self._trainings[-1].context)
         training = Training()
@@ -248,7 +199,7 @@ class Reader:
         training.add(record, text)
 
     def _restart(self, training: Training, record: Record, text: str, pending: Context) -> None:
-        self._quick.forget()
+        self._fast.forget()
         training.restart(record)
         training.context.absorb(pending)
         training.add(record, text)
@@ -364,7 +315,7 @@ def _reading(training: Training) -> ParsedLog:
     stated = LoggedValues(training.context.stated)
     if training.world is not None and "world_size" not in stated:
         stated["world_size"] = training.world
-    training.records = training.records.settled()
+    training.records = training.records.finalized()
     batch = run.batch_statement(training.records, stated)
     names = {"num_gpus": stated.counted("world_size"), "sequence_length": stated.counted("seq_length")}
     names |= {"global_batch_size": batch, "model": run.model_statement(stated)}

@@ -155,7 +155,7 @@ def model_statement(stated: LoggedValues) -> LoggedValue | None:
 
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     """The global batch size: what every iteration line says; the dump's where none says it."""
-    sizes = {size for size in records.there("batch") if 1 <= size <= LARGEST_COUNT}
+    sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
         return stated.counted("global_batch_size")
     if len(sizes) > 1:
@@ -217,7 +217,7 @@ def _series(
         )
     native: dict[str, Any] = {}
     for name, (field, convert) in _NATIVE.items():
-        if any(True for _ in records.there(field)):
+        if any(True for _ in records.present(field)):
             native[name] = tuple(None if value is None else convert(value) for value in records.column(field))
     return {"step_times": seconds, "native": native}, windows
 
@@ -252,7 +252,7 @@ def _say_what_is_missing(
     # Of a restored time the printed one is there.
     printed = zip(records.iterations, seconds, strict=True)
     say((each for each, time in printed if time is None), "no step time can be read at {}")
-    if any(True for _ in records.there("loss")):
+    if any(True for _ in records.present("loss")):
         lines = zip(records.iterations, records.column("loss"), records.column("skipped"), records.kinds(), strict=True)
         say(
             (each for each, loss, skip, kind in lines if loss is None and not skip and "loss" not in kind.not_finite),
@@ -271,7 +271,7 @@ def _say_what_is_missing(
 
 
 def _say_batches(records: Table, warnings: list[str]) -> None:
-    sizes = {int(batch) for batch in records.there("batch") if batch >= 1}
+    sizes = {int(batch) for batch in records.present("batch") if batch >= 1}
     if sizes:
         warnings.append(
             f"the global batch size changes during the training ({min(sizes)} to {max(sizes)}): it is left open, "
@@ -349,9 +349,9 @@ def _status(training: Training, last: Record | None, warnings: list[str]) -> tup
 
 def _memory(training: Training, records: Table, warnings: list[str]) -> MemoryMetrics:
     context = training.context
-    used = max(records.there("hip_gib"), default=None)
+    used = max(records.present("hip_gib"), default=None)
     if used is None:
-        used = max(records.there("rocm_gib"), default=None)
+        used = max(records.present("rocm_gib"), default=None)
         if used is not None:
             # Primus' core runtime prints what it read at iteration 2 again on every later line.
             warnings.append("memory in use is rocm-smi's, which the log may repeat from its first iterations")
@@ -374,7 +374,7 @@ def _mib(mib: float | None) -> float | None:
 def _gpu(training: Training, records: Table, world: int | None, warnings: list[str]) -> GpuInfo:
     context = training.context
     amd = "amd" in context.markers
-    total = max(records.there("memory_total_gib"), default=None)
+    total = max(records.present("memory_total_gib"), default=None)
     name = context.words.get("device")
     unknown = "the versions of ROCm and PyTorch" if amd else "its vendor and the versions of its software"
     if name is None:

@@ -233,26 +233,6 @@ class Training:
         if self.young or stretch.dumped:
             self.context.absorb(stretch.context())
 
-    def join(self, part: Training, lines: int) -> None:
-        """Takes another's records, all but the first, and what it learnt beside them.
-
-        Args:
-            part: goes on where this one ends; its first record was added.
-            lines: to be added to its line numbers.
-        """
-        for name, line in part.context.markers.items():
-            self.context.markers.setdefault(name, line + lines)
-        self.context.first_stamp = self.context.first_stamp or part.context.first_stamp
-        if self.world is None and part.world is not None:
-            self.world = dataclasses.replace(part.world, line=part.world.line + lines)
-        self.records.extend(part.records, 1, lines)
-        self.since_start += len(part.records) - 1
-        self.doubles += part.doubles
-        self.lines_of_other_ranks += part.lines_of_other_ranks
-        for conflict in part.conflicts[: MOST_CONFLICTS - len(self.conflicts)]:
-            one, other = conflict.lines
-            self.conflicts.append(dataclasses.replace(conflict, lines=(one + lines, other + lines)))
-
     def attempt(self, iteration: int) -> None:
         """Takes note that a process started with an iteration."""
         self.attempts.append(iteration)

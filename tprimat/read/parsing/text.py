@@ -164,16 +164,6 @@ class Blocks:
         self._size = 0
         self._dropping = False
 
-    @staticmethod
-    def is_utf8(head: bytes) -> bool:
-        """Whether a file that begins so is taken for UTF-8."""
-        return _encoding(head)[1] == "utf-8"
-
-    @property
-    def held(self) -> int:
-        """Bytes that were fed last and are in no block yet: of a line that isn't over."""
-        return self._size + len(self._head or b"")
-
     def feed(self, chunk: bytes) -> list[bytes]:
         """Takes the next chunk; gives the blocks that are whole with it, mostly one."""
         if self._head is not None:
@@ -258,8 +248,8 @@ class Numbers:
         self._at = place
         return self._number
 
-    def pass_over(self, lines: int, start: int, end: int) -> None:
-        """Takes note of so many lines between two places."""
+    def skip(self, lines: int, start: int, end: int) -> None:
+        """Skip the lines between two places, which are so many."""
         self._number = self.at(start) + lines
         self._at = end
 
