@@ -1,4 +1,4 @@
-"""Profilers that can watch the last steps of a training: what each needs, the command around it, its traces.
+"""Profilers of the last steps of a training: what each needs, the command around it, its traces.
 
 Nothing is imported and nothing started here; loops/profiled.py opens and closes the window.
 """
@@ -28,19 +28,19 @@ _BRINGS = {
 
 TRACED = 3
 WINDOW = 1 + TRACED
-"""Steps at a training's end that are watched; in the first the profiler itself starts."""
+"""Steps at a training's end that are profiled; in the first the profiler itself starts."""
 
 LEAST_STEPS = 2 * WINDOW
 
 TRACE = "TPRIMAT_TRACE"
-"""The environment variable that tells a training where its trace goes: a path without ending."""
+"""The environment variable with the path, without ending, of a training's trace."""
 
 FOLDER = "profile"
 """Below the output folder."""
 
 
 def check(request: Request, framework: Framework, *, executor: str, torchrun: bool, dry_run: bool) -> None:
-    """Raises UsageError where a request's profiler can't watch its training.
+    """Raise UsageError where a request's profiler can't profile its training.
 
     Args:
         request: with a profiler.
@@ -82,7 +82,7 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
 
 
 def around(request: Request, launch: Launch) -> Launch:
-    """The command with the request's profiler around it; the same where it has none."""
+    """Return the command with the request's profiler around it; the same where it has none."""
     if request.profile is None:
         return launch
     prefix = free_prefix(request)
@@ -113,7 +113,7 @@ def around(request: Request, launch: Launch) -> Launch:
 
 
 def free_prefix(request: Request) -> Path:
-    """Where the traces of a training go, without an ending; nothing is there yet."""
+    """Return where the traces of a training go, without an ending; nothing is there yet."""
     same = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
     stem = f"{Path(store.file_name(same)).stem}_{datetime.datetime.now():%Y%m%d_%H%M%S}"
     folder = request.output_dir / FOLDER
@@ -127,11 +127,11 @@ def free_prefix(request: Request) -> Path:
 
 
 def prefix(request: Request) -> Path:
-    """Where this process' training is to put its traces."""
-    said = os.environ.get(TRACE)
-    return Path(said) if said else free_prefix(request)
+    """Return where this process' training puts its traces."""
+    path = os.environ.get(TRACE)
+    return Path(path) if path else free_prefix(request)
 
 
 def traces(kind: str, prefix: Path) -> dict[str, str]:
-    """The files or the folder that a profiler which runs around the training leaves, by kind."""
+    """Return the files or the folder that a profiler around the training leaves, by kind."""
     return {kind: f"{prefix}.nsys-rep" if kind == NSYS else str(prefix)}

@@ -1,4 +1,4 @@
-"""What a Slurm job for NeMo needs to know: from options, over a small file of `name = value` lines."""
+"""The Slurm job of a NeMo training: from options, over a small file of `name = value` lines."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _TIME = re.compile(r"(\d+-)?\d{1,4}(:\d{2}){0,2}")
 
 
 def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
-    """The job that a file and the options make; options win.
+    """Return the job of a file and the options; options win.
 
     Args:
         path: the small file, or None.
-        options: values by their names in NAMES; None where nothing was said.
+        options: values by their names in NAMES; None where an option was not given.
 
     Raises:
         UsageError: a value is missing or wrong, or the file is.
@@ -66,13 +66,13 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
 
 
 def read(path: Path) -> dict[str, str]:
-    """The values of a file. Raises UsageError for one that can't be read, or a name that isn't known."""
+    """Return the values of a file. Raises UsageError for one that can't be read, or a name that isn't known."""
     try:
         text = files.read_plain(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(f"{path}: can't be read: {reason}", heading="slurm") from error
-    found = {}
+    values = {}
     for number, line in enumerate(text.splitlines(), 1):
         content = line.split("#")[0].strip()
         if not content:
@@ -82,5 +82,5 @@ def read(path: Path) -> dict[str, str]:
             near = difflib.get_close_matches(name, NAMES, n=1)
             meant = f"is {near[0]} meant?" if near else f"write NAME = VALUE with one of {', '.join(NAMES)}"
             raise UsageError(f"{path}:{number}: {name!r} is none of what a job is told: {meant}", heading="slurm")
-        found[name] = value.strip("\"'")
-    return found
+        values[name] = value.strip("\"'")
+    return values

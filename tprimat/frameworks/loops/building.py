@@ -27,7 +27,7 @@ is no warm-up."""
 
 
 def hyperparameters(shape: ModelConfig) -> Optimizer:
-    """AdamW as the pretraining of such models commonly has it (Llama 2, arXiv 2307.09288, section 2.2).
+    """Return AdamW as the pretraining of such models commonly has it (Llama 2, arXiv 2307.09288, section 2.2).
 
     But with a constant learning rate: under a schedule the first steps would depend on their number.
     """
@@ -45,7 +45,7 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
 
 
 def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> PretrainedConfig:
-    """The configuration of a shape, in the architecture's own class; without dropout and cache."""
+    """Return the configuration of a shape, in the architecture's own class; without dropout and cache."""
     import transformers
 
     architecture: Any = getattr(transformers, model.architecture)
@@ -69,7 +69,7 @@ def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> Pre
 def build(
     model: Model, shape: ModelConfig, sequence_length: int, *, seed: int, device: torch.device
 ) -> PreTrainedModel:
-    """The model on a device, in fp32, with attention through torch's scaled_dot_product_attention.
+    """Return the model on a device, in fp32, with attention through torch's scaled_dot_product_attention.
 
     Args:
         model: the architecture.
@@ -82,18 +82,16 @@ def build(
     import transformers
 
     config = configuration(model, shape, sequence_length)
-    drawn_on = torch.device("cpu") if (shape.num_parameters or 0) <= LARGEST_FROM_CPU else device
-    if device.type == "meta":
-        drawn_on = device
-    others = [device] if drawn_on.type == "cuda" else []
-    with torch.random.fork_rng(devices=others), drawn_on:
+    is_small = device.type != "meta" and (shape.num_parameters or 0) <= LARGEST_FROM_CPU
+    drawn_on = torch.device("cpu") if is_small else device
+    with torch.random.fork_rng(devices=[device] if drawn_on.type == "cuda" else []), drawn_on:
         torch.manual_seed(seed)
-        built: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
-    return built.to(device).train()
+        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    return module.to(device).train()
 
 
 def optimizer(module: torch.nn.Module, settings: Optimizer, *, fused: bool | None) -> torch.optim.Optimizer:
-    """AdamW with weight decay on matrices only, not on norms and biases.
+    """Return AdamW with weight decay on matrices only, not on norms and biases.
 
     Args:
         module: whose parameters are trained.

@@ -33,21 +33,21 @@ TYPES = ((65_500, "<u2", 8), (2**31, "<i4", 4))
 """Vocabularies below the first number are stored as the second, which has the third as its code."""
 
 CHUNK_TOKENS = 4_000_000
-"""How many tokens are made at once: some hundred megabytes of memory."""
+"""Tokens that are made at once: some hundred megabytes of memory."""
 
 
 def bin_path(prefix: Path) -> Path:
-    """The file with the tokens."""
+    """Return the file with the tokens."""
     return prefix.with_name(prefix.name + ".bin")
 
 
 def idx_path(prefix: Path) -> Path:
-    """The file with the index."""
+    """Return the file with the index."""
     return prefix.with_name(prefix.name + ".idx")
 
 
 def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
-    """Writes both files, unless they are there. Of several processes one writes, the others wait.
+    """Write both files, unless they are there. Of several processes one writes, the others wait.
 
     Args:
         prefix: their common name without an ending.
@@ -85,7 +85,7 @@ def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> Non
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
-    """The content of an .idx file.
+    """Return the content of an .idx file.
 
     Args:
         sequences: documents of one sequence each.

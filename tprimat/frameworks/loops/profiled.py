@@ -1,10 +1,11 @@
-"""The window of steps at a training's end that a profiler watches. Knows no framework.
+"""The window of steps at a training's end that is profiled. Knows no framework.
 
-A profiler slows what it watches, so its steps come last, and no figure is of them.
+A profiler slows what it profiles, so its steps come last, and no metric includes them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 from collections.abc import Callable
@@ -20,13 +21,13 @@ from tprimat.frameworks.request import NSYS, TORCH, Request
 from tprimat.results.run import Run
 
 ROCTX = ("librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so", "/opt/rocm/lib/librocprofiler-sdk-roctx.so")
-"""Through which rocprofv3 is told when to record."""
+"""Through which rocprofv3 is switched on and off."""
 
 MEMORY_EVENTS = 100_000
 
 
 class Profiler(Protocol):
-    """What watches.
+    """What profiles the window.
 
     Attributes:
         traces: paths of what it leaves, by kind.
@@ -35,13 +36,13 @@ class Profiler(Protocol):
     traces: dict[str, str]
 
     def start(self) -> None:
-        """Watches from now on."""
+        """Start to profile."""
 
     def step(self) -> None:
-        """A step has ended."""
+        """Note the end of a step."""
 
     def stop(self) -> None:
-        """Watches no longer; what it leaves in this process is written."""
+        """Stop, and write what this process leaves."""
 
 
 class TorchProfiler:
@@ -59,7 +60,7 @@ class TorchProfiler:
         self._profile: Any = None
 
     def start(self) -> None:
-        """Watches from now on; the first step is let pass, in which the profiler comes to its pace."""
+        """Start to profile; the first step is skipped, in which the profiler warms up."""
         if not self._writes:
             return
         torch: Any = importlib.import_module("torch")
@@ -79,12 +80,12 @@ class TorchProfiler:
         self._profile.start()
 
     def step(self) -> None:
-        """A step has ended."""
+        """Note the end of a step."""
         if self._profile is not None:
             self._profile.step()
 
     def stop(self) -> None:
-        """Writes the memory's snapshot; the trace was written after the last step."""
+        """Write the memory's snapshot; the trace was written after the last step."""
         if self._profile is None:
             return
         self._profile.stop()
@@ -103,117 +104,115 @@ class TorchProfiler:
 
 
 class OuterProfiler:
-    """A profiler around the training, which is told when to record.
+    """A profiler around the training, which this process switches on and off.
 
     Args:
         kind: nsys or rocprof.
         prefix: of its files.
-        tell: tells it to begin (True) or to end (False); None for the way of its kind.
+        switch: switches it on (True) or off (False); None for that of its kind.
     """
 
-    def __init__(self, kind: str, prefix: Path, tell: Callable[[bool], None] | None = None) -> None:
+    def __init__(self, kind: str, prefix: Path, switch: Callable[[bool], None] | None = None) -> None:
         self.traces: dict[str, str] = {}
         self._kind = kind
         self._prefix = prefix
-        self._tell = tell or (_tell_cuda if kind == NSYS else _tell_roctx)
+        self._switch = switch or (_switch_cuda if kind == NSYS else _switch_roctx)
 
     def start(self) -> None:
-        """Records from now on."""
-        self._tell(True)
+        """Start to record."""
+        self._switch(True)
         self.traces = profiling.traces(self._kind, self._prefix)
 
     def step(self) -> None:
-        """A step has ended."""
+        """Note the end of a step."""
 
     def stop(self) -> None:
-        """Records no longer; the profiler writes when the training's process has ended."""
-        self._tell(False)
+        """Stop to record; the profiler writes when the training's process has ended."""
+        self._switch(False)
 
 
-def _tell_cuda(begin: bool) -> None:
+def _switch_cuda(on: bool) -> None:
     torch: Any = importlib.import_module("torch")
     # What the host has queued is of the steps before.
     torch.cuda.synchronize()
-    (torch.cuda.profiler.start if begin else torch.cuda.profiler.stop)()
+    (torch.cuda.profiler.start if on else torch.cuda.profiler.stop)()
 
 
-def _tell_roctx(begin: bool) -> None:
+def _switch_roctx(on: bool) -> None:
     torch: Any = importlib.import_module("torch")
     torch.cuda.synchronize()
     library = _roctx()
     # 0: of all threads.
-    status = (library.roctxProfilerResume if begin else library.roctxProfilerPause)(ctypes.c_uint64(0))
+    status = (library.roctxProfilerResume if on else library.roctxProfilerPause)(ctypes.c_uint64(0))
     if status:
-        raise RuntimeError(f"rocprofv3 didn't {'begin' if begin else 'end'} to record: status {status}")
+        raise RuntimeError(f"rocprofv3 didn't {'begin' if on else 'end'} to record: status {status}")
 
 
 def _roctx() -> Any:
     for name in ROCTX:
-        try:
+        with contextlib.suppress(OSError):
             return ctypes.CDLL(name)
-        except OSError:
-            continue
     raise OSError(f"{ROCTX[0]} can't be loaded")
 
 
 class Window:
-    """The watched steps.
+    """The profiled steps.
 
     Args:
-        profiler: what watches.
+        profiler: what profiles them.
         kind: its name, for messages.
     """
 
     def __init__(self, profiler: Profiler, kind: str) -> None:
         self._profiler = profiler
         self._kind = kind
-        self._opened: int | None = None
+        self._opened_at: int | None = None
         self._last = 0
-        self._trouble: str | None = None
-        self._watching = False
+        self._problem: str | None = None
+        self._is_running = False
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been opened, whatever came of that."""
-        return self._opened is not None
+        """Whether it has been opened, even if the profiler failed."""
+        return self._opened_at is not None
 
     @property
     def is_over(self) -> bool:
         """Whether all of its steps have ended, or it could not be opened."""
-        return self._opened is not None and (self._last >= self._opened + WINDOW or not self._watching)
+        return self._opened_at is not None and (self._last >= self._opened_at + WINDOW or not self._is_running)
 
     def open(self, step: int) -> None:
-        """Watches the steps after this one, which has ended."""
-        self._opened = self._last = step
-        self._watching = self._safely(self._profiler.start)
+        """Profile the steps after this one, which has ended."""
+        self._opened_at = self._last = step
+        self._is_running = self._safely(self._profiler.start)
 
     def step_end(self, step: int) -> None:
-        """A step has ended. To be called after its time was taken; more than once does no harm."""
-        if self._opened is None or step <= self._last or self.is_over:
+        """Note the end of a step. To be called after its time was taken; more than once does no harm."""
+        if self._opened_at is None or step <= self._last or self.is_over:
             return
         self._last = step
-        self._watching = self._watching and self._safely(self._profiler.step)
-        if self.is_over and self._watching:
+        self._is_running = self._is_running and self._safely(self._profiler.step)
+        if self.is_over and self._is_running:
             self._safely(self._profiler.stop)
-            self._watching = False
+            self._is_running = False
 
     def noted(self, run: Run) -> Run:
-        """The run with its watched steps marked, and where the traces are."""
-        if self._opened is None:
+        """Return the run with its profiled steps marked, and where the traces are."""
+        if self._opened_at is None:
             return run
         # From the attempt on: starting a profiler takes time too.
-        steps = tuple(step for step in run.steps if self._opened < step <= self._last)
-        warnings = run.warnings if self._trouble is None else (*run.warnings, self._trouble)
+        steps = tuple(step for step in run.steps if self._opened_at < step <= self._last)
+        warnings = run.warnings if self._problem is None else (*run.warnings, self._problem)
         return msgspec.structs.replace(
             run, profile={**run.profile, **self._profiler.traces}, profiled_steps=steps, warnings=warnings
         )
 
     def _safely(self, call: Callable[[], None]) -> bool:
-        """Whether a call of the profiler went well: no profiler may end a training."""
+        """Return whether a call of the profiler succeeded: no profiler may end a training."""
         try:
             call()
         except Exception as error:  # noqa: BLE001 - whatever a profiler raises, what was measured before it holds
-            self._trouble = f"--profile {self._kind}: {type(error).__name__}: {error}".splitlines()[0]
+            self._problem = f"--profile {self._kind}: {type(error).__name__}: {error}".splitlines()[0]
             return False
         return True
 
@@ -222,9 +221,9 @@ class Ending:
     """When a training ends: after its steps or when its time is up, and then not before the window is over.
 
     Args:
-        steps: that were asked for.
+        steps: that were requested.
         limit: of its time.
-        window: that a profiler watches; None for none.
+        window: that is profiled; None for none.
     """
 
     def __init__(self, steps: int, limit: TimeLimit, window: Window | None) -> None:
@@ -234,7 +233,7 @@ class Ending:
         self._time_is_up = False
 
     def reached(self, step: int) -> str | None:
-        """Whether the training is to end early after a step, with the reason; None to go on.
+        """Return why the training is to end early after a step; None to go on.
 
         To be called by every process, after every batch, once the step's time was taken.
         """
@@ -253,7 +252,7 @@ class Ending:
 
 
 def window(request: Request, *, first_process: bool) -> Window | None:
-    """The window of a request's training; None where no profiler was asked for."""
+    """Return the window of a request's training; None where no profiler was requested."""
     kind = request.profile
     if kind is None:
         return None

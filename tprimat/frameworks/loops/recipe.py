@@ -1,4 +1,4 @@
-"""The training that every framework here is given, spelled out once.
+"""The training that every framework with a loop of ours is given, spelled out once.
 
 - weights: drawn from the seed on the CPU (building.LARGEST_FROM_CPU says up to which size), before
   the framework sees the model: the same ones, whatever wraps them then;
@@ -8,7 +8,7 @@
 - AdamW with the settings of building.hyperparameters(): weight decay on matrices alone, a constant
   learning rate, and the norm of the whole gradient clipped at 1.0; no dropout.
 
-What a framework can't do so, its loop says in the result, and the judge's ledger shows it.
+What a framework does in another way, its loop states in the result, and a comparison shows it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ framework trains in that way, so that equal precisions are called equal."""
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A training, every choice made and nothing made of it yet.
+    """A training with every choice made, of which nothing is built yet.
 
     Attributes:
-        request: what was asked for.
+        request: what is trained.
         model: the architecture.
         shape: its sizes.
         settings: of the optimizer.
@@ -73,7 +73,7 @@ class Recipe:
         return self.request.platform != "cpu"
 
     def micro_batches(self, rank: int) -> MicroBatches:
-        """What a process trains on, in order."""
+        """Return what a process trains on, in order."""
         request = self.request
         return MicroBatches(
             self.source,
@@ -86,7 +86,7 @@ class Recipe:
         )
 
     def loader(self, rank: int) -> DataLoader[Any]:
-        """The same, through torch's loader: tensors of token numbers, (micro batch, sequence)."""
+        """Return the same through torch's loader: tensors of token numbers, (micro batch, sequence)."""
         from torch.utils.data import DataLoader
 
         workers = self.loader_workers
@@ -104,19 +104,19 @@ class Recipe:
         return LOADER_WORKERS_ON_GPU if self.on_gpu else 0
 
     def weights(self, device: torch.device) -> PreTrainedModel:
-        """The model with its first weights."""
+        """Return the model with its first weights."""
         request = self.request
         return building.build(self.model, self.shape, request.sequence_length, seed=request.seed, device=device)
 
     def optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
-        """AdamW over the module's parameters."""
+        """Return AdamW over the module's parameters."""
         # torch's fused kernel would have to unscale fp16 gradients itself, after they were clipped.
         return building.optimizer(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
-        """What the training itself doesn't show: a Run without records.
+        """Return what the training itself doesn't show: a Run without records.
 
-        Precision, parallelism and optimizer are left to the recorder, which reads what really is.
+        Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
         request = self.request
         return Run(
@@ -138,7 +138,7 @@ class Recipe:
         )
 
     def setup_of_loop(self, strategy: str) -> Run:
-        """The same for a loop of our own, whose clipping, schedule and parallelism no framework's object shows.
+        """Return the same for a loop of our own, whose clipping, schedule and parallelism no framework's object shows.
 
         Args:
             strategy: how the framework spreads the training, in its own words. It divides no layer.
@@ -160,7 +160,7 @@ class Recipe:
 
 
 def of(request: Request) -> Recipe:
-    """The training that a request asks for. Raises UsageError for a model that there is not."""
+    """Return the training of a request. Raises UsageError for an unknown model."""
     model = models.by_name(request.model)
     shape = shape_of(request)
     return Recipe(
@@ -169,7 +169,7 @@ def of(request: Request) -> Recipe:
 
 
 def shape_of(request: Request) -> ModelConfig:
-    """The model's shape: of the scale, or the one that was given."""
+    """Return the model's shape: that of the scale, or the requested one."""
     if request.shape is not None:
         return request.shape
     return scales.shape(models.by_name(request.model), scales.by_name(request.scale))

@@ -21,7 +21,7 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
     """Times the steps of a training that a request describes.
 
     Args:
-        request: what was asked for.
+        request: what is trained.
         setup: a Run without records that holds what the training itself doesn't show.
     """
 
@@ -32,7 +32,7 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
         self._ending: profiled.Ending | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """The first step starts."""
+        """Start the first step."""
         request = self.request
         self._window = profiled.window(request, first_process=bool(trainer.is_global_zero))
         limit = TimeLimit(request.steps, request.time_limit_s, trainer.world_size, self.agreement(trainer))
@@ -40,7 +40,7 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
         super().on_train_start(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A step has ended, and its time is taken before a profiler is started or stopped."""
+        """End a step, whose time is taken before a profiler is started or stopped."""
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         reason = self._ending.reached(trainer.global_step) if self._ending else None
         if reason is not None:
@@ -48,14 +48,14 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
             trainer.should_stop = True
 
     def agreement(self, trainer: Any) -> Callable[[bool], bool]:
-        """How all processes say whether the time is up, and learn whether any says so."""
+        """Return a function by which all processes vote whether the time is up; it returns whether any does."""
 
-        def agree(over: bool) -> bool:
-            agreed: bool = trainer.strategy.reduce_boolean_decision(over, all=False)
+        def agree(vote: bool) -> bool:
+            agreed: bool = trainer.strategy.reduce_boolean_decision(vote, all=False)
             return agreed
 
         return agree
 
     def completed(self, run: Run) -> Run:
-        """Marks the steps that a profiler watched."""
+        """Mark the steps that were profiled."""
         return super().completed(run) if self._window is None else self._window.noted(super().completed(run))

@@ -1,4 +1,4 @@
-"""Ending a training early, in good order, when its time is up. Knows no framework."""
+"""Ends a training early, in good order, when its time is up. Knows no framework."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ CHECKED_EVERY = 10
 
 
 class TimeLimit:
-    """Watches the time of one training.
+    """The time limit of one training.
 
     Args:
-        steps: that were asked for.
+        steps: that were requested.
         limit_s: seconds that they may take; None for no limit.
         world_size: processes that train.
         agree: has all processes say whether the time is up, and returns whether any does.
@@ -40,7 +40,7 @@ class TimeLimit:
         self._first_step_s = 0.0
 
     def reached(self, step: int) -> str | None:
-        """Whether the training is to end after a step, with the reason; None to go on.
+        """Return why the training is to end after a step; None to go on.
 
         To be called by every process, after every batch; a step that was seen costs nothing.
         """
@@ -62,11 +62,11 @@ class TimeLimit:
         return self.reason(step) if over else None
 
     def reason(self, step: int) -> str:
-        """Why a training whose time was up ended after a step."""
+        """Return why a training whose time was up ended after a step."""
         limit = units.duration(self._limit_s or 0.0)
         return f"{step} of max_steps={self._steps} steps: the time limit of {limit} was reached"
 
 
 def is_checked(step: int, world_size: int) -> bool:
-    """Whether the time limit is looked at after a step: always by one process, by several now and then."""
+    """Return whether the time limit is checked after a step: always by one process, by several now and then."""
     return world_size == 1 or step <= 2 or step % CHECKED_EVERY == 0

@@ -88,7 +88,7 @@ class TokenSource:
         return drawn.astype(np.int32)
 
     def rows(self, steps: NDArray[np.int64], rows: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-        """Sequences of tokens.
+        """Return sequences of tokens.
 
         Args:
             steps: shape (n,), the optimizer step of each sequence, from 1.
@@ -152,7 +152,7 @@ class TokenSource:
         return float(-(share * np.log(share)).sum())
 
     def digest(self, global_batch_size: int, sequence_length: int) -> str:
-        """SHA-256, in hex, of the training's first DIGEST_TOKENS tokens, each as four bytes, low one first.
+        """Return the SHA-256, in hex, of the training's first DIGEST_TOKENS tokens, each as four bytes, low one first.
 
         In the order of step, row and position, and up to the end of a sequence: equal digests are
         equal data in equal batches.
@@ -164,7 +164,7 @@ class TokenSource:
         return hashlib.sha256(tokens.astype("<u4").tobytes()).hexdigest()
 
     def described(self, global_batch_size: int, sequence_length: int) -> Data:
-        """What a result says of this source. Rounded, so that results of two platforms agree to the digit."""
+        """Return what a result states of this source, rounded so that results of two platforms agree to the digit."""
         unigram = self.unigram_entropy
         return Data(
             kind=KIND,
@@ -175,7 +175,7 @@ class TokenSource:
         )
 
     def _hash(self, purpose: int, *keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """64 well-mixed bits for each combination of keys, which broadcast against each other."""
+        """Return 64 well-mixed bits for each combination of keys, which broadcast against each other."""
         import numpy as np
 
         # Arrays, never numpy scalars: overflow wraps silently in the former and warns in the latter.
@@ -185,7 +185,7 @@ class TokenSource:
         return value
 
     def _log_uniform(self, bits: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """A token for each 64-bit hash: the upper half chooses an octave, the lower a token in it."""
+        """Return a token for each 64-bit hash: the upper half chooses an octave, the lower a token in it."""
         import numpy as np
 
         octaves = np.uint64(self.vocab_size.bit_length())
@@ -225,7 +225,7 @@ class MicroBatches:
         return self.steps * self.gradient_accumulation_steps
 
     def __getitem__(self, index: int) -> NDArray[np.int64]:
-        """Tokens, shape (micro_batch_size, sequence_length)."""
+        """Return tokens, shape (micro_batch_size, sequence_length)."""
         import numpy as np
 
         if not 0 <= index < len(self):
@@ -237,7 +237,7 @@ class MicroBatches:
 
 
 def mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A bijection of 64-bit numbers in which each bit of the result depends on all bits."""
+    """Map 64-bit numbers one to one, so that each bit of the result depends on all bits."""
     import numpy as np
 
     value = (value ^ (value >> np.uint64(30))) * np.uint64(_MULTIPLIERS[0])
