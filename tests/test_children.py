@@ -13,12 +13,13 @@ import pytest
 from fake_framework import fake_framework
 
 from tprimat import frameworks
-from tprimat.cli import _benchmark_session, benchmark
+from tprimat.cli import run
 from tprimat.errors import ExitStatus
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import process
+from tprimat.measure import process, session
+from tprimat.measure.failure import why_failed
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -56,7 +57,7 @@ def child(monkeypatch, tmp_path):
     """Makes `benchmark` train with a child that does this in the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: CPU)
-    monkeypatch.setattr(_benchmark_session, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(session, "LOOK_SECONDS", 0)
 
     def behave(act, back=0):
         code = CHILD.format(act=act, back=back)
@@ -108,10 +109,10 @@ def one_incomplete(tmp_path):
     ids=["killed", "crashed", "as if all were well", "with a status"],
 )
 def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, status):
-    run, ended = process.run, []
-    monkeypatch.setattr(process, "run", lambda *given, **named: ended.append(run(*given, **named)) or ended[-1])
+    run_process, ended = process.run, []
+    monkeypatch.setattr(process, "run", lambda *given, **named: ended.append(run_process(*given, **named)) or ended[-1])
     child(act)
-    assert benchmark.main(["--model", "llama"]) == ExitStatus.TRAINING_FAILED
+    assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     assert ended[0].status == status
     shown = capsys.readouterr()
     assert one_incomplete(tmp_path).status_reason.startswith("its program ended before it could write the result")
@@ -121,7 +122,7 @@ def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, statu
 
 def test_what_is_left_is_its_own_though_the_clock_was_set_back(child, tmp_path, capsys):
     child("os.kill(os.getpid(), signal.SIGKILL)", back=2)
-    assert benchmark.main(["--model", "llama"]) == ExitStatus.TRAINING_FAILED
+    assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     one_incomplete(tmp_path)
     assert "Results: output/benchmark_cpu_llama.json" in capsys.readouterr().out
 
@@ -137,14 +138,14 @@ def test_what_is_left_is_its_own_though_the_clock_was_set_back(child, tmp_path, 
     ],
 )
 def test_why_one_failed_that_left_nothing(status, why):
-    assert _benchmark_session.why_failed(None, process.ProcessResult(status, False, False, ())).startswith(why)
+    assert why_failed(None, process.ProcessResult(status, False, False, ())).startswith(why)
 
 
 def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, capsys, monkeypatch):
     """All three at once: it is ended by its time limit, and its family with it."""
-    monkeypatch.setattr(_benchmark_session, "START_SECONDS", 1.0)
-    run = process.run
-    monkeypatch.setattr(process, "run", lambda *given, **named: run(*given, **{**named, "grace_s": 1.0}))
+    monkeypatch.setattr(session, "START_SECONDS", 1.0)
+    run_process = process.run
+    monkeypatch.setattr(process, "run", lambda *given, **named: run_process(*given, **{**named, "grace_s": 1.0}))
     pids = tmp_path / "pids"
     child(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -157,7 +158,7 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
     # Its time begins to count when it has done all that.
     clock = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: clock() if pids.exists() else 0.0)
-    assert benchmark.main(["--model", "llama", "--time-limit", "1s"]) == ExitStatus.TRAINING_FAILED
+    assert run("benchmark", ["--model", "llama", "--time-limit", "1s"]) == ExitStatus.TRAINING_FAILED
     monkeypatch.setattr(time, "monotonic", clock)
     assert "it went on far beyond its time limit, without an end, and was ended" in capsys.readouterr().err
     assert patiently(lambda: not any(lives(int(pid)) for pid in pids.read_text().split()))
@@ -165,8 +166,8 @@ def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, c
 
 
 def test_ctrl_c_ends_one_that_ignores_it(child, tmp_path, capsys, monkeypatch):
-    run = process.run
-    monkeypatch.setattr(process, "run", lambda *given, **named: run(*given, **{**named, "grace_s": 1.0}))
+    run_process = process.run
+    monkeypatch.setattr(process, "run", lambda *given, **named: run_process(*given, **{**named, "grace_s": 1.0}))
     pid = tmp_path / "pid"
     child(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -182,7 +183,7 @@ def test_ctrl_c_ends_one_that_ignores_it(child, tmp_path, capsys, monkeypatch):
 
     thread = threading.Thread(target=interrupt, daemon=True)
     thread.start()
-    assert benchmark.main(["--model", "llama"]) == ExitStatus.TRAINING_FAILED
+    assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     thread.join()
     assert "interrupted; what was recorded is kept, as incomplete" in capsys.readouterr().err
     assert patiently(lambda: not lives(int(pid.read_text())))

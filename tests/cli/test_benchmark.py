@@ -17,12 +17,14 @@ import pytest
 from fake_framework import fake_framework
 
 from tprimat import frameworks
-from tprimat.cli import _benchmark_display as display
-from tprimat.cli import _benchmark_session, benchmark, run
+from tprimat.cli import run
+from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.errors import ExitStatus, TensorPrimatError
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
+from tprimat.measure import display, session
+from tprimat.measure.plan import plan_of
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
 from tprimat.store import store
 
@@ -97,7 +99,7 @@ def fake(monkeypatch, tmp_path):
     """A framework whose trainings take no time; returns what makes them behave."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: CPU)
-    monkeypatch.setattr(_benchmark_session, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(session, "LOOK_SECONDS", 0)
 
     def behave(behaviour):
         def command(request):
@@ -111,8 +113,7 @@ def fake(monkeypatch, tmp_path):
 
 
 def plan(argv, machine=CPU):
-    options = benchmark._parser().parse_args(argv)
-    return benchmark.plan_of(options, frameworks.by_name("lightning"), machine)
+    return plan_of(benchmark_options.parser().parse_args(argv), frameworks.by_name("lightning"), machine)
 
 
 def refusal(argv, machine=CPU):
@@ -189,7 +190,7 @@ class TestPlan:
 
     def test_one_run_of_each_before_the_next_of_any_and_precisions_change_places(self):
         made = plan(["--model", "llama,qwen", "--precision", "fp32,bf16", "--runs", "2"])
-        assert [(number, request.model, request.precision) for number, request in made.order()] == [
+        assert [(run, made.requests[index].model, made.requests[index].precision) for run, index in made.order()] == [
             (1, "llama", "fp32"),
             (1, "llama", "bf16"),
             (1, "qwen", "fp32"),
@@ -298,7 +299,7 @@ class TestMatch:
 class TestDryRun:
     def test_shows_the_exact_command_and_runs_nothing(self, fake, tmp_path, capsys):
         fake("fail")
-        assert benchmark.main(["--dry-run", "--model", "llama", "--steps", "7", "--label", "mine"]) == 0
+        assert run("benchmark", ["--dry-run", "--model", "llama", "--steps", "7", "--label", "mine"]) == 0
         shown = capsys.readouterr().out
         assert "--steps=7" in shown
         assert "PYTHONPATH=" in shown
@@ -310,7 +311,7 @@ class TestDryRun:
         monkeypatch.setattr(platforms, "detect", lambda: H100S)
         row = dataclasses.replace(frameworks.by_name("lightning"), packages=())
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (row,))
-        assert benchmark.main(["--dry-run", "--gpus", "4"]) == 0
+        assert run("benchmark", ["--dry-run", "--gpus", "4"]) == 0
         shown = capsys.readouterr().out
         assert "torch.distributed.run --standalone --nproc-per-node=4 -m tprimat.frameworks.lightning.loop" in shown
         assert "8 × NVIDIA H100 80GB HBM3, 85.02 GB each, torch 2.10.0, CUDA 12.8" in shown
@@ -318,7 +319,7 @@ class TestDryRun:
 
 class TestMeasuring:
     def test_all_goes_well(self, fake, tmp_path, capsys):
-        assert benchmark.main(["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.WELL
+        assert run("benchmark", ["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.WELL
         shown = capsys.readouterr()
         assert "[3/4] llama fp32, run 2 of 2" in shown.out
         assert shown.out.count("BENCHMARK START") == 4
@@ -332,17 +333,17 @@ class TestMeasuring:
         assert all("a library's warning" in log.read_text() for log in logs)
 
     def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
-        assert benchmark.main(["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
+        assert run("benchmark", ["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
         assert capsys.readouterr().out.count("cooling down for 0.01 s") == 2
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 3
 
     def test_a_smoke_test_is_named(self, fake, capsys):
-        benchmark.main(["--model", "qwen", "--steps", "59"])
+        run("benchmark", ["--model", "qwen", "--steps", "59"])
         assert capsys.readouterr().out.count("this is a smoke test: 59 recorded steps") == 2
 
     def test_a_failure_leaves_the_others_their_turn(self, fake, tmp_path, capsys):
         fake("fail")
-        assert benchmark.main(["--steps", "60"]) == ExitStatus.TRAINING_FAILED
+        assert run("benchmark", ["--steps", "60"]) == ExitStatus.TRAINING_FAILED
         shown = capsys.readouterr()
         assert "error: [1/3] llama fp32: its process ended with status 1 before it could write a result" in shown.err
         assert "RuntimeError: no such kernel" in shown.err
@@ -363,7 +364,7 @@ class TestMeasuring:
             os.kill(os.getpid(), signal.SIGINT)
 
         threading.Thread(target=interrupt, daemon=True).start()
-        assert benchmark.main(["--steps", "60"]) == ExitStatus.TRAINING_FAILED
+        assert run("benchmark", ["--steps", "60"]) == ExitStatus.TRAINING_FAILED
         shown = capsys.readouterr()
         assert "llama fp32: interrupted; what was recorded is kept, as incomplete" in shown.err
         (kept,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
@@ -371,20 +372,20 @@ class TestMeasuring:
         assert len(list(logs.iterdir())) == 1
 
     def test_a_result_of_another_setup_moves_and_that_is_said(self, fake, tmp_path, capsys):
-        benchmark.main(["--model", "llama", "--seed", "1"])
-        benchmark.main(["--model", "llama", "--seed", "2"])
+        run("benchmark", ["--model", "llama", "--seed", "1"])
+        run("benchmark", ["--model", "llama", "--seed", "2"])
         shown = " ".join(capsys.readouterr().out.split())
         assert "the result of another setup that was there is now output/history/benchmark_cpu_llama_" in shown
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 1
 
     @pytest.mark.parametrize(("share", "said"), [(0.6, 1), (0.05, 0), (None, 0)])
     def test_a_busy_processor_is_said(self, fake, monkeypatch, capsys, share, said):
-        monkeypatch.setattr(_benchmark_session.host, "busy_share", lambda *_: share)
-        benchmark.main(["--model", "llama"])
+        monkeypatch.setattr(session.host, "busy_share", lambda *_: share)
+        run("benchmark", ["--model", "llama"])
         assert capsys.readouterr().out.count("other programs take 60% of the processor") == said
 
     def test_another_folder_is_named_to_the_next_command(self, fake, capsys):
-        benchmark.main(["--model", "llama", "--output-dir", "my results"])
+        run("benchmark", ["--model", "llama", "--output-dir", "my results"])
         assert "Next:    python3 compare_results.py 'my results'" in capsys.readouterr().out
 
     def test_an_unwritable_folder(self, fake, tmp_path, capsys):
@@ -434,7 +435,7 @@ class TestTerminal:
         script.write_text(
             "import dataclasses, time\n"
             "from pathlib import Path\n"
-            "from tprimat.cli import _benchmark_display as display\n"
+            "from tprimat.measure import display\n"
             "from tprimat.record.progress import Step\n"
             "from tprimat.frameworks.request import Request\n"
             "request = Request('lightning', 'cpu', 'llama', 'tiny', 'fp32', 60, 2, 2, 128, 1, 1, Path('/x'), 600.0)\n"

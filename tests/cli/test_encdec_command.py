@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tprimat.cli import _encdec as encdec
-from tprimat.cli import _encdec_options as options
-from tprimat.cli import benchmark
+from tprimat.cli._encdec import requested_config
+from tprimat.cli.options import benchmark as benchmark_options
+from tprimat.cli.options import encdec as options
 from tprimat.errors import UsageError
 from tprimat.results.run import GpuInfo, Run
 from tprimat.store import store
@@ -24,13 +25,21 @@ SMALL = (
 )
 
 
+def parse(argv):
+    return options.parser().parse_args(argv)
+
+
+def requested(argv):
+    return requested_config(parse(argv))
+
+
 def flags(parser):
     return {flag for action in parser._actions for flag in action.option_strings}
 
 
 class TestMeant:
     def test_options_that_no_other_model_has(self):
-        assert set(options.OURS) == flags(options.parser()) - flags(benchmark._parser())
+        assert set(options.OURS) == flags(options.parser()) - flags(benchmark_options.parser())
 
     @pytest.mark.parametrize("flag", options.OURS)
     def test_any_of_them_without_a_model(self, flag):
@@ -62,23 +71,23 @@ class TestMeant:
 
 class TestOptions:
     def test_as_typed_by_its_users(self):
-        asked = options.parse(["--disk", "--batch-size", "64", "--d-model", "1024", "--nhead", "16"])
-        assert (asked.wishes.batch_size, asked.wishes.d_model, asked.wishes.nhead) == (64, 1024, 16)
-        assert asked.wishes.data_dir == Path.cwd() / "data"
-        assert asked.output_dir == Path("results")
-        assert options.parse(["--data-dir", "/mnt/ssd/data"]).wishes.data_dir == Path("/mnt/ssd/data")
-        assert options.parse(["--single"]).wishes.num_gpus == 1
-        assert options.parse(["--full"]).wishes.full
+        config = requested(["--disk", "--batch-size", "64", "--d-model", "1024", "--nhead", "16"])
+        assert (config.batch_size, config.d_model, config.nhead) == (64, 1024, 16)
+        assert config.data_dir == Path.cwd() / "data"
+        assert parse([]).output_dir == Path("results")
+        assert requested(["--data-dir", "/mnt/ssd/data"]).data_dir == Path("/mnt/ssd/data")
+        assert requested(["--single"]).num_gpus == 1
+        assert requested(["--full"]).full
 
     def test_every_size(self):
         argv = ["--num-encoder-layers=5", "--num-decoder-layers=6", "--dim-feedforward=7", "--vocab-size=8"]
-        wishes = options.parse([*argv, "--seq-len=9", "--epochs=10", "--warmup-epochs=0", "--num-samples=12"]).wishes
+        wishes = requested([*argv, "--seq-len=9", "--epochs=10", "--warmup-epochs=0", "--num-samples=12"])
         assert (wishes.num_encoder_layers, wishes.num_decoder_layers, wishes.dim_feedforward) == (5, 6, 7)
         assert (wishes.vocab_size, wishes.seq_len, wishes.epochs, wishes.warmup_epochs) == (8, 9, 10, 0)
         assert wishes.num_samples == 12
 
     def test_the_disk(self):
-        wishes = options.parse(["--disk", "--num-shards", "3", "--workers", "2", "--drop-caches"]).wishes
+        wishes = requested(["--disk", "--num-shards", "3", "--workers", "2", "--drop-caches"])
         assert (wishes.num_shards, wishes.workers, wishes.drop_caches) == (3, 2, True)
 
     @pytest.mark.parametrize(
@@ -86,12 +95,13 @@ class TestOptions:
         [([], None), (["--bf16"], "bf16"), (["--no-amp"], "fp32"), (["--precision", "fp16"], "fp16")],
     )
     def test_precision(self, argv, precision):
-        assert options.parse(argv).wishes.precision == precision
+        assert requested(argv).precision == precision
 
     def test_the_session(self):
-        asked = options.parse(["--runs", "3", "--cooldown", "5", "--time-limit", "2m", "--label", "a b", "--dry-run"])
-        assert (asked.runs, asked.cooldown_s, asked.wishes.time_limit_s, asked.dry_run) == (3, 5.0, 120.0, True)
-        assert asked.wishes.label == "a b"
+        argv = ["--runs", "3", "--cooldown", "5", "--time-limit", "2m", "--label", "a b", "--dry-run"]
+        session, config = parse(argv), requested(argv)
+        assert (session.runs, session.cooldown, session.dry_run) == (3, 5.0, True)
+        assert (config.time_limit_s, config.label) == (120.0, "a b")
 
     @pytest.mark.parametrize(
         ("argv", "said"),
@@ -110,7 +120,7 @@ class TestOptions:
     )
     def test_refused_in_one_line(self, argv, said):
         with pytest.raises(UsageError) as refused:
-            options.parse(argv)
+            requested(argv)
         assert said in refused.value.message
         assert "\n" not in refused.value.line()
 
@@ -118,7 +128,7 @@ class TestOptions:
 class TestRanks:
     @pytest.fixture(autouse=True)
     def _two(self, monkeypatch):
-        monkeypatch.setattr(encdec, "SPEAKS_FIRST_S", 0.0)
+        monkeypatch.setattr(options, "FIRST_ERROR_S", 0.0)
         for name, value in {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}.items():
             monkeypatch.setenv(name, value)
 
@@ -134,12 +144,12 @@ class TestRanks:
     def test_what_torchrun_has_said_already(self, argv, said, monkeypatch):
         monkeypatch.setenv("LOCAL_RANK", "0")
         with pytest.raises(UsageError) as refused:
-            encdec.main(argv)
+            encdec.measure(parse(argv))
         assert said in refused.value.message
 
     def test_one_process_of_a_machine_speaks(self, monkeypatch, capsys):
         monkeypatch.setenv("LOCAL_RANK", "1")
-        assert encdec.main(["--nhead", "5"]) == 2
+        assert encdec.measure(parse(["--nhead", "5"])) == 2
         assert capsys.readouterr() == ("", "")
 
 
@@ -180,7 +190,7 @@ class TestForReal:
         assert done.returncode == 0, done.stderr
         assert "writing 1 shard" in done.stdout
         assert done.stdout.count("samples/s, ") >= 4
-        assert "Next: python3 compare_results.py results" in done.stdout
+        assert "Next:    python3 compare_results.py results" in done.stdout
         paths = sorted((tmp_path / "results").glob("bench_cpu_1gpu_*_two.json"))
         assert len(paths) in (1, 2)
         runs = [run for path in paths for run in store.read(path)]

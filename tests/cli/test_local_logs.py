@@ -10,6 +10,7 @@ import pytest
 from test_find_logs import log, put
 
 from tprimat.cli import _local_logs, benchmark, run
+from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo
@@ -54,7 +55,7 @@ def machine(monkeypatch):
 
 
 def options(*words: str):
-    return benchmark._parser().parse_args(words)
+    return benchmark_options.parser().parse_args(words)
 
 
 class TestReads:
@@ -146,7 +147,7 @@ class TestMeasures:
         machine(CPU)
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         with pytest.raises(MeasuringError):
-            benchmark.main([])
+            benchmark.main(options())
 
 
 def test_on_rocm_without_logs_it_says_where_it_looked_and_how_to_go_on(here, machine, monkeypatch, capsys):

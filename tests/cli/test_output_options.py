@@ -21,7 +21,7 @@ from test_benchmark import CHILD, CPU
 from test_find_logs import log, put
 
 from tprimat import frameworks
-from tprimat.cli import COMMANDS, _benchmark_session, _display, _local_logs, run
+from tprimat.cli import COMMANDS, _display, _local_logs, run
 from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.nemo import convert as nemo_convert
@@ -30,6 +30,7 @@ from tprimat.frameworks.request import Launch
 from tprimat.machine import gpu_processes, platforms
 from tprimat.machine.gpu_processes import Process
 from tprimat.machine.platforms import Machine
+from tprimat.measure import session
 from tprimat.results.run import Environment, GpuInfo, TrainingConfig
 from tprimat.store import store
 from tprimat.store.store import save_as
@@ -78,7 +79,7 @@ def test_the_encoder_decoder_has_them_too(capsys):
 
 def benchmark(folder: Path, patch: pytest.MonkeyPatch, behaviour: str = "train") -> list[str]:
     patch.setattr(platforms, "detect", lambda: CPU)
-    patch.setattr(_benchmark_session, "LOOK_SECONDS", 0)
+    patch.setattr(session, "LOOK_SECONDS", 0)
 
     def command(request):
         return Launch((sys.executable, "-c", CHILD, behaviour, *request.to_arguments()), {}, folder)
@@ -170,7 +171,7 @@ def primus(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     for name, value in primus_tree.environment(folder, tree).items():
         patch.setenv(name, value)
     patch.setattr(platforms, "detect", lambda *_: AMD)
-    patch.setattr("tprimat.cli.run_primus.COOLDOWN_ON_GPU", 0.0)
+    patch.setattr("tprimat.measure.plan.COOLDOWN_ON_GPU", 0.0)
     return tree
 
 
@@ -322,7 +323,7 @@ class TestBenchmark:
         assert "note:" not in said.err
 
     def test_quiet_warns_of_what_is_wrong(self, call, monkeypatch):
-        monkeypatch.setattr(_benchmark_session.host, "busy_share", lambda *_: 0.6)
+        monkeypatch.setattr(session.host, "busy_share", lambda *_: 0.6)
         said = call(benchmark, "--quiet")
         assert "processor" not in said.out
         assert "warning: other programs take 60% of the processor" in said.err

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
 from tprimat.catalog import models
-from tprimat.cli import benchmark, run
+from tprimat.cli import run
+from tprimat.cli.options import benchmark as benchmark_options
+from tprimat.cli.options import encdec as encdec_options
 from tprimat.errors import UsageError
+from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import RequestedConfig
+from tprimat.measure import torchrun
+from tprimat.measure.plan import Plan
 from tprimat.results import run as run_module
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
@@ -110,21 +116,17 @@ def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
 
 
 def test_every_option_of_nemo_is_a_wish():
-    options = benchmark._parser().parse_args(["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"])
-    from tprimat.cli import _nemo_options
-
-    wished = RequestedConfig(**_nemo_options.wished(options, {}))
+    options = benchmark_options.parser().parse_args(["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"])
+    wished = RequestedConfig(**nemo_options.requested(options, {}))
     assert wished.tensor_model_parallel_size == 2
     assert wished.settings == ("a.b=1", "c=2")
     assert wished.data == "tokens"
 
 
 def test_torchrun_says_how_many_nodes_there_are():
-    from tprimat.cli import _nemo_options
-
-    options = benchmark._parser().parse_args([])
+    options = benchmark_options.parser().parse_args([])
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}
-    wished = _nemo_options.wished(options, environ)
+    wished = nemo_options.requested(options, environ)
     assert (wished["num_gpus"], wished["num_nodes"]) == (16, 2)
 
 
@@ -136,20 +138,16 @@ def test_the_three_scripts_differ_in_their_model_alone(repository):
 
 
 def test_torchrun_may_start_nemo_and_no_other_model():
-    from tprimat.cli import _encdec_options
-
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
     for words in (["--framework", "nemo"], ["--framework=nemo"]):
-        assert not _encdec_options.is_meant([*words, "--model", "llama", "--tp", "2"], environ)
+        assert not encdec_options.is_meant([*words, "--model", "llama", "--tp", "2"], environ)
     with pytest.raises(UsageError, match="torchrun starts only the encoder-decoder and NeMo"):
-        _encdec_options.is_meant(["--model", "llama"], environ)
+        encdec_options.is_meant(["--model", "llama"], environ)
 
 
 def test_under_torchrun_one_training_is_run():
-    from tprimat.cli import _nemo_options
-
     with pytest.raises(UsageError, match="name one --model, and --runs 1"):
-        _nemo_options.train_here([None], 2, (), None)
+        torchrun.train_nemo(Plan((), (None,), Path(), runs=2), None)
 
 
 def test_a_profiler_is_in_the_command_that_is_shown(capsys, tmp_path, monkeypatch):

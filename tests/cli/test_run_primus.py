@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tprimat.cli import run
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.record import progress
+from tprimat.measure import display
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -43,7 +44,7 @@ def here(tmp_path, tree, monkeypatch) -> Path:
     for name, value in primus_tree.environment(tmp_path, tree).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(platforms, "detect", lambda *_: MACHINE)
-    monkeypatch.setattr("tprimat.cli.run_primus.COOLDOWN_ON_GPU", 0.0)
+    monkeypatch.setattr("tprimat.measure.plan.COOLDOWN_ON_GPU", 0.0)
     folder = tmp_path / "my work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -152,15 +153,17 @@ class TestWell:
         assert [Path(each["EXP"]).name for each in seen(tmp_path)][2] == "mistral.yaml"
         assert result(here, "benchmark_rocm_mistral.json")[0].model == "mistral"
 
-    def test_a_parent_is_told_how_far_it_is(self, here, monkeypatch, capsys):
-        monkeypatch.setenv(progress.ASKED, "1")
+    def test_the_progress_bar_follows_the_log(self, here, monkeypatch):
+        steps = []
+
+        @contextlib.contextmanager
+        def following(title, request):
+            yield lambda line: None, steps.append
+
+        monkeypatch.setattr(display, "following", following)
         run("run-primus", ["--model", "llama"])
-        messages = [progress.decode(line) for line in capsys.readouterr().out.splitlines()]
-        steps = [message for message in messages if isinstance(message, progress.Step)]
         assert [step.step for step in steps] == list(range(1, 11))
         assert steps[-1].average == pytest.approx(1.505, abs=0.01)
-        (saved,) = [message for message in messages if isinstance(message, progress.Saved)]
-        assert Path(saved.path) == here / "output" / "benchmark_rocm_llama.json"
 
     def test_a_bundle_of_it(self, here):
         assert run("run-primus", ["--model", "llama", "--bundle", "mi300x.tar.gz"]) == 0
@@ -305,7 +308,7 @@ class TestIdentical:
 
 class TestByBenchmark:
     def test_measures_with_primus(self, here, tmp_path, capfd):
-        """The whole road: benchmark starts run-primus, that starts Primus, and the result comes back."""
+        """The whole road: benchmark starts Primus itself, keeps its log and makes the result."""
         status = run("benchmark", ["--framework", "primus", "--model", "llama", "--steps", "30", "--cooldown", "0"])
         output = capfd.readouterr()
         assert status == 0, output
@@ -316,9 +319,8 @@ class TestByBenchmark:
         assert started["argv"][:2] == ["--train_iters", "30"]
         assert "--exit_duration_in_mins" in started["argv"]
 
-    def test_a_dry_run_shows_both_commands(self, here, tmp_path, capsys):
+    def test_a_dry_run_shows_the_command_of_primus(self, here, tmp_path, capsys):
         assert run("benchmark", ["--framework", "primus", "--dry-run"]) == 0
         output = capsys.readouterr().out
-        assert output.count("-m tprimat run-primus") == 2
         assert output.count("bash examples/run_pretrain.sh") == 2
         assert seen(tmp_path) == []

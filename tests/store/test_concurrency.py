@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from tprimat import frameworks as launch
 from tprimat.machine import platforms
-from tprimat.cli import _benchmark_session
+from tprimat.measure import session
 from tprimat.cli import run
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Launch
@@ -39,7 +39,7 @@ from tprimat.results.run import Environment, GpuInfo
 machine = Machine("cpu", GpuInfo(device_name="a processor", device_count=1, software_stack="cpu"),
     Environment(cpu_threads=2))
 platforms.detect = lambda: machine
-_benchmark_session.LOOK_SECONDS = 0
+session.LOOK_SECONDS = 0
 child = Path(sys.argv[1]).read_text()
 class Fake(Framework):
     def unavailable(self):

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprimat import units
+from tprimat import console, units
 from tprimat.catalog import models
-from tprimat.cli import _benchmark_display as display
-from tprimat.cli import _bundle, _display, extract_primus
+from tprimat.cli import _display, extract_primus
 from tprimat.cli._display import Verbosity
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
 from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
+from tprimat.measure.bundle import write_bundle
 from tprimat.text import plain
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def instead_of_measuring(options: argparse.Namespace, machine: Machine) -> int |
     if options.dry_run:
         for each in found.found:
             _display.summary(plain(each.path))
-        display.say("\nNothing was read.")
+        console.info("\nNothing was read.")
         return ExitStatus.WELL
     return _read(found, options)
 
@@ -94,18 +94,18 @@ def head(path: Path) -> Iterator[Line]:
 
 def _say(search: Search, wanted: Sequence[str]) -> None:
     """What was found, why, how old, what was passed over, and how to measure instead."""
-    display.say("Logs of trainings are here; they are read, and nothing is trained:")
+    console.info("Logs of trainings are here; they are read, and nothing is trained:")
     now = time.time()
     for found in search.found:
         age = units.duration(max(0.0, now - found.modified))
         stated = f" ({plain(found.stated, 60)})" if found.stated and found.stated != found.model else ""
-        display.say(f"  {found.model:<8} {found.path}")
-        display.say(f"  {'':<8} found by {found.why}{stated}; written {age} ago")
+        console.info(f"  {found.model:<8} {found.path}")
+        console.info(f"  {'':<8} found by {found.why}{stated}; written {age} ago")
     most = len(search.passed_over) if _display.verbosity() is Verbosity.VERBOSE else MOST_SAID
     for text in search.passed_over[:most]:
-        display.say(f"  passed over: {plain(text)}")
+        console.info(f"  passed over: {plain(text)}")
     if len(search.passed_over) > most:
-        display.say(f"  passed over: {len(search.passed_over) - most} more")
+        console.info(f"  passed over: {len(search.passed_over) - most} more")
     for folder in search.looked_in:
         _display.debug(f"  looked in: {plain(folder)}")
     _display.current().values["logs"] = [
@@ -114,15 +114,15 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
     missing = [model for model in wanted if model not in {found.model for found in search.found}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)
-        display.say(f"  no log of {', '.join(missing)}: {variables} names one")
-    display.note("to measure on this machine instead: ./benchmark.py --framework lightning")
+        console.info(f"  no log of {', '.join(missing)}: {variables} names one")
+    console.note("to measure on this machine instead: ./benchmark.py --framework lightning")
 
 
 def _read(search: Search, options: argparse.Namespace) -> int:
     statuses: list[ExitStatus] = []
     results: list[Path] = []
     for found in search.found:
-        display.say("")
+        console.info("")
         try:
             saved = extract_primus.extract(
                 str(found.path), options.output_dir, GivenValues(model=_unsaid(found), label=options.label)
@@ -134,10 +134,10 @@ def _read(search: Search, options: argparse.Namespace) -> int:
         results += [each.path for each in saved]
     bundle = getattr(options, "bundle", None)
     if bundle is not None and results:
-        _bundle.write_bundle(bundle, list(dict.fromkeys(results)), [found.path for found in search.found])
+        write_bundle(bundle, list(dict.fromkeys(results)), [found.path for found in search.found])
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
-        display.say(f"\nNext:    python3 compare_results.py{folder}")
+        console.info(f"\nNext:    python3 compare_results.py{folder}")
     return most_severe(statuses)
 
 

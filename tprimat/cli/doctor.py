@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tprimat import console
 from tprimat.cli import _display
 from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus
@@ -211,7 +212,6 @@ def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float 
 
 def _gpu_table(gpus: Sequence[GpuState]) -> list[str]:
     from tprimat import units
-    from tprimat.cli import _benchmark_display as display
     from tprimat.text import plain
 
     def pair(one: float | None, other: float | None, unit: str) -> str:
@@ -231,7 +231,7 @@ def _gpu_table(gpus: Sequence[GpuState]) -> list[str]:
         )
         for gpu in gpus
     ]
-    return display.table(rows)
+    return console.table(rows)
 
 
 def _free(output: Path) -> tuple[float | None, Path]:

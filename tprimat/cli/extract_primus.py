@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tprimat import units
 from tprimat.analysis import metrics
-from tprimat.cli import _bundle, _details, _display
+from tprimat.cli import _details, _display
 from tprimat.cli._arguments import verbosity
 from tprimat.cli._display import Verbosity, info
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_severe
+from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
-from tprimat.log_import import inputs
 from tprimat.log_import.extract import Extracted, GivenValues
+from tprimat.measure.bundle import write_bundle
 from tprimat.store import store
 from tprimat.store.store import Saved
 from tprimat.text import plain
@@ -35,7 +36,7 @@ def _extract_all(arguments: argparse.Namespace) -> int:
         raise UsageError("no log is named: --log-file F, or --log-file - for standard input", heading="wrong-usage")
     _check_output(arguments)
     if arguments.bundle:
-        _bundle.check(Path(arguments.bundle))
+        bundle.check(Path(arguments.bundle))
     given = GivenValues(
         arguments.model_name,
         arguments.num_gpus,
@@ -55,7 +56,7 @@ def _extract_all(arguments: argparse.Namespace) -> int:
             print(error.line(), file=sys.stderr)
             statuses.append(error.status)
     if arguments.bundle and results:
-        _bundle.write_bundle(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
+        write_bundle(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
     return most_severe(statuses)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tprimat import console
 from tprimat.cli import _display
 from tprimat.cli._arguments import verbosity
 from tprimat.cli._display import Verbosity
@@ -46,7 +47,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _looked(options: argparse.Namespace) -> int:
-    from tprimat.cli import _benchmark_display as display
     from tprimat.machine import gpu_processes
     from tprimat.machine.host import Host
 
@@ -60,20 +60,22 @@ def _looked(options: argparse.Namespace) -> int:
     ours = [process for process in listed if gpu_processes.may_end(process, host)]
     output.values["processes"] = [{**dataclasses.asdict(each), "may_be_ended": each in ours} for each in listed]
     for number, line in enumerate(_shown(listed, ours)):
-        display.say(line)
+        console.info(line)
         if number > 0 or not listed:
             _display.summary(line)
     if not options.kill:
         if ours:
-            display.say(f"\nTo end those of yours: {_program()} --kill")
+            console.info(f"\nTo end those of yours: {_program()} --kill")
         return ExitStatus.WELL
     if not ours:
-        display.say("\nNone of them can be ended from here: they are another user's, or run outside of this container.")
+        console.info(
+            "\nNone of them can be ended from here: they are another user's, or run outside of this container."
+        )
         return ExitStatus.WELL
     if not options.yes and not _agreed(ours):
-        display.say("Nothing was ended.")
+        console.info("Nothing was ended.")
         return ExitStatus.WELL
-    left = gpu_processes.end(ours, host, say=display.say)
+    left = gpu_processes.end(ours, host, say=console.info)
     output.values["still_there"] = [process.pid for process in left]
     for process in left:
         _display.warn(f"process {process.pid} is still there")
@@ -82,7 +84,6 @@ def _looked(options: argparse.Namespace) -> int:
 
 def _shown(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
     from tprimat import units
-    from tprimat.cli import _benchmark_display as display
     from tprimat.text import plain
 
     if not processes:
@@ -100,7 +101,7 @@ def _shown(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
         ]
         for process in processes
     ]
-    return display.table(rows)
+    return console.table(rows)
 
 
 def _agreed(processes: Sequence[Process]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tprimat import console
 from tprimat.catalog import models
 from tprimat.cli import _display
 from tprimat.cli._arguments import verbosity
@@ -137,7 +138,6 @@ def _model(options: argparse.Namespace, config: Path | None) -> str:
 
 def _show(made: Plan) -> None:
     from tprimat import units
-    from tprimat.cli import _benchmark_display as display
     from tprimat.text import plain
 
     run = made.setup()
@@ -155,7 +155,7 @@ def _show(made: Plan) -> None:
         "parallelism_config": run.parallelism_config.known(),
         "arguments": list(made.arguments),
     }
-    display.say(f"{plain(str(made.configuration.path))}: {title}, {made.precision}, {made.num_gpus} GPUs")
+    console.info(f"{plain(str(made.configuration.path))}: {title}, {made.precision}, {made.num_gpus} GPUs")
     rows = [("", "in force", "set by")]
     for label, name in SHOWN:
         setting = made.configuration.settings.get(name)
@@ -169,15 +169,15 @@ def _show(made: Plan) -> None:
     rows.append(
         ("accumulation steps", str(accumulation) if accumulation else units.UNKNOWN, "batch / micro / data parallel")
     )
-    for line in display.table(rows):
-        display.say(f"  {line}")
+    for line in console.table(rows):
+        console.info(f"  {line}")
     named = {name for _, name in SHOWN}
     for name, setting in sorted(made.configuration.settings.items()):
         if name not in named:
             _display.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
     _display.debug(f"  command line: {plain(shlex.join(made.arguments)) or 'nothing'}")
     for note in made.notes:
-        display.note(note)
+        console.note(note)
 
 
 def _show_essence(made: Plan) -> None:
@@ -214,26 +214,25 @@ def _at(run: Run, path: str) -> object:
 
 
 def _show_differences(different: Sequence[tuple[str, object, object]], named: Path) -> None:
-    from tprimat.cli import _benchmark_display as display
     from tprimat.text import plain
 
     _display.current().values |= {
         "against": str(named),
         "differences": [{"name": label, "here": here, "there": there} for label, here, there in different],
     }
-    display.say("")
+    console.info("")
     if not different:
-        display.say(f"The same setup as {plain(str(named))}.")
+        console.info(f"The same setup as {plain(str(named))}.")
         _display.summary(f"The same setup as {plain(str(named))}.")
         return
-    display.say(f"Not as in {plain(str(named))}:")
+    console.info(f"Not as in {plain(str(named))}:")
     rows: list[tuple[str, ...]] = [("", "here", "there")]
     rows += [(label, *(_text(value) for value in pair)) for label, *pair in different]
-    for line in display.table(rows):
-        display.say(f"  {line}")
+    for line in console.table(rows):
+        console.info(f"  {line}")
     for label, here, there in different:
         _display.summary(f"{label}: {_text(here)} here, {_text(there)} there")
-    display.say(f"To run Primus with that setup: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}")
+    console.info(f"To run Primus with that setup: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}")
 
 
 def _text(value: object) -> str:

@@ -80,6 +80,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         precisions=("bf16", "fp8", "mxfp8", "mxfp4"),
         on_cpu=False,
         data="mock",
+        logged=True,
     ),
 )
 """The first that can run here, and may without being named, is used when no framework is named."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ class Framework:
 
         unavailable() -> str | None       why it can't run here, beyond missing packages
         launch(request) -> Launch         the command for a request
-        inner(request) -> Launch          the command that this command starts in turn, for showing
         Resolver                          a resolve.Resolver: the choices that the user left open
+
+    and further hooks of a measurement session.
 
     Attributes:
         name: what a user types, and what a result states.
@@ -72,7 +72,7 @@ class Framework:
             commands = [INSTALL] if len(further) < len(missing) else []
             commands += [f"pip install {' '.join(further)}"] if further else []
             return f"it needs {', '.join(missing)}: {' && '.join(commands)}"
-        reason: str | None = self._hook("unavailable")()
+        reason: str | None = self.hook("unavailable")()
         return reason
 
     def resolve_config(
@@ -92,21 +92,16 @@ class Framework:
         Raises:
             UsageError: the framework can't train that; with the nearest value that it can.
         """
-        resolver = self._hook("Resolver")(self, models.by_name(model), requested, device)
+        resolver = self.hook("Resolver")(self, models.by_name(model), requested, device)
         return resolver.resolve(output_dir), tuple(resolver.notes)
 
     def launch(self, request: Request) -> Launch:
         """Return the command for a request."""
-        command: Launch = self._hook("launch")(request)
+        command: Launch = self.hook("launch")(request)
         return command
 
-    @property
-    def inner(self) -> Callable[[Request], Launch] | None:
-        """The command that launch()'s command starts in turn, for showing; None where it trains by itself."""
-        function: Callable[[Request], Launch] | None = self._hook("inner")
-        return function
-
-    def _hook(self, name: str) -> Any:
+    def hook(self, name: str) -> Any:
+        """Return a function of the folder's launch.py, or its default in loops/launch.py."""
         # Loaded when it is called: --help shows the rows and needs none of it.
         default = getattr(importlib.import_module(f"{__package__}.loops.launch"), name)
         if not (Path(__file__).parent / self.folder / "launch.py").is_file():

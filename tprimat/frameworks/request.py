@@ -96,6 +96,11 @@ class Request:
         """Micro-batches of each replica in one optimizer step."""
         return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
 
+    @property
+    def result_elsewhere(self) -> str | None:
+        """Why another machine makes the result; None where this one does."""
+        return None
+
     def to_arguments(self) -> list[str]:
         """The request as options of a command line; from_arguments() reads them back."""
         options = []
@@ -210,3 +215,16 @@ class Launch:
         """Return the exact command, as one would type it in a POSIX shell."""
         settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment().items())]
         return " ".join(["cd", shlex.quote(str(self.cwd)), "&&", "env", *settings, shlex.join(self.argv)])
+
+
+@dataclasses.dataclass(frozen=True)
+class PreflightResult:
+    """What a framework finds before a training starts.
+
+    Attributes:
+        errors: why the training would fail, each with what to do.
+        warnings: what may go wrong.
+    """
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -95,6 +95,16 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     return Machine(vendor, info, environment, devices, tuple(warnings))
 
 
+def refreshed(machine: Machine, host: Host | None = None) -> Machine:
+    """Return the machine with what others hold of its GPUs' memory now."""
+    torch, _ = _import_torch()
+    stack = machine.gpu_info.software_stack
+    if torch is None or not machine.devices or stack is None:
+        return machine
+    devices, _ = gpu_users.with_held_memory(torch, stack, machine.devices, host or Host())
+    return dataclasses.replace(machine, devices=devices)
+
+
 def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
     """What is said before a run when other processes hold device memory; None where they hold next to none."""
     return gpu_users.sentence(machine.devices, machine.platform, host or Host())

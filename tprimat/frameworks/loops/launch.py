@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from tprimat.frameworks import profiling
-from tprimat.frameworks.request import REPOSITORY, Launch, Request
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.request import REPOSITORY, Launch, PreflightResult, Request
 from tprimat.frameworks.resolve import Resolver
 from tprimat.machine.host import Host, cpu_threads
+from tprimat.machine.platforms import Machine
+from tprimat.results.run import Run
+from tprimat.store import store
 
 __all__ = [
     "ENVIRONMENT",
@@ -17,8 +22,15 @@ __all__ = [
     "command",
     "cores",
     "environment",
-    "inner",
+    "figures",
+    "introduce",
+    "latest_log",
     "launch",
+    "log_name",
+    "preflight",
+    "prepare",
+    "result_name",
+    "start",
     "threads",
     "torchrun",
     "unavailable",
@@ -42,10 +54,6 @@ ENVIRONMENT = {
 }
 
 
-inner = None
-"""The command of a loop trains by itself."""
-
-
 def unavailable() -> str | None:
     """Return None: packages are all that a loop needs."""
     return None
@@ -54,6 +62,47 @@ def unavailable() -> str | None:
 def launch(request: Request) -> Launch:
     """Return the command for a request."""
     return command(f"tprimat.frameworks.{request.framework.partition('-')[0]}.loop", request)
+
+
+def preflight(request: Request, machine: Machine) -> PreflightResult:
+    """Return what would make a training fail, or may."""
+    return PreflightResult()
+
+
+def prepare(request: Request, say: Callable[[str], None]) -> Request:
+    """Make what all trainings of a request need, such as data; return the request that they are started with."""
+    return request
+
+
+def start(framework: Framework, request: Request, machine: Machine, log: Path) -> Launch:
+    """Return the command of the training of a log, once what belongs beside the log is written."""
+    return framework.launch(request)
+
+
+def log_name(request: Request, moment: str) -> str:
+    """Return the name of a training's log, without its ending."""
+    return f"{Path(result_name(request)).stem}_{moment}"
+
+
+def latest_log(request: Request) -> str | None:
+    """Return the file beside the results that is always a copy of the newest log; None for none, and a logs/."""
+    return None
+
+
+def result_name(request: Request) -> str:
+    """Return the name of the result file, as far as it is known before the training."""
+    run = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
+    return store.file_name(run)
+
+
+def introduce(request: Request) -> list[str]:
+    """Return lines about a request in the place of its row in the table of all; none for the row."""
+    return []
+
+
+def figures(run: Run) -> list[tuple[str, str]]:
+    """Return (name, value) of what a training reached, beyond the closing table."""
+    return []
 
 
 def command(module: str, request: Request, more: Mapping[str, str] | None = None) -> Launch:

@@ -5,7 +5,6 @@ A fault stops the start; a doubt is said. Nothing is written, and no secret is r
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,11 +13,14 @@ from typing import Any
 from tprimat.catalog import models
 from tprimat.frameworks.primus.installation import DEFAULT_PATH
 from tprimat.frameworks.primus.plan import Plan
+from tprimat.frameworks.request import PreflightResult
 from tprimat.machine.platforms import Machine
 from tprimat.units import GB
 
 GATED = ("meta-llama/", "mistralai/", "google/gemma")
 """Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
+
+NO_AMD_GPU = "torch sees no AMD GPU here: Primus will hardly train"
 
 LEAST_FREE_GB = 1.0
 """For logs, results and the caches of compiled kernels, GB."""
@@ -28,19 +30,6 @@ CHECKPOINT_BYTES_PER_PARAMETER = 14
 
 _TRAINERS = {"megatron": ("third_party/Megatron-LM", "third_party/megatron")}
 _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
-
-
-@dataclasses.dataclass(frozen=True)
-class PreflightResult:
-    """What was found.
-
-    Attributes:
-        faults: why the training would fail, each with what to do.
-        doubts: what may go wrong.
-    """
-
-    faults: tuple[str, ...]
-    doubts: tuple[str, ...]
 
 
 def check(
@@ -162,7 +151,7 @@ def _known_parameters(made: Plan) -> int | None:
 
 def _machine(machine: Machine) -> Iterator[str]:
     if machine.platform != "amd":
-        yield "torch sees no AMD GPU here: Primus will hardly train"
+        yield NO_AMD_GPU
 
 
 def _visible(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:

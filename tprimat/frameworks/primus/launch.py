@@ -1,30 +1,56 @@
 """The framework `primus`: AMD's trainer, where it is installed.
 
-Primus writes a log and no result. `./benchmark.py --framework primus` therefore starts our command
-run-primus, which checks, starts Primus, keeps its log and makes the result of it; the scripts start
-the same.
+Primus writes a log and no result: the log is read, with the record of its start beside it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shutil
-import sys
 from pathlib import Path
+from typing import cast
 
+import msgspec
+
+from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, resolve, scales
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.primus import checks, start_record
 from tprimat.frameworks.primus import installation as primus_installation
-from tprimat.frameworks.primus.installation import PRECISIONS
 from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
-from tprimat.frameworks.request import Launch, Request, RequestedConfig
+from tprimat.frameworks.primus.start_record import StartRecord
+from tprimat.frameworks.request import Launch, PreflightResult, Request, RequestedConfig
 from tprimat.frameworks.scales import Scale
-from tprimat.machine import platforms
-from tprimat.results.run import ModelConfig
+from tprimat.machine import host as hosts
+from tprimat.machine.host import Host
+from tprimat.machine.platforms import Machine
+from tprimat.results.run import GpuInfo, ModelConfig
 
 NAME = "primus"
+ROCM_VERSION_FILE = "/opt/rocm/.info/version"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrimusTraining(Request):
+    """A request with what Primus is started with.
+
+    Attributes:
+        plan: Primus' configuration, its command line, its machines.
+    """
+
+    plan: Plan
+
+    @property
+    def result_elsewhere(self) -> str | None:
+        """Why another machine makes the result; None where this one does."""
+        last = self.plan.nodes - 1
+        if self.plan.node == last:
+            return None
+        return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
 
 
 def unavailable() -> str | None:
@@ -64,10 +90,9 @@ class Resolver(resolve.Resolver):
             sequence_length=configuration.count("seq_length"),
             seed=seed if isinstance(seed, int) else None,
         )
-        self.notes += [f"Primus in {self.plan.installation.path}, {self.plan.launcher}, {configuration.path.name}"]
-        self.notes += self.plan.notes
+        self.notes += notes(self.plan)
         if device.platform != "amd":
-            self.notes.append("torch sees no AMD GPU here: Primus will hardly train")
+            self.notes.append(checks.NO_AMD_GPU)
         self.device = dataclasses.replace(device, platform="amd")
 
     def precision(self) -> str:
@@ -95,8 +120,9 @@ class Resolver(resolve.Resolver):
         return micro, batch
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request as it is: what the memory holds, Primus' configuration knows."""
-        return request
+        """Return the request with its plan: what the memory holds, Primus' configuration knows."""
+        requested = self.requested
+        return request_of(self.plan, request.output_dir, label=requested.label, time_limit_s=requested.time_limit_s)
 
 
 def _plan(requested: RequestedConfig, model: str, gpu: str | None, devices: int) -> Plan:
@@ -121,42 +147,126 @@ def _plan(requested: RequestedConfig, model: str, gpu: str | None, devices: int)
     )
 
 
-def launch(request: Request) -> Launch:
-    """Return our command that runs Primus and makes the result."""
-    options = [
-        f"--model={request.model}",
-        f"--train-iters={request.steps}",
-        *([f"--precision={request.precision}"] if request.precision in PRECISIONS else []),
-        f"--global-batch-size={request.global_batch_size}",
-        f"--micro-batch-size={request.micro_batch_size}",
-        f"--sequence-length={request.sequence_length}",
-        f"--seed={request.seed}",
-        f"--gpus={request.num_gpus}",
-        f"--output-dir={request.output_dir}",
-        *([f"--exit-after={request.time_limit_s:g}"] if request.time_limit_s is not None else []),
-        *([f"--label={request.label}"] if request.label is not None else []),
-        "--runs=1",
-    ]
-    # PRIMUS_CONFIG may be a path from where the user is.
-    return Launch((sys.executable, "-m", "tprimat", "run-primus", *options), {"PYTHONUNBUFFERED": "1"}, Path.cwd())
-
-
-def inner(request: Request) -> Launch:
-    """Return the command of Primus itself that launch()'s command comes to, for showing."""
-    requested = RequestedConfig(
-        precision=request.precision if request.precision in PRECISIONS else None,
-        steps=request.steps,
-        global_batch_size=request.global_batch_size,
-        micro_batch_size=request.micro_batch_size,
-        sequence_length=request.sequence_length,
-        seed=request.seed,
-        num_gpus=request.num_gpus,
-        time_limit_s=request.time_limit_s,
+def notes(chosen: Plan) -> tuple[str, ...]:
+    """Return what the user should know of a plan."""
+    spread = chosen.setup().parallelism_config
+    sizes = (
+        ("TP", spread.tensor_model_parallel_size),
+        ("PP", spread.pipeline_model_parallel_size),
+        ("CP", spread.context_parallel_size),
+        ("EP", spread.expert_model_parallel_size),
     )
-    gpu = primus_installation.gpu_of(platforms.detect().gpu_info)
-    chosen = _plan(requested, request.model, gpu, request.num_gpus)
+    divided = "".join(f", {name} {size}" for name, size in sizes if size and size > 1)
+    where = f"Primus in {chosen.installation.path}, {chosen.launcher}, {chosen.configuration.path.name}{divided}"
+    return (where, *chosen.notes)
+
+
+def request_of(
+    chosen: Plan, output_dir: Path, *, label: str | None = None, time_limit_s: float | None = None
+) -> PrimusTraining:
+    """Return a plan as a request; sizes that the configuration leaves open are 0."""
+    setup = chosen.setup()
+    training, spread = setup.training_config, setup.parallelism_config
+    seed = chosen.configuration.value("seed")
+    return PrimusTraining(
+        framework=NAME,
+        platform="amd",
+        model=chosen.model,
+        scale=scales.FULL,
+        precision=chosen.precision,
+        steps=chosen.configuration.count("train_iters") or 0,
+        global_batch_size=training.global_batch_size or 0,
+        micro_batch_size=training.micro_batch_size or 0,
+        sequence_length=training.sequence_length or 0,
+        seed=seed if isinstance(seed, int) else defaults.SEED,
+        num_gpus=chosen.num_gpus,
+        output_dir=output_dir,
+        time_limit_s=time_limit_s,
+        label=label,
+        num_nodes=chosen.nodes,
+        tensor_model_parallel_size=spread.tensor_model_parallel_size or 1,
+        pipeline_model_parallel_size=spread.pipeline_model_parallel_size or 1,
+        context_parallel_size=spread.context_parallel_size or 1,
+        plan=chosen,
+    )
+
+
+def launch(request: Request) -> Launch:
+    """Return Primus' own command, with TIME in the place of the moment of its start."""
+    chosen = _plan_of(request)
     name = experiment(chosen, "TIME")
     return chosen.launch(name, train_log(request.output_dir, name))
+
+
+def preflight(request: Request, machine: Machine) -> PreflightResult:
+    """Return what Primus would fail on after minutes of starting."""
+    return checks.check(_plan_of(request), machine, os.environ, request.output_dir)
+
+
+def start(framework: Framework, request: Request, machine: Machine, log: Path) -> Launch:
+    """Return Primus' command for the training of a log; write the record of the start beside the log.
+
+    Raises:
+        UsageError: the folder for Primus' own logs can't be made.
+    """
+    chosen = _plan_of(request)
+    moment = re.search(r"\d{8}_\d{6}.*", log.stem)
+    name = experiment(chosen, f"{moment[0] if moment else log.stem}_{os.getpid()}")
+    copy = train_log(request.output_dir, name)
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{copy.parent}: can't be made: {error.strerror or error}: choose another --output-dir",
+            heading="unwritable-folder",
+        ) from error
+    command = chosen.launch(name, copy)
+    files.write_atomically(start_record.path_for(log), start_record.encode(_record(chosen, name, command, machine)))
+    return command
+
+
+def _record(chosen: Plan, name: str, command: Launch, machine: Machine) -> StartRecord:
+    run = chosen.setup()
+    # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
+    # packages are of the training then.
+    amd = machine.platform == "amd"
+    versions = {**(machine.environment.versions if amd else {}), **_versions(chosen)}
+    return StartRecord(
+        experiment=name,
+        started=start_record.now(),
+        platform="amd" if amd else None,
+        gpu_info=machine.gpu_info if amd else GpuInfo(),
+        environment=msgspec.structs.replace(machine.environment, versions=versions),
+        model=run.model or chosen.model,
+        scale=run.scale,
+        model_config=run.model_config,
+        training_config=run.training_config,
+        parallelism_config=run.parallelism_config,
+        command=command.argv,
+    )
+
+
+def _versions(chosen: Plan) -> dict[str, str]:
+    """Return the commit of Primus, and the version of ROCm that is installed beside torch's own."""
+    host = Host()
+    versions = {"primus": hosts.commit(host, chosen.installation.path)}
+    versions["rocm"] = (host.read(ROCM_VERSION_FILE) or "").strip() or None
+    return {name: version for name, version in versions.items() if version}
+
+
+def log_name(request: Request, moment: str) -> str:
+    """Return the name of a training's log, without its ending."""
+    return f"primus_training_{request.model}_{moment}{_node(request)}"
+
+
+def latest_log(request: Request) -> str | None:
+    """Return the file that is always a copy of the newest log."""
+    return f"training_{request.model}{_node(request)}.log"
+
+
+def _node(request: Request) -> str:
+    chosen = _plan_of(request)
+    return f"_node{chosen.node}" if chosen.nodes > 1 else ""
 
 
 def train_log(output_dir: Path, name: str) -> Path:
@@ -167,3 +277,7 @@ def train_log(output_dir: Path, name: str) -> Path:
 def experiment(chosen: Plan, moment: str) -> str:
     """Return a name for Primus' folder of logs that tells trainings apart."""
     return f"tprimat_{chosen.model}_{chosen.precision}_{moment}"
+
+
+def _plan_of(request: Request) -> Plan:
+    return cast(PrimusTraining, request).plan

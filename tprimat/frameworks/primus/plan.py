@@ -19,7 +19,7 @@ from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus import match
 from tprimat.frameworks.primus.config import Configuration
-from tprimat.frameworks.primus.installation import CLI, PRECISIONS, SCRIPT, Installation
+from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, Installation
 from tprimat.frameworks.request import Launch
 from tprimat.results.run import Run
 
@@ -146,6 +146,43 @@ class Plan:
                 heading="primus-config",
             )
         return text
+
+
+def models_of(
+    named: str, config: Path | None, installation: Installation, environ: Mapping[str, str]
+) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
+    """Choose the models to train.
+
+    Args:
+        named: `all`, or names with commas between them.
+        config: the user's own configuration, or None.
+        installation: Primus.
+        environ: environment variables.
+
+    Returns:
+        The models, the one that the user's own configuration is for, and notes.
+
+    Raises:
+        UsageError: there is no such model, or the configuration is of another.
+    """
+    if named != "all":
+        names = tuple(dict.fromkeys(models.by_name(name.strip()).name for name in named.split(",")))
+        if config is None or len(names) == 1:
+            return names, names[0] if config is not None else None, ()
+    else:
+        names = tuple(FILES)
+    if config is None:
+        absent = "Primus has no configuration for Mistral: it is left out; PRIMUS_CONFIG=FILE with one of your own"
+        return names, None, (f"{absent} adds it",)
+    content = primus_config.read(config.expanduser().absolute(), installation.path, environ)
+    model = primus_config.setup(content, None).model
+    if model not in models.names():
+        raise UsageError(
+            f"{config}: is a configuration of {model or 'an unknown model'}, which is none of "
+            f"{', '.join(models.names())}: unset PRIMUS_CONFIG, or name one of these",
+            heading="primus-config",
+        )
+    return (*names, *([model] if model not in names else [])), model, ()
 
 
 def plan(

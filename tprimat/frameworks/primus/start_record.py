@@ -10,6 +10,7 @@ it: those of the machine that trained, not of the one that reads.
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable
 from itertools import islice
@@ -61,6 +62,11 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     training_config: TrainingConfig = TrainingConfig()
     parallelism_config: ParallelismConfig = ParallelismConfig()
     command: tuple[str, ...] = ()
+
+
+def now() -> str:
+    """Return this moment, ISO 8601 with offset."""
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def path_for(log: Path) -> Path:

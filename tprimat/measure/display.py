@@ -1,25 +1,26 @@
-"""What `benchmark` shows while trainings run and when they have ended. Measures and decides nothing."""
+"""What a session prints before, while and after trainings run. Measures and decides nothing."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
-import textwrap
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprimat import __version__, units
+from tprimat import __version__, console, units
 from tprimat.analysis import metrics, stats
 from tprimat.checks import physics, training
-from tprimat.cli import _display
-from tprimat.cli._display import Verbosity
+from tprimat.console import Verbosity
+from tprimat.frameworks import scales
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
+from tprimat.machine.platforms import Machine
+from tprimat.measure.plan import Plan
 from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
-from tprimat.text import for_encoding, plain
+from tprimat.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +32,6 @@ SMOKE_TEST_BELOW = 60
 NARROWEST_BAR = 10
 """Columns of the bar that moves; what is said beside it gives way."""
 
-WIDTH = 80
-"""Columns of a line that is made of sentences."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -41,69 +39,59 @@ class Group:
 
     Attributes:
         request: the setup.
-        asked: runs that were asked for.
-        runs: those that left a result, complete or not.
-        path: the result file; None where there is none.
+        requested: runs that were asked for.
+        runs: those that left a result, complete or not, each with its summary.
     """
 
     request: Request
-    asked: int
-    runs: tuple[Run, ...]
-    path: Path | None
+    requested: int
+    runs: tuple[tuple[Run, metrics.Summary], ...]
 
 
-def say(line: str = "", *, error: bool = False) -> None:
-    """Prints a line at once, in what the output's encoding can hold; errors whatever the amount."""
-    if error:
-        print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
-    else:
-        _display.info(line)
-
-
-def note(text: str, *, wrong: bool = False) -> None:
-    """Prints something to be known, in lines of WIDTH.
-
-    Args:
-        text: one sentence.
-        wrong: whether it weakens what is measured, or loses some of it: then it is said in any amount.
-    """
-    _display.current().notes.append(plain(text))
-    if wrong:
-        _display.warn(text)
-    say(
-        textwrap.fill(
-            f"note: {plain(text)}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-        )
-    )
-
-
-def would_run(command: str, *, model: str, framework: str, result: Path | None = None) -> None:
-    """Shows a command of a dry run, which is its outcome: in any amount.
+def would_run(command: str, request: Request, result: Path | None) -> None:
+    """Print a command of a dry run, which is its outcome: at any verbosity.
 
     Args:
         command: as one would type it.
-        model: what it would train.
-        framework: by what.
+        request: that it would train.
         result: the file that it would write; None where its name isn't known before.
     """
-    say(command)
-    _display.summary(command)
-    shown = {"model": model, "framework": framework, "command": command, "result": result and str(result)}
-    _display.current().values.setdefault("commands", []).append(shown)
+    console.info(command)
+    console.summary(command)
+    shown = {"model": request.model, "framework": request.framework, "command": command}
+    console.current().values.setdefault("commands", []).append({**shown, "result": result and str(result)})
 
 
-def on_terminal() -> bool:
-    """Whether a progress bar can be drawn, and is wanted in the place of all lines."""
-    return _display.verbosity() is Verbosity.NORMAL and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+def introduce(plan: Plan, machine: Machine) -> None:
+    """Print where and what will be trained, and what should be known of it."""
+    for line in machine_lines(machine.platform, machine.gpu_info, machine.environment):
+        console.info(line)
+    introduce_requests(plan, machine.environment)
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines, each column as wide as its widest cell; the first row is the heading."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def introduce_requests(plan: Plan, environment: Environment) -> None:
+    """Print what will be trained, and what should be known of it."""
+    for line in software(environment):
+        console.debug(line)
+    described = [(request, plan.framework_of(request).hook("introduce")(request)) for request in plan.requests]
+    requests = [request for request, lines in described if not lines]
+    console.info("")
+    if requests:
+        for line in setups(requests, [recipe.shape_of(request).num_parameters for request in requests]):
+            console.info(line)
+    for line in (line for _, lines in described for line in lines):
+        console.info(line)
+    for scale in dict.fromkeys(request.scale for request in requests):
+        if scale not in (scales.FULL, scales.OTHER):
+            console.note(f"{scale} is not the full model: {scales.by_name(scale).loses}")
+    for note in plan.notes:
+        console.note(note)
+    fewest = min(request.steps for request in plan.requests)
+    if fewest < SMOKE_TEST_BELOW:
+        console.note(plan.advice or smoke_test(fewest))
 
 
-def machine(platform: Platform, gpu: GpuInfo, environment: Environment) -> list[str]:
+def machine_lines(platform: Platform, gpu: GpuInfo, environment: Environment) -> list[str]:
     """Where the trainings will run, in a line or two."""
     device = gpu.device_name or "a device that does not state its name"
     if platform == "cpu":
@@ -150,7 +138,7 @@ def setups(requests: Sequence[Request], parameters: Sequence[int | None]) -> lis
         )
         for request, number in zip(requests, parameters, strict=True)
     ]
-    return table(rows)
+    return console.table(rows)
 
 
 @contextmanager
@@ -159,17 +147,17 @@ def following(title: str, request: Request) -> Iterator[tuple[Callable[[str], No
 
     Yields what to call with each line of its output, and with each message of progress.
     """
-    if not on_terminal():
-        say(f"\n{title}")
-        yield say, lambda message: None
+    if not console.has_progress_bar():
+        console.info(f"\n{title}")
+        yield console.info, lambda message: None
         return
     with _bar(title, request) as moved:
         yield lambda line: None, moved
 
 
-def outcome(title: str, run: Run) -> str:
-    """One line on a training that has ended and left a result."""
-    figures = metrics.summarize(run).performance
+def outcome(title: str, run: Run, summary: metrics.Summary) -> str:
+    """Return one line on a training that has ended and left a result."""
+    figures = summary.performance
     parts = [
         title,
         f"{figures.total_steps} steps",
@@ -197,27 +185,27 @@ def results(groups: Sequence[Group]) -> list[str]:
         ]
     ]
     for group in groups:
-        summaries = [metrics.summarize(run).performance for run in group.runs]
+        summaries = [summary.performance for _, summary in group.runs]
         times = [(each.avg_step_time_seconds, each) for each in summaries if each.avg_step_time_seconds is not None]
         middle = times[stats.median_index([time for time, _ in times])][1] if times else None
-        statuses = [run.status for run in group.runs] + ["failed"] * (group.asked - len(group.runs))
+        statuses = [run.status for run, _ in group.runs] + ["failed"] * (group.requested - len(group.runs))
         bad = [status for status in statuses if status != "complete"]
         rows.append(
             [
                 group.request.model,
                 *_framework(requests, group.request.framework),
                 *([plain(group.request.label or "", 24)] if labelled else []),
-                f"{statuses.count('complete')}/{group.asked}",
+                f"{statuses.count('complete')}/{group.requested}",
                 str(middle.total_steps) if middle else units.UNKNOWN,
                 units.seconds(middle.avg_step_time_seconds) if middle else units.UNKNOWN,
                 units.number(middle.tokens_per_second_per_gpu, 0) if middle else units.UNKNOWN,
                 bad[0] if bad else "complete",
             ]
         )
-    return table(rows)
+    return console.table(rows)
 
 
-def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
+def findings(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
     """What is to be known of the runs, each said once and with the runs that it is about.
 
     When it is to be quiet, that is what a judgement found to be wrong; the results hold the rest.
@@ -226,11 +214,10 @@ def doubts(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
         groups: the runs.
         known: what was said before they started, and is left out.
     """
-    amount = _display.verbosity()
+    amount = console.verbosity()
     about: dict[str, list[str]] = {}
     for group in groups:
-        for number, run in enumerate(group.runs, 1):
-            summary = metrics.summarize(run)
+        for number, (run, summary) in enumerate(group.runs, 1):
             found = [*training.findings(run), *physics.findings(run, summary)]
             said = [
                 *([run.status_reason] if run.status == "complete" and run.status_reason else []),
@@ -264,7 +251,7 @@ def _bar(title: str, request: Request) -> AbstractContextManager[Callable[[Messa
 
 
 @contextmanager
-def _drawn(console: Console, title: str, request: Request) -> Iterator[Callable[[Message], None]]:
+def _drawn(terminal: Console, title: str, request: Request) -> Iterator[Callable[[Message], None]]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (
@@ -274,13 +261,13 @@ def _drawn(console: Console, title: str, request: Request) -> Iterator[Callable[
         TextColumn("{task.fields[pace]}", markup=False),
     )
     # Seldom redrawn: what draws the bar is taken from the training on a CPU.
-    with Progress(*columns, console=console, refresh_per_second=2, transient=True, expand=True) as progress:
+    with Progress(*columns, console=terminal, refresh_per_second=2, transient=True, expand=True) as progress:
         task = progress.add_task(title, total=request.steps, pace="starting")
 
         def moved(message: Message) -> None:
             if not isinstance(message, Step):
                 return
-            room = console.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
+            room = terminal.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
             pace = pace_of(message, request, room)
             progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
 
@@ -317,3 +304,17 @@ def time_left(message: Step, limit_s: float | None) -> float:
     average = message.average or 0.0
     left = (message.max_steps - message.step) * average
     return left if limit_s is None else max(0.0, min(left, limit_s - message.step * average))
+
+
+def comparison_of(output_dir: Path) -> str:
+    """Return the command that compares what a folder holds."""
+    folder = short_path(Path.cwd() / output_dir)
+    return shlex.join(["python3", "compare_results.py", *([] if folder == Path("output") else [str(folder)])])
+
+
+def short_path(path: Path) -> Path:
+    """Return a path as the user would type it from here."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path

@@ -1,0 +1,102 @@
+"""What the options of the commands that train have in common: how values are read, and where results go."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tprimat.text import plain
+
+BUNDLE_HELP = "into one .tar.gz or .zip to send"
+
+
+def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Callable[[str], tuple[str, ...]]:
+    """Return a reader of names with commas between them."""
+
+    def read(text: str) -> tuple[str, ...]:
+        chosen = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",")))
+        if all_allowed and chosen == ("all",):
+            return tuple(known)
+        for name in chosen:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                choices = ", ".join([*known, *(["all"] if all_allowed else [])])
+                raise argparse.ArgumentTypeError(
+                    f"there is no {what} {name!r}: " + (f"is {near[0]} meant?" if near else f"choose from {choices}")
+                )
+        return chosen
+
+    return read
+
+
+def at_least(least: int, most: int = 10**18) -> Callable[[str], int]:
+    """Return a reader of whole numbers between two."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is too small: the least is {least}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text} is too large: the most is {most}")
+        return value
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds: 30, 30s or 0."""
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 30 or 0")
+    return value
+
+
+def duration(text: str) -> float:
+    """Read 90, 90s, 10m, 1h30m or 1.5h as seconds."""
+    parts = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)m(?:in)?)?(?:([\d.]+)s?)?", text.strip().lower())
+    try:
+        hours, minutes, rest = (float(part or 0) for part in parts.groups()) if parts else (0.0, 0.0, 0.0)
+    except ValueError:
+        hours = minutes = rest = 0.0
+    total = hours * 3600 + minutes * 60 + rest
+    if total <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time, such as 90s, 10m or 1h30m")
+    return total
+
+
+def label(text: str) -> str:
+    """Read a name for a setup."""
+    name = plain(text)
+    if not name:
+        raise argparse.ArgumentTypeError("a label needs a letter or a digit")
+    return name
+
+
+def add_gpus(group: argparse._ArgumentGroup) -> None:
+    """Add --gpus."""
+    group.add_argument(
+        "--gpus",
+        type=at_least(1),
+        metavar="N",
+        help="GPUs to train on (default: all); on a CPU, processes that share it (default: 1)",
+    )
+
+
+def add_output_dir(group: argparse._ArgumentGroup, default: str) -> None:
+    """Add --output-dir."""
+    group.add_argument(
+        "--output-dir",
+        type=Path,
+        default=Path(default),
+        metavar="DIR",
+        help=f"folder for results, and logs/ in it (default: {default})",
+    )

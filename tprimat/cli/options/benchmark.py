@@ -1,0 +1,152 @@
+"""The options of `benchmark`; those of the encoder-decoder are in encdec.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tprimat.catalog import models
+from tprimat.cli.options import _nemo, encdec
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
+from tprimat.cli.options._training import add_gpus, add_output_dir, at_least, duration, label, names, seconds
+
+DEFAULT_TIME_LIMIT = "10m"
+
+# Names and defaults of frameworks/, whose import takes a second; a test compares them.
+SCALES = ("tiny", "small", "medium", "large", "quarter", "half", "full")
+PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
+PROFILERS = {
+    "torch": "PyTorch's own: a Chrome trace with memory",
+    "nsys": "Nsight Systems, for NVIDIA",
+    "rocprof": "rocprofv3, for AMD",
+}
+
+DESCRIPTION = """\
+Trains language models on this machine and records the time of every step. With
+nothing said: all models, on all GPUs, at the largest scale that one GPU's
+memory holds; without a GPU, tiny models of the same architectures on the CPU.
+Nothing is downloaded: weights are random, tokens are generated.
+"""
+
+EPILOG = """\
+Exit status: 0 well, 2 wrong usage, 3 a result that can't be matched, 5 a
+training failed or was interrupted. What was measured until then stays.
+"""
+
+
+class BenchmarkParser(Parser):
+    """The parser of `benchmark`, which leaves the options of the encoder-decoder to a parser of their own."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the options; `encdec` says whose they are."""
+        words = sys.argv[1:] if args is None else args
+        if encdec.is_meant(words, os.environ):
+            return encdec.parser().parse_args(words)
+        return super().parse_args(words, namespace)
+
+
+def parser() -> Parser:
+    """Return the parser of `benchmark`."""
+    parser = BenchmarkParser(
+        prog=program("benchmark"),
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_setup(parser.add_argument_group("what to train"))
+    _add_measuring(parser.add_argument_group("how to measure"))
+    _nemo.add_options(parser.add_argument_group("with NeMo (--framework nemo, pretrain_*.py)"))
+    add_output_options(parser, **OF_TRAININGS)
+    parser.set_defaults(encdec=False)
+    return parser
+
+
+def _add_setup(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--model",
+        type=names(models.names(), "model", all_allowed=True),
+        metavar="NAME",
+        help=f"{', '.join(models.names())}, several with commas between, or all (default: all); or encdec, the "
+        "encoder-decoder, whose options are others: --model encdec --help",
+    )
+    group.add_argument(
+        "--scale",
+        metavar="NAME",
+        help=f"size of the models: {', '.join(SCALES)} (default: the largest whose weights, gradients and "
+        "optimizer states leave a fifth of a GPU's memory free; tiny on a CPU)",
+    )
+    group.add_argument(
+        "--precision",
+        type=names(PRECISIONS, "precision"),
+        metavar="NAME",
+        help=f"{', '.join(PRECISIONS)}; several with commas between are measured in turn, each labelled by its name "
+        "(default: bf16 on a GPU that has it, fp32 on a CPU)",
+    )
+    group.add_argument("--micro-batch-size", type=at_least(1), metavar="N", help="sequences per forward pass of a GPU")
+    group.add_argument("--global-batch-size", type=at_least(1), metavar="N", help="sequences per step, over all GPUs")
+    group.add_argument("--sequence-length", type=at_least(2), metavar="N", help="tokens per sequence")
+    group.add_argument("--seed", type=at_least(0), metavar="N", help="of the weights and the tokens")
+    group.add_argument(
+        "--match",
+        type=Path,
+        metavar="RESULT",
+        help="take model, shape, batch, sequence, precision, seed and steps from this result; what can't be taken "
+        "over is said",
+    )
+
+
+def _add_measuring(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--runs",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="trainings of each setup, each in a fresh process (default: 1; to tell two sides apart takes 3 or more)",
+    )
+    group.add_argument(
+        "--steps",
+        type=at_least(1),
+        metavar="N",
+        help="steps of a training (default: 60 on a CPU, 200 on a GPU)",
+    )
+    group.add_argument(
+        "--time-limit",
+        type=duration,
+        default=DEFAULT_TIME_LIMIT,
+        metavar="TIME",
+        help=f"ends the steps of a training early, such as 90s, 10m or 1h30m (default: {DEFAULT_TIME_LIMIT})",
+    )
+    group.add_argument(
+        "--cooldown",
+        type=seconds,
+        metavar="SECONDS",
+        help="rest between two trainings (default: 30 on a GPU, 0 on a CPU)",
+    )
+    add_gpus(group)
+    group.add_argument(
+        "--framework",
+        metavar="NAME",
+        help="what trains: lightning, transformers, fsdp, deepspeed (or deepspeed-zero1 to -zero3), nemo, primus, "
+        "megatron, torchtitan; several with commas between, or all that can run here, are measured in turn and "
+        "compared (default: the first that can run here)",
+    )
+    group.add_argument("--label", type=label, metavar="NAME", help="your name for the setup; also in the file's name")
+    add_output_dir(group, "output")
+    group.add_argument(
+        "--bundle",
+        type=Path,
+        metavar="FILE",
+        help="put results, logs and environment into one .tar.gz or .zip to send to whoever compares",
+    )
+    group.add_argument(
+        "--profile",
+        choices=tuple(PROFILERS),
+        metavar="NAME",
+        help="a profiler watches the last steps, which are marked and which no figure is of: "
+        + "; ".join(f"{name}: {text}" for name, text in PROFILERS.items()),
+    )
+    group.add_argument("--dry-run", action="store_true", help="show the commands and what they would do; run nothing")

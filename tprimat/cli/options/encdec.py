@@ -1,0 +1,201 @@
+"""The options of the encoder-decoder benchmark, and when `benchmark` means it."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
+from tprimat.cli.options._training import add_gpus, add_output_dir, at_least, duration, label, seconds
+from tprimat.errors import ExitStatus, UsageError
+
+MODEL = "encdec"
+FIRST_ERROR_S = 3.0
+"""How long the other processes wait with an error that all of them meet, before torchrun ends them because of it."""
+
+DEFAULT_OUTPUT = "results"
+DISK_FOLDER = "data"
+LARGEST_SEED = 2**62
+PRECISIONS = ("fp16", "bf16", "fp32")
+
+OURS = (
+    "--batch-size",
+    "--bf16",
+    "--d-model",
+    "--data-dir",
+    "--dim-feedforward",
+    "--disk",
+    "--drop-caches",
+    "--epochs",
+    "--full",
+    "--nhead",
+    "--no-amp",
+    "--num-decoder-layers",
+    "--num-encoder-layers",
+    "--num-samples",
+    "--num-shards",
+    "--seq-len",
+    "--single",
+    "--vocab-size",
+    "--warmup-epochs",
+    "--workers",
+)
+"""Options that no other model has: any of them means the encoder-decoder where no model is named."""
+
+DESCRIPTION = """\
+Trains a Transformer encoder-decoder (torch.nn.Transformer) on synthetic
+sequence pairs, for hardware that no language-model recipe knows: on all GPUs,
+or on the CPU where there are none. The default model has 3.5 M parameters.
+Data are made in memory, or with --disk or --data-dir written once and read
+during the training, so that storage is measured too.
+"""
+
+EPILOG = """\
+torchrun may start the processes instead:
+  torchrun --nproc_per_node=8 benchmark.py --batch-size 128 --epochs 5
+
+Exit status: 0 well, 2 wrong usage, 5 the training failed or was interrupted.
+"""
+
+
+def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether the arguments of `benchmark` are for the encoder-decoder.
+
+    Raises UsageError where they name it beside other models, or where torchrun started a command
+    that starts its processes itself.
+    """
+    models = _named(argv, "--model")
+    if models is None:
+        # What started several processes means the one benchmark whose processes can be started so.
+        return any(word.split("=", 1)[0] in OURS for word in argv) or environ.get("WORLD_SIZE", "1") != "1"
+    if models == [MODEL]:
+        return True
+    if MODEL in models:
+        raise UsageError(
+            f"{MODEL} has options of its own: measure it in a call of its own (--model {MODEL})",
+            heading="encoder-decoder",
+        )
+    if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
+        raise UsageError(
+            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)} benchmark.py "
+            "starts its processes itself: leave torchrun out, and say how many with --gpus",
+            heading="torchrun",
+        )
+    return False
+
+
+def _named(argv: Sequence[str], option: str) -> list[str] | None:
+    """What is named by an option, with commas between; None where nothing is."""
+    named = [following for word, following in itertools.pairwise(argv) if word == option]
+    named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
+    return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
+
+
+class EncDecParser(Parser):
+    """The parser, where each of several processes may be the one that parses."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError, in one process of a machine; the others wait until it has printed that, and end."""
+        if {"RANK", "WORLD_SIZE"} <= os.environ.keys() and os.environ.get("LOCAL_RANK", os.environ["RANK"]) != "0":
+            time.sleep(FIRST_ERROR_S)
+            sys.exit(ExitStatus.USAGE)
+        super().error(message)
+
+
+def parser() -> Parser:
+    """Return the parser; an option that isn't given and has no default is None."""
+    script = os.environ.get("TPRIMAT_SCRIPT")
+    parser = EncDecParser(
+        # The script says which model by its name.
+        prog=script or f"{program('benchmark')} --model {MODEL}",
+        usage="%(prog)s [options]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--model", default=MODEL, metavar="NAME", help=argparse.SUPPRESS)
+    _add_numbers(
+        parser.add_argument_group("the model"),
+        ("d-model", 1, "width of the model (default: 128)"),
+        ("nhead", 1, "attention heads; must divide the width (default: 4)"),
+        ("num-encoder-layers", 1, "layers of the encoder (default: 3)"),
+        ("num-decoder-layers", 1, "layers of the decoder (default: 3)"),
+        ("dim-feedforward", 1, "inner width of the feed-forward parts (default: 512)"),
+        ("seq-len", 1, "tokens of a source, and of a target (default: 128)"),
+        ("vocab-size", 2, "tokens of source and target, with an embedding each (default: 5480)"),
+    )
+    _add_training(parser.add_argument_group("the training"))
+    _add_data(parser.add_argument_group("the data"))
+    _add_session(parser.add_argument_group("how to measure"))
+    add_output_options(parser, **OF_TRAININGS)
+    parser.set_defaults(encdec=True)
+    return parser
+
+
+def _add_numbers(group: argparse._ArgumentGroup, *numbers: tuple[str, int, str]) -> None:
+    for name, least, text in numbers:
+        group.add_argument(f"--{name}", type=at_least(least), metavar="N", help=text)
+
+
+def _add_training(group: argparse._ArgumentGroup) -> None:
+    _add_numbers(
+        group,
+        ("batch-size", 1, "sequence pairs of one GPU in a step (default: 32)"),
+        ("epochs", 1, "passes over the data, measured (default: 3)"),
+        ("warmup-epochs", 0, "passes before them, left out of the figures (default: 1)"),
+    )
+    precision = group.add_mutually_exclusive_group()
+    precision.add_argument(
+        "--bf16", dest="precision", action="store_const", const="bf16", help="mixed precision in bf16"
+    )
+    precision.add_argument(
+        "--no-amp", dest="precision", action="store_const", const="fp32", help="no mixed precision: fp32, without TF32"
+    )
+    precision.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        metavar="NAME",
+        help=f"the same by name: {', '.join(PRECISIONS)} (default: fp16 with loss scaling on a GPU, fp32 on a CPU)",
+    )
+    group.add_argument(
+        "--seed", type=at_least(0, LARGEST_SEED), metavar="N", help="of weights and data (default: 1234)"
+    )
+
+
+def _add_data(group: argparse._ArgumentGroup) -> None:
+    _add_numbers(group, ("num-samples", 1, "sequence pairs of an epoch (default: 65536 on GPUs, 1024 on a CPU)"))
+    group.add_argument("--full", action="store_true", help="as many as make 30 GB of data")
+    group.add_argument("--disk", action="store_true", help=f"data on disk, in ./{DISK_FOLDER}/")
+    group.add_argument("--data-dir", type=Path, metavar="PATH", help="data on disk, in this folder")
+    _add_numbers(
+        group,
+        ("num-shards", 1, "files that they are split into (default: of 128 MB each)"),
+        ("workers", 1, "reading processes of each GPU (default: up to 4, by the cores; 1 on a CPU)"),
+    )
+    group.add_argument(
+        "--drop-caches", action="store_true", default=None, help="empty the page cache of the data before each epoch"
+    )
+
+
+def _add_session(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--single", action="store_true", help="train on one GPU only")
+    add_gpus(group)
+    group.add_argument(
+        "--runs", type=at_least(1), default=1, metavar="N", help="trainings, each in fresh processes (default: 1)"
+    )
+    group.add_argument(
+        "--cooldown", type=seconds, metavar="SECONDS", help="rest between two (default: 30 on a GPU, 0 on a CPU)"
+    )
+    group.add_argument(
+        "--time-limit", type=duration, metavar="TIME", help="ends a training early, such as 90s, 10m or 1h30m"
+    )
+    group.add_argument("--label", type=label, metavar="NAME", help="your name for the setup")
+    add_output_dir(group, DEFAULT_OUTPUT)
+    group.add_argument("--dry-run", action="store_true", help="show the command and what it would do; run nothing")

@@ -1,0 +1,93 @@
+"""What the options of `benchmark` that only NeMo takes ask for."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tprimat.catalog import gpus
+from tprimat.catalog.gpus import Gpu
+from tprimat.errors import UsageError
+from tprimat.frameworks.request import Device
+from tprimat.machine.emulation import is_emulated
+from tprimat.units import GB
+
+DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+SETTINGS = ("num_nodes", *DIVISION, "data", "preset", "settings")
+"""Fields of RequestedConfig that are NeMo's."""
+
+GPUS_OF_A_NODE = 8
+"""Where it isn't said and can't be seen: what machines of this kind commonly have."""
+
+
+def requested(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return the options as fields of RequestedConfig."""
+    fields = {name: getattr(options, name) for name in SETTINGS}
+    fields["settings"] = tuple(options.settings) if options.settings else None
+    fields["num_gpus"] = options.gpus
+    if under_torchrun(environ):
+        world = int(environ["WORLD_SIZE"])
+        fields["num_gpus"] = world
+        fields["num_nodes"] = world // int(environ.get("LOCAL_WORLD_SIZE", world))
+    return fields
+
+
+def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
+    """Raise UsageError for options that a framework has no use for."""
+    fields = requested(options)
+    given = [name for name in SETTINGS if fields[name] is not None]
+    if given and not divides:
+        option = {"settings": "set", "num_nodes": "nodes"}.get(given[0], given[0]).replace("_", "-")
+        raise UsageError(
+            f"--{option} is for NeMo, and {framework} trains here: say --framework nemo, or leave it out",
+            heading="nemo-options",
+        )
+    if options.executor != "local" and not divides:
+        raise UsageError(
+            f"--executor {options.executor} is for NeMo, and {framework} trains here: say --framework nemo, or leave "
+            "it out",
+            heading="nemo-options",
+        )
+    if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun(os.environ):
+        raise UsageError(
+            "--nodes takes --executor slurm: without Slurm, start the script under torchrun on each node",
+            heading="nemo-options",
+        )
+
+
+def under_torchrun(environ: Mapping[str, str]) -> bool:
+    """Return whether torchrun has started this process, as one of several that train together."""
+    return "TORCHELASTIC_RUN_ID" in environ and "WORLD_SIZE" in environ
+
+
+def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Device:
+    """Return the device that will train, which isn't this one for a Slurm job, and needn't be for a dry run."""
+    elsewhere = options.executor == "slurm" or options.gpu is not None
+    if not elsewhere and (here.platform != "cpu" or not options.dry_run or is_emulated()):
+        return here
+    if not elsewhere:
+        notes.append(
+            f"no GPU is here: this is shown for {options.gpus or GPUS_OF_A_NODE} NVIDIA GPUs; --gpus and --gpu NAME "
+            "say which"
+        )
+    nodes = options.num_nodes or 1
+    on_each = (options.gpus or GPUS_OF_A_NODE * nodes) // nodes
+    if options.gpu is None:
+        return Device("nvd", max(1, on_each), None)
+    card = _card(options.gpu)
+    return Device("nvd", max(1, on_each), card.memory_gb * GB, card.architecture, card.short_name)
+
+
+def _card(name: str) -> Gpu:
+    """Return the row of a card by its short name or its key. Raises UsageError where there is none."""
+    cards = [gpu for gpu in gpus.gpus() if gpu.vendor == "NVIDIA"]
+    for gpu in cards:
+        if name.lower() in (gpu.short_name.lower(), gpu.key.lower(), gpu.title.lower()):
+            return gpu
+    names = list(dict.fromkeys(gpu.short_name for gpu in cards))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    meant = f"the nearest are {', '.join(near)}" if near else f"choose from {', '.join(names)}"
+    raise UsageError(f"there is no NVIDIA card {name!r} in the table: {meant}", heading="nemo-options")

@@ -1,0 +1,56 @@
+"""Why a training failed, and the lines of its log that say so."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from tprimat import units
+from tprimat.measure.process import TAIL_LINES, ProcessResult
+from tprimat.results.run import Run
+
+
+def why_failed(run: Run | None, ended: ProcessResult) -> str:
+    """Return why a training failed, in a few words."""
+    if ended.overdue:
+        return "it went on far beyond its time limit, without an end, and was ended"
+    if run is not None and run.status_reason:
+        return run.status_reason
+    if ended.status < 0:
+        try:
+            name = signal.Signals(-ended.status).name
+        except ValueError:
+            name = str(-ended.status)
+        memory = "; the system does that when memory runs out" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{memory}"
+    if ended.status == 0:
+        return "it ended without writing a result"
+    return f"its process ended with status {ended.status} before it could write a result"
+
+
+def why_stopped(ended: ProcessResult, limit_s: float | None) -> str | None:
+    """Return why a training was ended from here; None where it ended by itself."""
+    if ended.overdue:
+        return f"ended, since it ran longer than {units.duration(limit_s)}"
+    return "interrupted by the user" if ended.interrupted else None
+
+
+def shell_status(ended: ProcessResult) -> int:
+    """Return the status of a process as a shell says it: 130 for Ctrl-C, 128 + N for signal N."""
+    if ended.interrupted:
+        return 128 + signal.SIGINT
+    return ended.status if ended.status >= 0 else 128 - ended.status
+
+
+def last_words(log: Path, tail: Iterable[str]) -> list[str]:
+    """Return the lines that say what went wrong: those that begin with `error: `, then the last ones.
+
+    Of several processes torchrun reports at length; what matters is what the one that failed said first.
+    """
+    errors: list[str] = []
+    with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
+        errors = list(islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
+    return list(dict.fromkeys([*errors, *tail]))

@@ -1,0 +1,131 @@
+"""Frameworks that only write a log: what it shows while they train, and the result that is made of it."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tprimat import console
+from tprimat.errors import TensorPrimatError
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops import recipe
+from tprimat.frameworks.primus import start_record
+from tprimat.frameworks.request import Request
+from tprimat.log_import import extract as log_extract
+from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.inputs import Log
+from tprimat.machine.platforms import Machine
+from tprimat.read.megatron import line as megatron_line
+from tprimat.read.parsing.text import Line, clean
+from tprimat.record.progress import Message, Step
+from tprimat.results.run import Data, Run, TrainingConfig
+from tprimat.store import store
+
+
+class Follower:
+    """Takes the lines of a training, and makes steps of those that Megatron prints.
+
+    Args:
+        on_line: called with each line.
+        on_step: called with each step.
+    """
+
+    def __init__(self, on_line: Callable[[str], None], on_step: Callable[[Message], None]) -> None:
+        self._on_line = on_line
+        self._on_step = on_step
+        self._last = 0
+        self._times: list[float] = []
+
+    def line(self, text: str) -> None:
+        """Take a line."""
+        self._on_line(text)
+        if megatron_line.TIMED not in text:
+            return
+        for record in megatron_line.records(Line(1, clean(text), True)):
+            if record.iteration <= self._last:
+                continue
+            self._last = record.iteration
+            # The first iterations compile kernels, and say nothing of the time that is left.
+            if record.seconds is not None and record.iteration > 2:
+                self._times.append(record.seconds)
+            average = sum(self._times) / len(self._times) if self._times else None
+            self._on_step(Step(record.iteration, max(record.planned, 1), record.seconds, average))
+
+
+def result(
+    framework: Framework, request: Request, log: Path, machine: Machine, *, complete: bool
+) -> tuple[Run | None, Path | None]:
+    """Read a log and write its results; the last run, or (None, None), with an error, where it holds no training.
+
+    Args:
+        framework: that trained.
+        request: of the training.
+        log: all that it printed.
+        machine: that it ran on.
+        complete: whether its process ended well.
+    """
+    try:
+        trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
+        for training in trainings:
+            run = training.run
+            if not start_record.path_for(log).exists():
+                run = completed(run, framework, request, machine, complete=complete)
+            saved = store.save(run, request.output_dir)
+            for note in training.parsed.notes:
+                console.debug(f"note: {note}")
+    except TensorPrimatError as error:
+        console.error(error.line())
+        return None, None
+    return run, saved.path
+
+
+def completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
+    """Return a log's Run with what the log leaves open and the machine or the request knows.
+
+    What the log states itself is not touched.
+    """
+    requested = TrainingConfig(
+        max_steps=request.steps,
+        global_batch_size=request.global_batch_size,
+        micro_batch_size=request.micro_batch_size,
+        sequence_length=request.sequence_length,
+        num_gpus=request.num_gpus,
+        precision=request.precision,
+        seed=request.seed,
+    )
+    changes: dict[str, Any] = {
+        "framework": request.framework,
+        "model": request.model,
+        "scale": request.scale,
+        "label": request.label,
+        "platform": run.platform or request.platform,
+        "timestamp": run.timestamp or _started(run),
+        "training_config": _under(run.training_config, requested),
+        "model_config": _under(run.model_config, recipe.shape_of(request)),
+        "gpu_info": _under(run.gpu_info, msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
+        "environment": _under(run.environment, machine.environment),
+        "data": _under(run.data, Data(kind=framework.data)),
+    }
+    if not complete and run.status == "complete":
+        changes |= {"status": "failed", "status_reason": "its process ended with an error"}
+    elif run.status == "complete" and run.steps and run.steps[-1] < request.steps:
+        reason = f"{run.steps[-1]} of max_steps={request.steps} steps are in the log"
+        changes |= {"status": "incomplete", "status_reason": reason}
+    return msgspec.structs.replace(run, **changes)
+
+
+def _under(stated: Any, requested: Any) -> Any:
+    """Return one group of fields over another of its kind: what the log states wins, field by field."""
+    return msgspec.structs.replace(requested, **{name: value for name, value in stated.known().items() if value})
+
+
+def _started(run: Run) -> str:
+    """Return roughly when a training began: the log doesn't say, and it has just ended."""
+    seconds = math.fsum(time or 0.0 for time in run.step_times)
+    moment = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=seconds)
+    return moment.astimezone().isoformat(timespec="seconds")

@@ -1,0 +1,227 @@
+"""What a session measures: requests with every choice made, and the order of their runs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tprimat import frameworks
+from tprimat.errors import UsageError
+from tprimat.frameworks import match, profiling
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops import building
+from tprimat.frameworks.nemo import options as nemo_options
+from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.machine.platforms import Machine
+from tprimat.measure.device import device_of
+from tprimat.store import store
+
+COOLDOWN_ON_GPU = 30.0
+BF16_IN_SOFTWARE = (
+    "this processor has no bf16 instructions: bf16 is computed in software, with AVX2 alone some 20 times slower "
+    "than fp32"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What will be run.
+
+    Attributes:
+        frameworks: those that train.
+        requests: one for each configuration, in the order of the models and precisions.
+        output_dir: folder of results and logs, as the user named it.
+        runs: of each configuration.
+        cooldown_s: seconds of rest between two trainings.
+        notes: what the user should know before it starts.
+        bundle: file for results and logs together; None for none.
+        limit_s: seconds after which a training is ended; None for a bound by the request's own time limit.
+        stops_at_failure: whether nothing more is run after a training that failed.
+        advice: what is said of trainings that are too short; None for the usual sentence.
+    """
+
+    frameworks: tuple[Framework, ...]
+    requests: tuple[Request, ...]
+    output_dir: Path
+    runs: int = 1
+    cooldown_s: float = 0.0
+    notes: tuple[str, ...] = ()
+    bundle: Path | None = None
+    limit_s: float | None = None
+    stops_at_failure: bool = False
+    advice: str | None = None
+
+    def framework_of(self, request: Request) -> Framework:
+        """Return the framework that trains a request."""
+        return next((each for each in self.frameworks if each.name == request.framework), self.frameworks[0])
+
+    def name_of(self, request: Request) -> str:
+        """Return what messages call a request."""
+        return f"{request.model} {request.precision}" + (f" {request.framework}" if len(self.frameworks) > 1 else "")
+
+    def order(self) -> Iterator[tuple[int, int]]:
+        """Yield trainings as (number of the run, index of the request): AB BA AB, model by model.
+
+        One run of each configuration comes before the next of any, so that whatever drifts with time, such as the
+        temperature, meets all alike. The frameworks and precisions of a model change places from run to run, since
+        whichever comes second finds the machine warmer.
+        """
+        for run in range(1, self.runs + 1):
+            for model in dict.fromkeys(request.model for request in self.requests):
+                indices = [index for index, request in enumerate(self.requests) if request.model == model]
+                for index in indices if run % 2 else reversed(indices):
+                    yield run, index
+
+
+def cooldown(seconds: float | None, platform: str) -> float:
+    """Return the seconds of rest between two trainings: those that were asked for, or what the platform needs."""
+    if seconds is not None:
+        return seconds
+    return 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
+
+
+def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
+    """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it can't do."""
+    notes: list[str] = []
+    device = device_of(machine)
+    if framework.divides:
+        device = nemo_options.device(device, options, notes)
+    names, requested, more = _requested_config(options, device, framework)
+    notes += more
+    output_dir = Path.cwd() / options.output_dir
+    requests = []
+    for name in names:
+        for precision in options.precision or (requested.precision,):
+            label = requested.label
+            if options.precision is not None and len(options.precision) > 1:
+                label = "-".join(part for part in (label, precision) if part)
+            config = dataclasses.replace(requested, precision=precision, label=label)
+            request, more_notes = framework.resolve_config(name, config, device, output_dir)
+            requests.append(_with_profiler(request, framework, options))
+            notes += more_notes
+    in_software = device.platform == "cpu" and machine.environment.lacks_bf16
+    if in_software and any(request.precision == "bf16" for request in requests):
+        notes.append(BF16_IN_SOFTWARE)
+    return Plan(
+        frameworks=(framework,),
+        requests=tuple(requests),
+        output_dir=options.output_dir,
+        runs=options.runs,
+        cooldown_s=cooldown(options.cooldown, device.platform),
+        notes=tuple(dict.fromkeys((*machine.warnings, *notes))),
+        bundle=options.bundle,
+    )
+
+
+def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
+    """Return one plan of several frameworks: model by model, all that can train it.
+
+    Args:
+        names: of the frameworks; `all` for those that can run here.
+        options: of `benchmark`.
+        machine: this one.
+
+    Raises:
+        UsageError: one that was named can't train that, or none of all can.
+    """
+    everything = tuple(names) == (frameworks.ALL,)
+    if frameworks.ALL in names and not everything:
+        raise UsageError(f"--framework {options.framework}: all stands alone", heading="wrong-usage")
+    notes: list[str] = []
+    plans = []
+    for framework in _available(notes) if everything else _named(names, machine, options):
+        try:
+            plans.append(plan_of(options, framework, machine))
+        except UsageError as error:
+            if not everything:
+                raise
+            notes.append(f"{framework.name} is left out: {error.message}")
+    if not plans:
+        raise frameworks.none_can_train(f"no framework can train that here: {'; '.join(notes)}")
+    requests = [request for plan in plans for request in plan.requests]
+    models = list(dict.fromkeys(request.model for request in requests))
+    return dataclasses.replace(
+        plans[0],
+        frameworks=tuple(framework for plan in plans for framework in plan.frameworks),
+        requests=tuple(sorted(requests, key=lambda request: models.index(request.model))),
+        notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
+    )
+
+
+def _available(notes: list[str]) -> list[Framework]:
+    """Return the frameworks that can run here; why the others can't is added to the notes."""
+    reasons = [(framework, framework.unavailable()) for framework in frameworks.FRAMEWORKS]
+    notes += [f"{framework.name} is left out: {reason}" for framework, reason in reasons if reason is not None]
+    return [framework for framework, reason in reasons if reason is None]
+
+
+def _named(names: Sequence[str], machine: Machine, options: argparse.Namespace) -> list[Framework]:
+    return [frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names]
+
+
+def _with_profiler(request: Request, framework: Framework, options: argparse.Namespace) -> Request:
+    """Return the request with the profiler that was asked for. Raises UsageError for one that can't watch it."""
+    if options.profile is None:
+        return request
+    request = dataclasses.replace(request, profile=options.profile)
+    torchrun = nemo_options.under_torchrun(os.environ)
+    profiling.check(request, framework, executor=options.executor, torchrun=torchrun, dry_run=options.dry_run)
+    return request
+
+
+def _requested_config(
+    options: argparse.Namespace, device: Device, framework: Framework
+) -> tuple[tuple[str, ...], RequestedConfig, list[str]]:
+    """Return models and settings: the options, over those of the result that is to be matched; and notes."""
+    stated = RequestedConfig(
+        scale=options.scale,
+        steps=options.steps,
+        global_batch_size=options.global_batch_size,
+        micro_batch_size=options.micro_batch_size,
+        sequence_length=options.sequence_length,
+        seed=options.seed,
+        time_limit_s=options.time_limit,
+        label=options.label,
+        **nemo_options.requested(options),
+    )
+    nemo_options.check(framework.name, framework.divides, options)
+    if options.match is None:
+        return options.model or framework.models, stated, []
+    if options.scale is not None:
+        raise UsageError("--scale and --match contradict each other: the result states its shape", heading="cant-match")
+    name, matched, notes = _matched(options, device, framework)
+    if options.model not in (None, (name,)):
+        raise UsageError(
+            f"{options.match} is a result of {name}: leave --model out, or say --model {name}", heading="cant-match"
+        )
+    known = {field.name: getattr(stated, field.name) for field in dataclasses.fields(stated)}
+    for field, value in known.items():
+        reference = getattr(matched, field)
+        if value is not None and reference is not None and value != reference:
+            notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as you asked")
+    changes = {field: value for field, value in known.items() if value is not None}
+    return (name,), dataclasses.replace(matched, **changes), notes
+
+
+def _matched(
+    options: argparse.Namespace, device: Device, framework: Framework
+) -> tuple[str, RequestedConfig, list[str]]:
+    """Return the model and settings of the result that --match names, and what differs here all the same."""
+    run = store.read(options.match)[0]
+    name, matched = match.wishes(run, options.match)
+    notes = []
+    if options.precision is None:
+        match.check_precision(run, options.match, framework.precisions, framework.name)
+    elif options.precision != (matched.precision,):
+        reference = matched.precision or "a precision that it doesn't state"
+        notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as you asked")
+    num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices)
+    if framework.divides:
+        matched = match.divided(matched, run)
+    optimizer = building.hyperparameters(run.model_config) if framework.name == "lightning" else run.optimizer
+    data = options.data or framework.data
+    different = match.differences(run, num_gpus, optimizer, data, framework=framework.name, divides=framework.divides)
+    return name, matched, [*notes, *(f"{options.match}: {each}" for each in different)]

@@ -1,0 +1,378 @@
+"""A measurement session: the trainings of one command, shown, or run one after the other and summed up.
+
+Every framework goes through it: those whose training writes a result, and those whose log is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from tprimat import console
+from tprimat.analysis import metrics
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.frameworks import memory
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.primus import start_record
+from tprimat.frameworks.request import Request
+from tprimat.machine import host, platforms
+from tprimat.machine.platforms import Machine
+from tprimat.measure import bundle, display, logged, process
+from tprimat.measure.display import short_path
+from tprimat.measure.failure import last_words, shell_status, why_failed, why_stopped
+from tprimat.measure.plan import Plan
+from tprimat.measure.process import ProcessResult
+from tprimat.record import recovery
+from tprimat.record.progress import Message, Saved
+from tprimat.results.run import Run
+from tprimat.store import store
+from tprimat.text import plain
+
+START_SECONDS = 900.0
+"""What a training may take beyond twice its time limit before it is taken for hung: importing
+torch from a slow disk and drawing eight billion weights both take minutes."""
+
+LOGS = "logs"
+
+BUSY_SHARE = 0.15
+LOOK_SECONDS = 0.5
+"""From which share of the CPU's time in the hands of others a training on it is warned, and how long that is
+looked at."""
+
+
+class Session:
+    """The trainings of one command.
+
+    Attributes:
+        runs: results with their summaries, by the index of their request, in the order in which they came.
+        files: result files, in the order in which they were written.
+        failures: trainings that ended in any other way than by their last step.
+        interrupted: whether the user has ended it.
+        status: of the process that trained last, as a shell says it; TRAINING_FAILED where that ended well and left
+            no complete run.
+    """
+
+    def __init__(self, plan: Plan, machine: Machine) -> None:
+        self.runs: list[list[tuple[Run, metrics.Summary]]] = [[] for _ in plan.requests]
+        self.files: list[Path] = []
+        self.failures = 0
+        self.interrupted = False
+        self.status = 0
+        self._plan = plan
+        self._requests = list(plan.requests)
+        self._machine = machine
+        self._logs: list[Path] = []
+
+    def introduce(self) -> None:
+        """Print where and what will be trained, and what should be known of it."""
+        display.introduce(self._plan, self._machine)
+
+    def is_ready(self) -> bool:
+        """Return whether the frameworks' checks find nothing that a training would fail on; print what they find."""
+        errors: list[str] = []
+        warnings: list[str] = []
+        for request in self._requests:
+            found = self._plan.framework_of(request).hook("preflight")(request, self._machine)
+            errors += [f"{request.model}: {text}" for text in found.errors]
+            warnings += found.warnings
+        if self._machine.platform != "cpu" and (held := platforms.held_by_others(self._machine)):
+            warnings.append(held)
+        for text in dict.fromkeys(warnings):
+            if text not in self._plan.notes:
+                console.note(text, weakens=True)
+        for text in dict.fromkeys(errors):
+            console.error(f"error: {plain(text)} (docs/troubleshooting.md#primus-checks)")
+        return not errors
+
+    def show(self) -> None:
+        """Print what would be run, to the last option."""
+        plan = self._plan
+        for request in self._requests:
+            framework = plan.framework_of(request)
+            console.info(f"\n{plan.name_of(request)}, run {plan.runs} {'time' if plan.runs == 1 else 'times'}:")
+            result = plan.output_dir / framework.hook("result_name")(request)
+            display.would_run(framework.launch(request).shell_line(), request, None if "{" in result.name else result)
+            console.info(f"result: {result}")
+        console.info("\nNothing was run.")
+
+    def run(self) -> None:
+        """Run one training after the other.
+
+        Raises:
+            UsageError: the results can't be written, or what a training needs can't be made.
+        """
+        plan = self._plan
+        for index, request in enumerate(self._requests):
+            check_writable(request.output_dir)
+            self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
+        order = list(plan.order())
+        for number, (repetition, index) in enumerate(order, 1):
+            if number > 1 and not self._cool_down():
+                break
+            of = f", run {repetition} of {plan.runs}" if plan.runs > 1 else ""
+            failures = self.failures
+            self._train(index, f"[{number}/{len(order)}] {plan.name_of(self._requests[index])}{of}", number > 1)
+            if self.interrupted or (plan.stops_at_failure and self.failures > failures):
+                run = {index for _, index in order[:number]}
+                left = dict.fromkeys(plan.name_of(self._requests[index]) for _, index in order if index not in run)
+                if left:
+                    console.error(f"    not run: {', '.join(left)}")
+                break
+
+    def sum_up(self) -> None:
+        """Print the closing table, what should be known of it, and the next command."""
+        groups = [
+            display.Group(request, self._plan.runs, tuple(runs))
+            for request, runs in zip(self._requests, self.runs, strict=True)
+            if request.result_elsewhere is None
+        ]
+        if groups:
+            console.info("")
+            for line in display.results(groups):
+                console.info(line)
+            for note in display.findings(groups, self._plan.notes):
+                console.note(note, weakens=True)
+        if not self.files:
+            return
+        shortest = min(summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs)
+        if shortest < display.SMOKE_TEST_BELOW:
+            console.note(self._plan.advice or display.smoke_test(shortest))
+        files = list(dict.fromkeys(self.files))
+        console.info("")
+        for start, path in zip(["Results:", *[" " * 8] * len(files)], files, strict=False):
+            console.info(f"{start} {path}")
+        console.info(f"Logs:    {short_path(self._logs[0].parent)}")
+        if self._plan.bundle is not None:
+            bundle.write_bundle(self._plan.bundle, files, self._logs)
+        console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
+
+    def _train(self, index: int, title: str, again: bool) -> None:
+        request = self._requests[index]
+        framework = self._plan.framework_of(request)
+        self._warn_of_others(request, again)
+        journals = recovery.names(request.output_dir)
+        history = set(_history(request.output_dir))
+        log = _log_path(framework, request)
+        self._logs.append(log)
+        try:
+            ended, saved = self._follow(framework, request, log, title)
+        finally:
+            latest = framework.hook("latest_log")(request)
+            if latest is not None:
+                _keep_latest(log, request.output_dir / latest)
+        self.interrupted = ended.interrupted
+        if ended.log_trouble:
+            console.note(f"{short_path(log)} doesn't hold all that was printed: {ended.log_trouble}", weakens=True)
+        run: Run | None
+        path: Path | None
+        if request.result_elsewhere is not None:
+            console.note(request.result_elsewhere)
+            run, path = None, None
+        elif framework.logged:
+            run, path = logged.result(framework, request, log, self._machine, complete=ended.status == 0)
+        else:
+            run, path = _read_back(saved) if saved else _recover(request, journals)
+        if run is not None and path is not None:
+            self._take(index, run, path, history, title)
+        complete = run is not None and run.status == "complete"
+        self.status = shell_status(ended)
+        if request.result_elsewhere is not None and not self.status:
+            return
+        if not complete:
+            self.status = self.status or ExitStatus.TRAINING_FAILED
+        if complete and path is not None:
+            self._judge_complete(request, path, ended, log, title)
+            return
+        self.failures += 1
+        if run is None or path is None:
+            reason = "interrupted" if ended.interrupted else why_failed(run, ended)
+            console.record(identity(request, status="failed", status_reason=reason), None)
+        _explain(title, request, run, ended, log)
+
+    def _follow(
+        self, framework: Framework, request: Request, log: Path, title: str
+    ) -> tuple[ProcessResult, list[Saved]]:
+        """Run one training and show it; how its process ended, and the results that it says it wrote."""
+        saved: list[Saved] = []
+        launch = framework.hook("start")(framework, request, self._machine, log)
+        limit_s = self._plan.limit_s
+        if limit_s is None and request.time_limit_s is not None:
+            limit_s = 2 * request.time_limit_s + START_SECONDS
+        with display.following(title, request) as (on_line, on_step):
+
+            def on_message(message: Message) -> None:
+                if isinstance(message, Saved):
+                    saved.append(message)
+                else:
+                    on_step(message)
+
+            if framework.logged:
+                on_line = logged.Follower(on_line, on_step).line
+            console.debug(f"command: {launch.shell_line()}")
+            console.debug(f"log: {short_path(log)}")
+            ended = process.run(launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s)
+        why = why_stopped(ended, limit_s)
+        if framework.logged and why is not None:
+            # The log itself can't know, and is what the result is made of.
+            with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
+                file.write(f"ERROR: TensorPrimat: {why}\n")
+        return ended, saved
+
+    def _warn_of_others(self, request: Request, again: bool) -> None:
+        """Warn of other programs on the CPU or the GPUs; since the last training others may have come."""
+        if request.platform == "cpu":
+            busy = host.busy_share(host.Host(), lambda: time.sleep(LOOK_SECONDS))
+            if busy is not None and busy > BUSY_SHARE:
+                console.note(
+                    f"other programs take {busy:.0%} of the processor: steps will take longer, and vary", weakens=True
+                )
+        elif again and (held := platforms.held_by_others(platforms.refreshed(self._machine))):
+            console.note(held, weakens=True)
+
+    def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
+        """Add a run that left a result."""
+        self.files.append(short_path(path))
+        summary = metrics.summarize(run)
+        self.runs[index].append((run, summary))
+        console.record(run, short_path(path))
+        for moved in sorted(set(_history(path.parent)) - history):
+            console.note(f"the result of another setup that was there is now {short_path(moved)}")
+        outcome = display.outcome(title, run, summary)
+        if console.has_progress_bar():
+            console.info(outcome)
+        console.debug(outcome)
+        figures = self._plan.framework_of(self._requests[index]).hook("figures")(run)
+        if figures:
+            console.info("")
+            for line in console.table(figures):
+                console.info(line)
+        for epoch in run.epochs:
+            console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
+
+    def _judge_complete(self, request: Request, path: Path, ended: ProcessResult, log: Path, title: str) -> None:
+        """Say what is wrong all the same with a training whose result is complete."""
+        if request.output_dir.resolve() not in path.resolve().parents:
+            # What was asked for is not where it was asked for.
+            self.failures += 1
+            console.error(
+                f"error: {title}: {short_path(request.output_dir)} can't be written: the result is in {path} "
+                "(docs/troubleshooting.md#unwritable-folder)"
+            )
+        elif ended.status:
+            console.note(
+                f"its process ended with status {ended.status} after the result was written: {log}", weakens=True
+            )
+            self.failures += self._plan.stops_at_failure
+
+    def _cool_down(self) -> bool:
+        """Rest; False where the user has ended that."""
+        seconds = self._plan.cooldown_s
+        if not seconds:
+            return True
+        console.info(f"cooling down for {seconds:g} s")
+        try:
+            time.sleep(seconds)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return not self.interrupted
+
+
+def show(plan: Plan, machine: Machine) -> None:
+    """Print what a session would run."""
+    session = Session(plan, machine)
+    session.introduce()
+    session.show()
+
+
+def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
+    """Run the trainings of a plan; the exit status and the result files."""
+    session = Session(plan, machine)
+    session.introduce()
+    if not session.is_ready():
+        return ExitStatus.USAGE, []
+    session.run()
+    session.sum_up()
+    status = ExitStatus.TRAINING_FAILED if session.interrupted or session.failures else ExitStatus.WELL
+    return status, list(dict.fromkeys(session.files))
+
+
+def identity(request: Request, **more: object) -> Run:
+    """Return as much of a Run as its file's name depends on."""
+    known = {"platform": request.platform, "framework": request.framework, "model": request.model}
+    return Run(**known, label=request.label, **more)  # type: ignore[arg-type]
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: the result can't be written: {error.strerror or error}: choose another --output-dir",
+            heading="unwritable-folder",
+        ) from error
+
+
+def _explain(title: str, request: Request, run: Run | None, ended: ProcessResult, log: Path) -> None:
+    """Print why a training failed, and the lines of its log that say so."""
+    if ended.interrupted:
+        kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
+        console.error(f"{title}: interrupted; {kept}")
+        return
+    why = plain(memory.advised(why_failed(run, ended), request))
+    console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
+    for line in last_words(log, ended.tail):
+        console.error(f"    {plain(line, 160)}")
+    console.error(f"    all of it: {short_path(log)}")
+
+
+def _recover(request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
+    """Return what a training that was killed has left in its journal, which wasn't there before."""
+    recovered: tuple[Run | None, Path | None] = None, None
+    for each in recovery.recover(request.output_dir):
+        console.note(each.line, weakens=True)
+        run = each.run
+        if run and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
+            recovered = run, each.path
+    return recovered
+
+
+def _log_path(framework: Framework, request: Request) -> Path:
+    """Make a new log: beside the results where a copy of the newest is kept there, else in a folder of logs."""
+    moment = f"{datetime.datetime.now():%Y%m%d_%H%M%S}"
+    beside_results = framework.hook("latest_log")(request) is not None
+    folder = request.output_dir if beside_results else request.output_dir / LOGS
+    return process.new_log(folder, framework.hook("log_name")(request, moment))
+
+
+def _keep_latest(log: Path, latest: Path) -> None:
+    """Copy a log, and the record of its start, to the names that are always those of the newest training."""
+    for source, target in ((log, latest), (start_record.path_for(log), start_record.path_for(latest))):
+        if not source.exists():
+            continue
+        part = target.with_name(f".{target.name}.part")
+        try:
+            shutil.copy2(source, part)
+            os.replace(part, target)
+        except OSError as error:
+            console.note(f"{target}: can't be written: {error.strerror or error}; the log is in {source}", weakens=True)
+
+
+def _read_back(saved: list[Saved]) -> tuple[Run | None, Path | None]:
+    """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
+    last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
+    path = Path(last.path)
+    if last.fingerprint is not None:
+        return store.locate(path, last.fingerprint) or (None, None)
+    return store.read(path)[-1], path
+
+
+def _history(folder: Path) -> list[Path]:
+    return list((folder / store.HISTORY).glob("*.json"))

@@ -1,0 +1,91 @@
+"""Trainings whose processes the user's torchrun has started: this process is one of them, and trains itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+from tprimat import console
+from tprimat.analysis import metrics
+from tprimat.console import Verbosity
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.frameworks.encdec import launch as encdec
+from tprimat.frameworks.encdec.framework import ENCDEC, figures, request_of
+from tprimat.frameworks.encdec.ranks import Ranks
+from tprimat.frameworks.encdec.settings import Settings
+from tprimat.frameworks.loops.launch import cores
+from tprimat.machine import platforms
+from tprimat.machine.platforms import Machine
+from tprimat.measure import display
+from tprimat.measure.device import device_of_rank
+from tprimat.measure.plan import Plan
+from tprimat.measure.session import check_writable, identity
+from tprimat.results.run import Environment
+from tprimat.store import store
+
+
+def train_nemo(plan: Plan, machine: Machine) -> int:
+    """Train with NeMo in this process; the exit status.
+
+    Raises:
+        UsageError: more than one training was asked for.
+    """
+    if len(plan.requests) * plan.runs > 1:
+        raise UsageError("under torchrun one training is run: name one --model, and --runs 1", heading="nemo-options")
+    from tprimat.frameworks.nemo import training as nemo_training
+
+    request = plan.requests[0]
+    first = os.environ.get("RANK", "0") == "0"
+    if first:
+        held = platforms.held_by_others(machine)
+        for note in [*plan.notes, *([held] if held else [])]:
+            console.note(note)
+    status = nemo_training.main(request.to_arguments())
+    path = request.output_dir / store.file_name(identity(request))
+    output = console.current()
+    output.is_main_process = first
+    if first and status == 0 and path.is_file() and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
+        console.record(store.read(path)[-1], path)
+    return status
+
+
+def train_encdec(requested: encdec.RequestedConfig, ranks: Ranks, output_dir: Path) -> int:
+    """Train the encoder-decoder in this process; the exit status."""
+    from tprimat.frameworks.encdec import loop
+
+    settings, notes = encdec.resolve_config(
+        dataclasses.replace(requested, num_gpus=ranks.world_size), device_of_rank(ranks), Path.cwd() / output_dir
+    )
+    if ranks.first:
+        check_writable(settings.output_dir)
+        notes = (*notes, *_threads_note(settings, ranks))
+        display.introduce_requests(Plan((ENCDEC,), (request_of(settings),), output_dir, notes=notes), Environment())
+    trained = loop.train(settings, ranks, say=console.info)
+    run = trained.run
+    if run is None:
+        return ExitStatus.WELL
+    console.record(run, trained.path)
+    console.info("")
+    for line in console.table(figures(run)):
+        console.info(line)
+    for text in dict.fromkeys((*run.warnings, *metrics.summarize(run).warnings)):
+        console.note(text)
+    if trained.path is None:
+        console.warn("the result was not saved")
+    console.info(f"\nResults: {trained.path or 'not saved'}")
+    if run.status == "complete":
+        console.info(f"Next:    {display.comparison_of(output_dir)}")
+        return ExitStatus.WELL
+    console.error(f"{run.status_reason}; what was recorded is kept, as incomplete")
+    return ExitStatus.TRAINING_FAILED
+
+
+def _threads_note(settings: Settings, ranks: Ranks) -> list[str]:
+    """Return a note where torchrun gave each process fewer threads than the machine has."""
+    import torch
+
+    threads, share = torch.get_num_threads(), cores() // ranks.local_world_size
+    if settings.platform != "cpu" or threads >= share:
+        return []
+    return [f"each process computes with {threads} of {share} threads that it could have: set OMP_NUM_THREADS={share}"]
