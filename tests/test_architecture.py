@@ -124,7 +124,6 @@ def test_imports_go_one_way():
     assert wrong == []
 
 
-@pytest.mark.xfail(strict=True, reason="the benchmark command still does")
 def test_no_two_files_import_each_other():
     there = {module_of(path) for path in modules()}
     # A file imports its own package's __init__ whenever it is imported; that is Python's doing, not a circle of ours.
