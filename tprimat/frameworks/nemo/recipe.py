@@ -18,7 +18,6 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.nemo import data, fields
-from tprimat.frameworks.nemo.recording import NemoBenchmark
 from tprimat.frameworks.request import TOKENS, Request
 from tprimat.results.run import ModelConfig
 
@@ -69,6 +68,9 @@ def build(request: Request) -> Any:
         from nemo.collections.llm.recipes.precision.mixed_precision import bf16_with_fp8_mixed
 
         recipe.trainer.plugins = bf16_with_fp8_mixed()
+    # Here alone, since it needs Lightning: what is wrong with a Slurm job is told where only its command is.
+    from tprimat.frameworks.nemo.recording import NemoBenchmark
+
     # Plain words only: NeMo-Run writes the recipe down, and other processes read it.
     recipe.trainer.callbacks.append(run.Config(NemoBenchmark, arguments=request.to_arguments()))
     for setting in request.settings:
