@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from tprimat.errors import INSTALL, UsageError, missing_package
-from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.framework import REQUIRED, Framework
 from tprimat.results.run import Platform
 
 FRAMEWORKS: tuple[Framework, ...] = (
@@ -114,9 +114,10 @@ def several(name: str | None) -> tuple[str, ...] | None:
 
 
 def none_can_train(reasons: str) -> UsageError:
-    """Return the error where no framework can train; without torch that alone is what to do something about."""
-    if importlib.util.find_spec("torch") is None:
-        return missing_package("torch", INSTALL, "training")
+    """Return the error where no framework can train: missing packages, where those are what to do something about."""
+    absent = [package for package in REQUIRED if importlib.util.find_spec(package) is None]
+    if absent:
+        return missing_package(absent[0], INSTALL, "training")
     return UsageError(reasons, heading="no-framework")
 
 
