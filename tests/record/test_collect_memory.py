@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import types
 
 import pytest
 from fake_gpu import Cuda
@@ -43,7 +44,6 @@ def test_an_allocator_without_statistics_leaves_what_the_device_says():
     ]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
 def test_a_process_knows_its_resident_memory():
     readings = ProcessMemory()
     readings.start()
@@ -58,8 +58,9 @@ def test_a_process_knows_its_resident_memory():
 
 def test_a_fresh_reading_is_not_repeated(monkeypatch):
     asked = []
-    monkeypatch.setattr(memory, "resident_bytes", lambda: asked.append(1) or 2_000_000_000)
     readings = ProcessMemory()
+    info = types.SimpleNamespace(rss=2_000_000_000)
+    readings._process = types.SimpleNamespace(memory_info=lambda: asked.append(1) or info)
     readings.sample()
     readings.sample()
     assert len(asked) == 1
@@ -68,13 +69,13 @@ def test_a_fresh_reading_is_not_repeated(monkeypatch):
     assert len(asked) == 2
 
 
-def test_where_the_system_tells_nothing_memory_is_unknown_and_why(monkeypatch):
-    monkeypatch.setattr(memory, "_STATM", "/proc/there/is/none")
+def test_windows_states_its_peak_by_another_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
+    info = types.SimpleNamespace(rss=1_000_000_000, peak_wset=3_000_000_000)
+    monkeypatch.setattr(memory.psutil, "Process", lambda: types.SimpleNamespace(memory_info=lambda: info))
     readings = ProcessMemory()
     readings.sample()
-    assert readings.metrics().known() == {}
-    assert readings.warnings == [f"process memory unknown: {sys.platform} does not tell it without further packages"]
+    assert readings.metrics().known() == {"avg_memory_process_gb": 1.0, "peak_memory_process_gb": 3.0}
 
 
 def test_macos_counts_its_peak_in_bytes(monkeypatch):

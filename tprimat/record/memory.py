@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import Any, Protocol
 
+import psutil
+
 from tprimat.results.run import MemoryMetrics
 from tprimat.units import GB, round_figure
 
-_STATM = "/proc/self/statm"
-
 FRESH_S = 0.1
-"""A younger reading of a process's memory isn't repeated: the system takes some 50 µs to add it up,
-which would show in steps of a millisecond."""
+"""A younger reading of a process's memory isn't repeated: it takes some 50 µs, which would show in
+steps of a millisecond."""
 
 
 class Memory(Protocol):
@@ -77,6 +76,7 @@ class ProcessMemory:
     def __init__(self) -> None:
         self.warnings: list[str] = []
         self._resident = _Readings()
+        self._process = psutil.Process()
         self._read_at = -FRESH_S
 
     def start(self) -> None:
@@ -86,26 +86,20 @@ class ProcessMemory:
         """Nothing: a reading costs more than all that the recorder does in a step."""
 
     def sample(self) -> None:
-        """Reads the resident memory, where the system tells it without a package."""
+        """Read the resident memory."""
         now = time.monotonic()
         if now - self._read_at < FRESH_S:
             return
         self._read_at = now
-        resident = resident_bytes()
-        if resident is not None:
-            self._resident.add(resident)
+        self._resident.add(self._process.memory_info().rss)
 
     def current_gb(self) -> float | None:
         """The newest reading, GB, unrounded."""
         return self._resident.newest_gb()
 
     def metrics(self) -> MemoryMetrics:
-        """Mean of the readings, and the system's peak."""
-        peak = peak_resident_bytes()
-        if peak is not None:
-            self._resident.raise_peak(peak)
-        if self._resident.peak is None:
-            self.warnings.append(f"process memory unknown: {sys.platform} does not tell it without further packages")
+        """Return the mean of the readings, and the system's peak."""
+        self._resident.raise_peak(peak_resident_bytes())
         return MemoryMetrics(
             avg_memory_process_gb=self._resident.mean_gb(), peak_memory_process_gb=self._resident.peak_gb()
         )
@@ -169,26 +163,13 @@ class DeviceMemory:
         )
 
 
-def resident_bytes() -> int | None:
-    """Resident memory of this process now; None where only a package could tell."""
-    try:
-        # Bare calls: pathlib and the file objects would take as long as the reading itself.
-        handle = os.open(_STATM, os.O_RDONLY)
-        try:
-            pages = int(os.read(handle, 128).split()[1])
-        finally:
-            os.close(handle)
-    except (OSError, IndexError, ValueError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def peak_resident_bytes() -> int | None:
-    """The highest resident memory in this process's life; None on Windows."""
+def peak_resident_bytes() -> int:
+    """Return the highest resident memory in this process's life."""
     try:
         import resource
     except ModuleNotFoundError:
-        return None
+        # Windows.
+        return int(psutil.Process().memory_info().peak_wset)
     peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts KiB, macOS bytes (getrusage(2) of each).
     return peak if sys.platform == "darwin" else peak * 1024
