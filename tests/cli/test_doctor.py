@@ -5,54 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
+from gpu_fakes import NVIDIA_QUERY, amd_files, fake_host, nvidia_row
 
 from tprimat.cli import doctor, run
 from tprimat.errors import ExitStatus
 from tprimat.machine import gpu_state
-from tprimat.machine.gpu_users import Device
+from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo
 
-NVIDIA_SMI = (
-    "0, NVIDIA H100 80GB HBM3, 81559, 71680, 500.00, 700.00, 700.00, 1980, 1980, Disabled\n"
-    "1, NVIDIA H100 80GB HBM3, 81559, 4, [N/A], [N/A], [N/A], [Unknown Error], 1980, Enabled\n"
-    "not a line of it\n"
-)
-
 
 def nvidia_host(tmp_path) -> Host:
-    def command(argv):
-        if argv[0] == "nvidia-smi" and argv[1].startswith("--query-gpu=index,name,memory.total"):
-            return NVIDIA_SMI
-        return None
-
-    return Host(environ={"PATH": ""}, root=tmp_path, command=command, package=lambda name: None)
-
-
-def amd_host(tmp_path) -> Host:
-    device = tmp_path / "sys" / "class" / "drm" / "card1" / "device"
-    sensors = device / "hwmon" / "hwmon3"
-    sensors.mkdir(parents=True)
-    for name, text in {
-        "vendor": "0x1002",
-        "device": "0x74a1",
-        "product_name": "AMD Instinct MI300X OAM",
-        "mem_info_vram_total": str(206_141_652_992),
-        "mem_info_vram_used": str(1_000_000_000),
-        "pp_dpm_sclk": "0: 132Mhz *\n1: 2100Mhz\n",
-        "hwmon/hwmon3/power1_cap": "750000000",
-        "hwmon/hwmon3/power1_cap_default": "750000000",
-        "hwmon/hwmon3/freq1_input": "132000000",
-    }.items():
-        (device / name).write_text(text + "\n")
-    # A screen's connector, a card of another maker, and one without memory of its own.
-    (tmp_path / "sys/class/drm/card1-DP-1").mkdir()
-    other = tmp_path / "sys/class/drm/card0/device"
-    other.mkdir(parents=True)
-    (other / "vendor").write_text("0x1a03\n")
-    return Host(environ={"PATH": ""}, root=tmp_path, command=lambda argv: None, package=lambda name: None)
+    text = nvidia_row(0, "aa-0", used=71680, power="500.00, 700.00, 700.00") + nvidia_row(1, "bb-1", mig="Enabled")
+    return fake_host(tmp_path, {NVIDIA_QUERY: text})
 
 
 def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
@@ -61,28 +27,9 @@ def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
     return Machine("nvd" if names else "cpu", info, Environment(), devices, warnings)
 
 
-class TestGpuState:
-    def test_nvidia(self, tmp_path):
-        first, second = gpu_state.states(nvidia_host(tmp_path))
-        assert (first.index, first.name) == (0, "NVIDIA H100 80GB HBM3")
-        assert first.memory_total_gb == pytest.approx(81559 * 2**20 / 1e9)
-        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (500.0, 700.0, 700.0)
-        assert (first.clock_mhz, first.clock_max_mhz) == (1980.0, 1980.0)
-        assert first.capped
-        assert not first.partitioned
-        # What the driver doesn't state is unknown, not 0.
-        assert (second.power_cap_w, second.clock_mhz, second.capped, second.partitioned) == (None, None, False, True)
-
-    def test_amd(self, tmp_path):
-        (found,) = gpu_state.states(amd_host(tmp_path))
-        assert found.name == "AMD Instinct MI300X OAM"
-        assert found.memory_total_gb == pytest.approx(206.141652992)
-        assert (found.power_cap_w, found.power_default_w, found.power_max_w) == (750.0, 750.0, None)
-        assert (found.clock_mhz, found.clock_max_mhz) == (132.0, 2100.0)
-        assert not found.capped
-
-    def test_nothing_answers(self, tmp_path):
-        assert gpu_state.states(Host(environ={}, root=tmp_path, command=lambda argv: None)) == ()
+def test_the_gpus_of_both_vendors(tmp_path):
+    host = fake_host(tmp_path, {NVIDIA_QUERY: nvidia_row(0, "aa-0")}, files=amd_files())
+    assert [state.name for state in gpu_state.states(host)] == ["NVIDIA H100 80GB HBM3", "AMD Instinct MI300X OAM"]
 
 
 class TestDiagnosis:

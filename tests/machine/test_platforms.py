@@ -10,10 +10,12 @@ import types
 import warnings
 from pathlib import Path
 
+import psutil
 import pytest
+from gpu_fakes import MI300X as AMDSMI_MI300X
+from gpu_fakes import NVIDIA_APPS, NVIDIA_QUERY, ROCM_PROCESSES, FakeAmdsmi, amd_files, fake_host, nvidia_row
 
 from tprimat.machine import platforms
-from tprimat.machine.host import Host
 from tprimat.machine.platforms import detect, held_by_others
 
 GIB = 2**30
@@ -30,8 +32,11 @@ NVIDIA_VERSION = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder)\n"
     "GCC version:  gcc version 12.3.0\n"
 )
-USE = ("nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits")
-APPS = ("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv,noheader,nounits")
+
+
+def rows(*used: object) -> str:
+    """What nvidia-smi prints of GPUs aa-0, aa-1, … with so many MiB in use."""
+    return "".join(nvidia_row(index, f"aa-{index}", each) for index, each in enumerate(used))
 
 
 class FakeCuda:
@@ -87,22 +92,20 @@ def rocm_torch(cuda, **changes):
 
 
 @pytest.fixture
-def here(tmp_path):
+def here(tmp_path, monkeypatch):
     """A machine made of files, answers of commands and variables."""
 
-    def make(files=None, commands=None, environ=None, packages=None):
-        for name, text in {"/proc/cpuinfo": "model name\t: Test CPU 9000\n", **(files or {})}.items():
-            path = tmp_path / name.lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        answers = commands or {}
-        return Host(
+    def make(files=None, commands=None, environ=None, packages=None, libraries=None):
+        return fake_host(
+            tmp_path,
+            commands,
+            libraries,
+            {"/proc/cpuinfo": "model name\t: Test CPU 9000\n", **(files or {})},
             environ=environ or {},
-            root=tmp_path,
-            command=lambda argv: answers.get(tuple(argv)),
             package=lambda name: (packages or {}).get(name),
         )
 
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(total=32_768_000_000))
     return make
 
 
@@ -110,7 +113,7 @@ def test_cuda(here):
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}])
     host = here(
         files={"/proc/driver/nvidia/version": NVIDIA_VERSION},
-        commands={USE: "GPU-aa-0, 4\nGPU-aa-1, 0\n"},
+        commands={NVIDIA_QUERY: rows(4, 0)},
         packages={"nemo_toolkit": "2.7.3", "transformer_engine": "2.1"},
     )
     machine = detect(fake_torch(cuda), host)
@@ -284,7 +287,7 @@ def test_a_device_file_that_is_closed_to_the_user(here):
 
 
 def test_a_processor(here):
-    host = here(files={"/proc/meminfo": "MemTotal:       32000000 kB\nMemFree: 1 kB\n"})
+    host = here()
     machine = detect(fake_torch(build=None, version="2.13.0+cpu"), host)
     assert machine.platform == "cpu"
     assert machine.devices == ()
@@ -304,7 +307,6 @@ def test_a_processor(here):
 def test_a_container_with_less_memory_than_the_machine(here):
     host = here(
         files={
-            "/proc/meminfo": "MemTotal:       32000000 kB\n",
             "/proc/self/cgroup": "0::/\n",
             "/sys/fs/cgroup/memory.max": "8000000000\n",
         }
@@ -322,10 +324,9 @@ def test_no_torch(here):
 
 
 def test_no_torch_beside_an_nvidia_driver(here):
-    listed = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
     host = here(
         files={"/dev/nvidiactl": "", "/proc/driver/nvidia/version": NVIDIA_VERSION},
-        commands={listed: "NVIDIA H100 80GB HBM3, 81559\n" * 8},
+        commands={NVIDIA_QUERY: rows(*[4] * 8)},
     )
     machine = detect(None, host)
     assert machine.platform == "nvd"
@@ -382,8 +383,8 @@ def test_a_torch_that_cannot_be_imported(here, monkeypatch, problem, said):
 def test_memory_of_others_is_said_with_its_holders(here):
     host = here(
         commands={
-            USE: "GPU-aa-0, 12000\nGPU-aa-1, 3\n",
-            APPS: "GPU-aa-0, 4242, /usr/bin/python3, 11000\n"
+            NVIDIA_QUERY: rows(12000, 3),
+            NVIDIA_APPS: "GPU-aa-0, 4242, /usr/bin/python3, 11000\n"
             "GPU-bb-9, 7, other, 5\n"
             "GPU-aa-0, 4343, [Not Found], [N/A]\n",
         }
@@ -403,13 +404,12 @@ def test_memory_of_others_is_said_with_its_holders(here):
 
 
 def test_memory_of_others_on_an_amd_machine(here):
-    address = "/sys/bus/pci/devices/0002:1f:00.0/mem_info_vram_used"
     listed = json.dumps(
         {"system": {"PID77": "VLLM::Engine, 1, 77420392448, 0, UNKNOWN", "PID78": "gunicorn, 0, 0, 0, 0"}}
     )
     host = here(
-        files={address: "77720392448\n"},
-        commands={("rocm-smi", "--showpids", "--json"): "WARNING: low-power state\n" + listed},
+        files=amd_files("0002:1f:00.0", used=77_720_392_448),
+        commands={ROCM_PROCESSES: "WARNING: low-power state\n" + listed},
     )
     properties = {**MI300X, "pci_domain_id": 2, "pci_bus_id": 0x1F, "pci_device_id": 0}
     cuda = FakeCuda([properties])
@@ -420,6 +420,32 @@ def test_memory_of_others_on_an_amd_machine(here):
     assert "GPU 0 (77.7 of 206.1 GB); on this machine's GPUs run VLLM::Engine (process 77, 77.4 GB)." in said
     assert "gunicorn" not in said
     assert "HIP_VISIBLE_DEVICES" in said
+
+
+def test_processes_that_amdsmi_locates_are_those_of_the_held_gpus(here):
+    other = {
+        **AMDSMI_MI300X,
+        "bdf": "0000:c2:00.0",
+        "processes": [{"name": "b", "pid": 9, "memory_usage": {"vram_mem": 5}}],
+    }
+    libraries = {"amdsmi": FakeAmdsmi([AMDSMI_MI300X, other])}
+    files = {**amd_files("0000:c1:00.0", used=77_000_000_000), **amd_files("0000:c2:00.0", used=10)}
+    places = [{"pci_domain_id": 0, "pci_bus_id": bus, "pci_device_id": 0} for bus in (0xC1, 0xC2)]
+    host = here(files=files, libraries=libraries)
+    machine = detect(rocm_torch(FakeCuda([{**MI300X, **place} for place in places])), host)
+    said = held_by_others(machine, host)
+    assert "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB). They slow" in said
+
+
+def test_memory_is_read_anew_before_another_run(here, monkeypatch):
+    cuda = FakeCuda([{**H100, "uuid": "aa-0"}])
+    commands = {NVIDIA_QUERY: rows(4)}
+    host = here(commands=commands)
+    machine = detect(fake_torch(cuda), host)
+    commands[NVIDIA_QUERY] = rows(12000)
+    monkeypatch.setitem(sys.modules, "torch", fake_torch(cuda))
+    assert held_by_others(machine, host) is None
+    assert "GPU 0 (12.6 of 85.0 GB)" in held_by_others(platforms.refreshed(machine, host), host)
 
 
 def test_without_the_vendors_tools_torch_is_asked(here):
@@ -441,17 +467,17 @@ def test_a_context_of_our_own_is_not_held_by_others(here):
 
 def test_memory_of_this_very_process_is_not_held_by_others(here):
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}], reserved=20 * GIB, free=0)
-    commands = {USE: "GPU-aa-0, 22000\n", APPS: f"GPU-aa-0, {os.getpid()}, python3, 21500\n"}
+    commands = {NVIDIA_QUERY: rows(22000), NVIDIA_APPS: f"GPU-aa-0, {os.getpid()}, python3, 21500\n"}
     machine = detect(fake_torch(cuda), here(commands=commands))
     assert machine.environment.memory_held_by_others_gb == pytest.approx(0.524, abs=1e-3)
-    unknown = detect(fake_torch(cuda), here(commands={USE: "GPU-aa-0, 22000\n"}))
+    unknown = detect(fake_torch(cuda), here(commands={NVIDIA_QUERY: rows(22000)}))
     assert unknown.environment.memory_held_by_others_gb is None
     assert any("this process itself already holds some" in said for said in unknown.warnings)
 
 
 def test_a_rank_looks_at_its_own_gpu_alone(here):
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}, {**H100, "uuid": "aa-1"}])
-    host = here(commands={USE: "GPU-aa-0, 60000\nGPU-aa-1, 2\n"}, environ={"LOCAL_RANK": "1"})
+    host = here(commands={NVIDIA_QUERY: rows(60000, 2)}, environ={"LOCAL_RANK": "1"})
     machine = detect(fake_torch(cuda), host)
     assert [device.memory_held_gb is None for device in machine.devices] == [True, False]
     assert held_by_others(machine, host) is None
@@ -461,17 +487,15 @@ def test_a_rank_looks_at_its_own_gpu_alone(here):
 def test_partitions_of_one_card_are_not_charged_with_the_whole(here):
     part = {**MI300X, "multi_processor_count": 38, "total_memory": 25_753_026_560}
     part.update(pci_domain_id=0, pci_bus_id=1, pci_device_id=0)
-    host = here(files={"/sys/bus/pci/devices/0000:01:00.0/mem_info_vram_used": "100000000000"})
+    host = here(files=amd_files("0000:01:00.0", used=100_000_000_000))
     machine = detect(rocm_torch(FakeCuda([part, part])), host)
     assert machine.environment.memory_held_by_others_gb is None
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "Failed to initialize NVML: Driver/library version mismatch", "GPU-aa-0, [N/A]"]
-)
+@pytest.mark.parametrize("answer", ["", "Failed to initialize NVML: Driver/library version mismatch", rows("[N/A]")])
 def test_a_tool_that_answers_nonsense_is_no_figure(here, answer):
     cuda = FakeCuda([{**H100, "uuid": "aa-0"}])
-    machine = detect(fake_torch(cuda), here(commands={USE: answer, APPS: answer}))
+    machine = detect(fake_torch(cuda), here(commands={NVIDIA_QUERY: answer, NVIDIA_APPS: answer}))
     assert machine.environment.memory_held_by_others_gb is None
     assert machine.platform == "nvd"
 

@@ -17,7 +17,7 @@ from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from tprimat.machine.gpu_state import GpuState
+    from tprimat.machine.gpu import GpuState
     from tprimat.machine.host import Host
     from tprimat.machine.platforms import Machine
 
@@ -149,13 +149,14 @@ def lines(found: Diagnosis, *, quiet: bool = False, verbose: bool = False) -> li
 
 def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> list[tuple[str, str]]:
     from tprimat import units
+    from tprimat.machine import amd, nvidia
     from tprimat.machine import host as hosts
 
     environment, info = machine.environment, machine.gpu_info
-    memory = hosts.memory_gb(host)
+    memory = hosts.memory_gb()
     threads = hosts.cpu_threads(host)
     processor = hosts.cpu_name(host) or "unknown"
-    drivers = [driver for vendor in ("nvd", "amd") if (driver := hosts.driver_version(host, vendor))]
+    drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
     stack = (
         f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU that torch sees"
     )
@@ -203,7 +204,7 @@ def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float 
         f"GPU {gpu.index} is capped at {gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W: it will be "
         "slower than others of its kind"
         for gpu in gpus
-        if gpu.capped
+        if gpu.is_capped
     ]
     if free is not None and free < LEAST_FREE_GB:
         found.append(f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit")

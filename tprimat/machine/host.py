@@ -1,6 +1,6 @@
-"""What the machine's operating system says: processor, memory, container, versions, settings.
+"""This machine as its operating system describes it: CPU, memory, container, versions, settings.
 
-Knows no GPU framework. Everything is asked of a Host, which a test replaces by a folder of its own.
+Knows no GPU. Everything is read through a Host, which a test replaces by a directory of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tprimat.units import GB
 
 COMMAND_SECONDS = 10.0
 """Longest wait for a vendor's tool: without its daemon nvidia-smi takes seconds on eight GPUs."""
+
+ROCM_LIBRARIES = "share/amd_smi"
+"""Where ROCm keeps its Python package amdsmi, below its own directory."""
 
 PACKAGES = (
     "torch",
@@ -39,7 +43,7 @@ PACKAGES = (
     "triton",
     "pytorch-triton-rocm",
 )
-"""Distributions whose version bears on speed, named as they are installed."""
+"""Distributions whose version affects speed, named as they are installed."""
 
 CPU_INSTRUCTIONS = (
     "avx2",
@@ -54,7 +58,7 @@ CPU_INSTRUCTIONS = (
     "i8mm",
     "bf16",
 )
-"""Instruction sets that bear on training, as Linux names them in /proc/cpuinfo."""
+"""Instruction sets that affect training, as Linux names them in /proc/cpuinfo."""
 
 _SETTING = re.compile(
     r"(PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|ATEN|NVTE|NCCL|RCCL|UCX|NVSHMEM|CUBLAS|CUBLASLT|CUDNN|TRITON|OMP|GOMP|KMP"
@@ -70,7 +74,7 @@ _SECRET_VALUE = re.compile(
 
 
 def run_bounded(argv: Sequence[str]) -> str | None:
-    """What a command prints, or None where it is missing, fails, or takes longer than COMMAND_SECONDS."""
+    """Return what a command prints, or None where it is missing, fails, or takes longer than COMMAND_SECONDS."""
     import subprocess
 
     try:
@@ -90,7 +94,7 @@ def run_bounded(argv: Sequence[str]) -> str | None:
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a distribution, or None where it isn't installed. Nothing is imported."""
+    """Return the version of a distribution, or None where it isn't installed. Imports nothing."""
     import importlib.metadata
 
     try:
@@ -99,35 +103,55 @@ def installed_version(package: str) -> str | None:
         return None
 
 
+def vendor_library(name: str) -> Any | None:
+    """Import pynvml or amdsmi; None where it isn't installed or can't load the vendor's library."""
+    import contextlib
+    import importlib
+    import io
+
+    rocm = str(Path(os.environ.get("ROCM_PATH", "/opt/rocm"), ROCM_LIBRARIES))
+    sys.path.append(rocm)
+    try:
+        # amdsmi prints what it can't find, and ends in a KeyError then.
+        with contextlib.redirect_stdout(io.StringIO()):
+            return importlib.import_module(name)
+    except (ImportError, OSError, KeyError, AttributeError):
+        return None
+    finally:
+        sys.path.remove(rocm)
+
+
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where facts are asked for.
+    """Where facts are read.
 
     Attributes:
         environ: environment variables.
-        root: folder that stands for /, below which system files are read.
+        root: directory that stands for /, below which system files are read.
         command: runs argv; its output, or None.
         package: version of a distribution, or None.
+        library: a vendor's Python library by its module's name, or None.
     """
 
     environ: Mapping[str, str] = dataclasses.field(default_factory=lambda: os.environ)
     root: Path = Path("/")
     command: Callable[[Sequence[str]], str | None] = run_bounded
     package: Callable[[str], str | None] = installed_version
+    library: Callable[[str], Any | None] = vendor_library
 
     def path(self, name: str) -> Path:
-        """A system file, named from /."""
+        """Return the path of a system file, named from /."""
         return self.root / name.lstrip("/")
 
     def read(self, name: str) -> str | None:
-        """A system file's text, or None where it is missing or closed to us."""
+        """Return a system file's text, or None where it is missing or not readable."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
 
     def exists(self, name: str) -> bool:
-        """Whether a system file is there."""
+        """Whether a system file exists."""
         return self.path(name).exists()
 
     def finds(self, tool: str) -> bool:
@@ -136,26 +160,26 @@ class Host:
 
 
 def versions(host: Host) -> dict[str, str]:
-    """Python and the packages of PACKAGES that are installed, by name."""
-    found = {name: version for name in PACKAGES if (version := host.package(name))}
-    return {"python": platform.python_version(), **found}
+    """Return the versions of Python and of the installed PACKAGES, by name."""
+    installed = {name: version for name in PACKAGES if (version := host.package(name))}
+    return {"python": platform.python_version(), **installed}
 
 
 def cpu_name(host: Host) -> str | None:
-    """The processor's name, or None where the system states only what kind it is."""
-    if found := re.search(r"^model name\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
-        return found[1].strip()
+    """Return the CPU's name, or None where the system states only its architecture."""
+    if match := re.search(r"^model name\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
+        return match[1].strip()
     if sys.platform == "darwin":
         return (host.command(["sysctl", "-n", "machdep.cpu.brand_string"]) or "").strip() or None
     # Linux names no model for ARM processors; lscpu knows them by their numbers.
-    listed = host.command(["lscpu"]) if sys.platform == "linux" else None
-    if found := re.search(r"^Model name:\s*(.+)$", listed or "", re.MULTILINE):
-        return found[1].strip()
+    text = host.command(["lscpu"]) if sys.platform == "linux" else None
+    if match := re.search(r"^Model name:\s*(.+)$", text or "", re.MULTILINE):
+        return match[1].strip()
     return host.environ.get("PROCESSOR_IDENTIFIER") or platform.processor() or None
 
 
 def cpu_threads(host: Host) -> int | None:
-    """Threads that this process may run at once: its affinity, cut to its control group's quota."""
+    """Return how many threads this process may run at once: its affinity, cut to its control group's quota."""
     # Only Linux has affinities, hence the name is looked up.
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count()
@@ -166,76 +190,71 @@ def cpu_threads(host: Host) -> int | None:
 
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
-    """Those of CPU_INSTRUCTIONS that the processor has, or None where the system doesn't say."""
-    if found := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
-        return tuple(name for name in CPU_INSTRUCTIONS if name in found[1].split())
+    """Return those of CPU_INSTRUCTIONS that the CPU has, or None where the system doesn't state them."""
+    if match := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
+        return tuple(name for name in CPU_INSTRUCTIONS if name in match[1].split())
     if sys.platform == "darwin" and platform.machine() == "arm64":
-        answers = {"bf16": "hw.optional.arm.FEAT_BF16", "i8mm": "hw.optional.arm.FEAT_I8MM"}
-        said = {name: host.command(["sysctl", "-n", key]) for name, key in answers.items()}
-        if None in said.values():
+        keys = {"bf16": "hw.optional.arm.FEAT_BF16", "i8mm": "hw.optional.arm.FEAT_I8MM"}
+        answers = {name: host.command(["sysctl", "-n", key]) for name, key in keys.items()}
+        if None in answers.values():
             return None
-        return tuple(name for name, text in said.items() if (text or "").strip() == "1")
+        return tuple(name for name, text in answers.items() if (text or "").strip() == "1")
     return None
 
 
-def busy_share(host: Host, wait: Callable[[], None]) -> float | None:
-    """Share of all processors' time that was in use while this process waited; None where the system doesn't say.
+def busy_share(wait: Callable[[], None]) -> float | None:
+    """Return the share of all CPUs' time in use while this process waits; None where the system doesn't state it.
 
     Args:
-        host: where to ask.
         wait: returns after a while, half a second or so.
     """
-    before = _processor_times(host)
-    wait()
-    after = _processor_times(host)
-    if before is None or after is None or after[1] <= before[1]:
+    import psutil
+
+    try:
+        psutil.cpu_percent()
+        wait()
+        return float(psutil.cpu_percent()) / 100
+    except (OSError, RuntimeError, psutil.Error):
         return None
-    return (after[0] - before[0]) / (after[1] - before[1])
 
 
-def memory_gb(host: Host) -> float | None:
-    """The machine's memory, GB of 10⁹ bytes."""
-    if found := re.search(r"^MemTotal:\s*(\d+) kB", host.read("/proc/meminfo") or "", re.MULTILINE):
-        return int(found[1]) * 1024 / GB
-    if sys.platform == "win32":
-        return _windows_memory_gb()
-    names = getattr(os, "sysconf_names", {})
-    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GB
-    return None
+def memory_gb() -> float:
+    """Return the machine's memory, GB of 10⁹ bytes."""
+    import psutil
+
+    return int(psutil.virtual_memory().total) / GB
 
 
 def memory_limit_gb(host: Host) -> float | None:
-    """What the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None where unbounded."""
+    """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None where unbounded."""
     limits = [
         int(text)
         for folder in _control_groups(host, "memory")
         for name in ("memory.max", "memory.limit_in_bytes")
         if (text := (host.read(f"{folder}/{name}") or "").strip()).isdigit()
     ]
-    total = memory_gb(host)
-    limit = min(limits) / GB if limits else None
+    limit = min(limits, default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
-    return limit if limit is not None and (total is None or limit < total) else None
+    return limit / GB if limit is not None and limit / GB < memory_gb() else None
 
 
 def operating_system(host: Host) -> str:
-    """System, release and architecture, with the distribution's name on Linux."""
+    """Return system, release and architecture, with the distribution's name on Linux."""
     text = f"{platform.system()} {platform.release()} {platform.machine()}"
-    found = re.search(r'^PRETTY_NAME="?([^"\n]+)"?', host.read("/etc/os-release") or "", re.MULTILINE)
-    return f"{text} ({found[1]})" if found else text
+    match = re.search(r'^PRETTY_NAME="?([^"\n]+)"?', host.read("/etc/os-release") or "", re.MULTILINE)
+    return f"{text} ({match[1]})" if match else text
 
 
 def container(host: Host) -> str | None:
-    """The kind of container that this runs in, with its image where one is stated; None outside of any."""
+    """Return the kind of container that this runs in, with its image where one is stated; None outside of any."""
     kinds = ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in host.environ else []
     podman = host.read("/run/.containerenv")
     apptainer = host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER")
     image = None
     if podman is not None:
         kinds.append("podman")
-        found = re.search(r'^image="?([^"\n]+)', podman, re.MULTILINE)
-        image = found[1] if found else None
+        match = re.search(r'^image="?([^"\n]+)', podman, re.MULTILINE)
+        image = match[1] if match else None
     elif apptainer:
         kinds.append("apptainer")
         image = re.split(r"[/\\]", apptainer)[-1]
@@ -243,8 +262,8 @@ def container(host: Host) -> str | None:
         kinds.append("docker")
     elif named := host.environ.get("container"):
         kinds.append(named)
-    elif found := re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or ""):
-        kinds.append({"libpod": "podman", "kubepods": "kubernetes"}.get(found[0], found[0]))
+    elif match := re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or ""):
+        kinds.append({"libpod": "podman", "kubepods": "kubernetes"}.get(match[0], match[0]))
     product = host.environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
     stated = [
         image,
@@ -257,7 +276,7 @@ def container(host: Host) -> str | None:
 
 
 def commit(host: Host, repository: Path) -> str | None:
-    """The git commit of a clone, ending in -dirty with local changes; None where it is no clone, or git is missing."""
+    """Return a clone's git commit, ending in -dirty with local changes; None where it is no clone or git is missing."""
     if not (repository / ".git").exists():
         return None
     # A clone that is mounted into a container belongs to another user, which git would refuse.
@@ -269,28 +288,8 @@ def commit(host: Host, repository: Path) -> str | None:
     return head.strip() + ("-dirty" if changes.strip() else "")
 
 
-def driver_version(host: Host, vendor: str | None) -> str | None:
-    """The GPU driver's version with its maker, such as "NVIDIA 550.54.15"; None where nothing states it.
-
-    Args:
-        host: where to ask.
-        vendor: nvd, amd, or anything else for no driver.
-    """
-    if vendor == "nvd":
-        text = host.read("/proc/driver/nvidia/version") or ""
-        found = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
-        if not found:
-            listed = host.command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or ""
-            found = re.match(r"\s*(\d+\.[\d.]+)", listed)
-        return f"NVIDIA {found[1]}" if found else None
-    if vendor == "amd":
-        version = (host.read("/sys/module/amdgpu/version") or "").strip()
-        return f"amdgpu {version}" if version else None
-    return None
-
-
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that change speed, sorted. What may be a secret is left out."""
+    """Return the environment variables that change speed, sorted, without what may be a secret."""
     return {
         name: value
         for name, value in sorted(environ.items())
@@ -301,18 +300,8 @@ def settings(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _processor_times(host: Host) -> tuple[int, int] | None:
-    """Time of all processors together since the start, in use and in all, in the kernel's ticks."""
-    words = (host.read("/proc/stat") or "").partition("\n")[0].split()
-    # user nice system idle iowait irq softirq steal; the guests' time is already within the user's.
-    if len(words) < 9 or words[0] != "cpu" or not all(word.isdigit() for word in words[1:9]):
-        return None
-    times = [int(word) for word in words[1:9]]
-    return sum(times) - times[3] - times[4], sum(times)
-
-
 def _control_groups(host: Host, controller: str) -> Iterator[str]:
-    """Folders of this process's control group and all above it, for both versions of the interface."""
+    """Yield the directories of this process's control group and all above it, for both versions of the interface."""
     for line in (host.read("/proc/self/cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -328,7 +317,7 @@ def _control_groups(host: Host, controller: str) -> Iterator[str]:
 
 
 def _cpu_quota(host: Host) -> float | None:
-    """Processors' worth of time that the control group grants, the least of all levels."""
+    """Return how many CPUs' time the control group grants, the least of all levels."""
     quotas = []
     for folder in _control_groups(host, "cpu"):
         words = (host.read(f"{folder}/cpu.max") or "").split()
@@ -338,22 +327,3 @@ def _cpu_quota(host: Host) -> float | None:
         if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
             quotas.append(int(words[0]) / int(words[1]))
     return min(quotas, default=None)
-
-
-def _windows_memory_gb() -> float | None:
-    if sys.platform != "win32":
-        return None
-    import ctypes
-
-    class Status(ctypes.Structure):
-        """MEMORYSTATUSEX of the Windows API."""
-
-        _fields_ = [
-            ("length", ctypes.c_ulong),
-            ("load", ctypes.c_ulong),
-            *((name, ctypes.c_ulonglong) for name in ("total", "free", "c", "d", "e", "f", "g")),
-        ]
-
-    status = Status()
-    status.length = ctypes.sizeof(status)
-    return status.total / GB if ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)) else None

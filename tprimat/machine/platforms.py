@@ -1,7 +1,7 @@
-"""Where am I: CUDA, ROCm or a processor; the devices; who else is on them.
+"""What this machine trains on: CUDA, ROCm or a CPU; the devices; what others hold of their memory.
 
-detect() never fails: what can't be found out is None, with a reason among the warnings. It leaves
-no CUDA context behind where the vendor's tools answer, so that the process that only starts
+detect() never fails: what is unknown is None, with a reason among the warnings. It leaves no CUDA
+context behind where the vendor's library or tool answers, so that the process that only starts
 trainings takes no memory from them.
 """
 
@@ -22,17 +22,18 @@ import msgspec
 
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
-from tprimat.machine import gpu_users
+from tprimat.machine import amd, gpu_users, nvidia
 from tprimat.machine import host as hosts
-from tprimat.machine.gpu_users import Device
+from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.results.run import Environment, GpuInfo, Platform
 from tprimat.units import GB, round_figure
 
 INSTALLED = object()
-"""Stands for the torch that is installed, which is imported when it is asked for."""
+"""Stands for the installed torch, which is imported when it is needed."""
 
-_VENDOR = {"cuda": ("nvd", "NVIDIA"), "rocm": ("amd", "AMD")}
+_VENDOR: dict[str, tuple[Platform, str]] = {"cuda": ("nvd", "NVIDIA"), "rocm": ("amd", "AMD")}
+_DRIVER = {"nvd": nvidia.driver_version, "amd": amd.driver_version}
 _DRIVER_FILE = {"cuda": "/dev/nvidiactl", "rocm": "/dev/kfd"}
 _VISIBLE = {
     "cuda": ("CUDA_VISIBLE_DEVICES",),
@@ -46,9 +47,9 @@ class Machine:
 
     Attributes:
         platform: nvd, amd or cpu.
-        gpu_info: the first device and how many there are; on a processor, the processor.
+        gpu_info: the first device and how many there are; without a GPU, the CPU.
         environment: software and surroundings.
-        devices: the GPUs; empty on a processor.
+        devices: the GPUs; empty without any.
         warnings: what is doubtful or unknown, and why.
     """
 
@@ -60,11 +61,11 @@ class Machine:
 
 
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
-    """Finds out where this runs.
+    """Return what this machine trains on.
 
     Args:
-        torch: a module to ask instead of the installed torch; None stands for no torch.
-        host: what to ask instead of this machine's operating system.
+        torch: a module to use instead of the installed torch; None stands for no torch.
+        host: where to read instead of this machine's operating system.
     """
     host = host or Host()
     warnings: list[str] = []
@@ -82,15 +83,16 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     else:
         warnings += _why_no_gpu(torch, stack, host)
     if not devices:
-        return _processor(host, warnings, str(torch.__version__))
-    vendor: Platform = "nvd" if stack == "cuda" else "amd"
+        return _without_gpu(host, warnings, str(torch.__version__))
+    vendor = _VENDOR[stack][0]
     held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
     environment = _environment(
         host,
+        hosts.cpu_name(host),
         versions={**_torch_versions(torch, stack), **_driver(host, vendor)},
         memory_held_by_others_gb=round_figure(max(held)) if held else None,
     )
-    warnings += _about(devices)
+    warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
     return Machine(vendor, info, environment, devices, tuple(warnings))
 
@@ -98,16 +100,15 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
     """Return the machine with what others hold of its GPUs' memory now."""
     torch, _ = _import_torch()
-    stack = machine.gpu_info.software_stack
-    if torch is None or not machine.devices or stack is None:
+    if torch is None or not machine.devices:
         return machine
-    devices, _ = gpu_users.with_held_memory(torch, stack, machine.devices, host or Host())
+    devices, _ = gpu_users.with_held_memory(torch, machine.platform, machine.devices, host or Host())
     return dataclasses.replace(machine, devices=devices)
 
 
 def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
-    """What is said before a run when other processes hold device memory; None where they hold next to none."""
-    return gpu_users.sentence(machine.devices, machine.platform, host or Host())
+    """Return the warning before a run when other processes hold device memory; None where they hold next to none."""
+    return gpu_users.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
 def _import_torch() -> tuple[Any, str | None]:
@@ -130,10 +131,10 @@ def _stack(torch: Any) -> str:
 
 
 def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], list[str]]:
-    """The GPUs that torch can use, and what was wrong on the way."""
+    """Return the GPUs that torch can use, and warnings."""
     failure = None
     properties: list[Any] = []
-    with python_warnings.catch_warnings(record=True) as said:
+    with python_warnings.catch_warnings(record=True) as torch_warnings:
         python_warnings.simplefilter("always")
         try:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -142,9 +143,9 @@ def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], li
             failure = f"torch found a GPU but can't use it: {_first_line(error)}"
     if not properties:
         reasons = [failure] if failure else _why_no_gpu(torch, stack, host)
-        return (), [*reasons, *(f"torch says: {_first_line(each.message)}" for each in said)]
+        return (), [*reasons, *(f"torch says: {_first_line(each.message)}" for each in torch_warnings)]
     software = _software_version(torch, stack)
-    kfd_clock = _kfd_clock_mhz(host) if stack == "rocm" else None
+    kfd_clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = []
     for index, each in enumerate(properties):
         info = _info(each, stack, software, str(torch.__version__), kfd_clock)
@@ -157,7 +158,7 @@ def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], li
                 pci_address=_pci_address(each),
             )
         )
-    return gpu_users.with_held_memory(torch, stack, devices, host)
+    return gpu_users.with_held_memory(torch, _VENDOR[stack][0], devices, host)
 
 
 def _info(properties: Any, stack: str, software: str | None, version: str, kfd_clock: float | None) -> GpuInfo:
@@ -176,19 +177,19 @@ def _info(properties: Any, stack: str, software: str | None, version: str, kfd_c
         pytorch_version=version,
         compute_units=units,
         architecture=architecture or None,
-        # torch states kHz, and 0 where the driver tells nothing.
+        # torch states kHz, and 0 where the driver states nothing.
         clock_mhz=clock / 1e3 if clock else kfd_clock,
     )
 
 
 def _software_version(torch: Any, stack: str) -> str | None:
-    """The version of CUDA or ROCm that this torch was built with."""
+    """Return the version of CUDA or ROCm that this torch was built with."""
     if stack == "cuda":
         return str(torch.version.cuda)
     if stated := getattr(torch.version, "rocm", None):
         return str(stated)
-    if found := re.search(r"\+rocm(\d+(\.\d+)*)", str(torch.__version__)):
-        return found[1]
+    if match := re.search(r"\+rocm(\d+(\.\d+)*)", str(torch.__version__)):
+        return match[1]
     # HIP's first two numbers are those of the ROCm that it belongs to.
     return ".".join(str(torch.version.hip).split(".")[:2])
 
@@ -205,22 +206,8 @@ def _pci_address(properties: Any) -> str | None:
     return f"{domain:04x}:{bus:02x}:{device:02x}.0"
 
 
-def _kfd_clock_mhz(host: Host) -> float | None:
-    """The highest clock of this machine's AMD GPUs where they agree, MHz: older torch doesn't state it."""
-    folder = host.path("/sys/class/kfd/kfd/topology/nodes")
-    clocks = set()
-    with contextlib.suppress(OSError):
-        for node in folder.iterdir():
-            words = (host.read(f"/sys/class/kfd/kfd/topology/nodes/{node.name}/properties") or "").split()
-            stated = dict(zip(words[::2], words[1::2], strict=False))
-            # Processors are nodes too, without SIMD units.
-            if int(stated.get("simd_count", 0)) > 0:
-                clocks.add(int(stated.get("max_engine_clk_fcompute", 0)))
-    return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
-
-
-def _about(devices: Sequence[Device]) -> Iterator[str]:
-    """What must be said of the devices."""
+def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
+    """Yield what makes the devices differ from whole GPUs of one kind."""
     models = collections.Counter(
         (device.info.device_name, device.info.compute_units, device.info.total_memory_gb) for device in devices
     )
@@ -238,7 +225,7 @@ def _about(devices: Sequence[Device]) -> Iterator[str]:
 
 
 def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
-    """Why a torch trains on the processor, where a person would expect a GPU."""
+    """Return why a torch trains on the CPU where a person would expect a GPU."""
     if stack == "cpu":
         return [
             f"torch {torch.__version__} is a build without GPU support, though {vendor} devices are here "
@@ -263,7 +250,7 @@ def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
 
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
-    """What can be said where nothing can be trained: the platform by the driver's device files."""
+    """Describe a machine where nothing can be trained: the platform by the driver's device files."""
     hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
     stack = next((name for name in ("cuda", "rocm") if host.exists(_DRIVER_FILE[name])), None)
     if not warnings:
@@ -271,49 +258,52 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     if stack is None:
         if hints:
             warnings.append(f"{' and '.join(hints)} is here, but no driver's device file: taken for a processor alone")
-        return _processor(host, warnings, None)
+        return _without_gpu(host, warnings, None)
     warnings.append(
         f"platform taken from {_DRIVER_FILE[stack]}{', ' + ', '.join(hints) if hints else ''}, without torch"
     )
-    vendor: Platform = "nvd" if stack == "cuda" else "amd"
-    listed = None
-    if stack == "cuda":
-        listed = host.command(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"])
-    rows = [line.rsplit(",", 1) for line in (listed or "").splitlines() if "," in line]
-    if rows:
-        memory = rows[0][1].strip()
+    vendor = _VENDOR[stack][0]
+    # AMD's driver has no name for most GPUs that a training would report.
+    states = nvidia.states(host) if stack == "cuda" else ()
+    if states:
         info = GpuInfo(
-            device_name=rows[0][0].strip(),
-            device_count=len(rows),
-            total_memory_gb=round_figure(int(memory) * 2**20 / GB) if memory.isdigit() else None,
+            device_name=states[0].name,
+            device_count=len(states),
+            total_memory_gb=round_figure(states[0].memory_total_gb),
             software_stack="cuda",
         )
     else:
         info = GpuInfo(software_stack="cuda" if stack == "cuda" else "rocm")
         warnings.append("the GPUs' name, number and memory are unknown without torch")
-    return Machine(vendor, info, _environment(host, versions=_driver(host, vendor)), (), tuple(warnings))
+    environment = _environment(host, hosts.cpu_name(host), versions=_driver(host, vendor))
+    return Machine(vendor, info, environment, (), tuple(warnings))
 
 
-def _processor(host: Host, warnings: list[str], pytorch_version: str | None) -> Machine:
-    memory, limit = hosts.memory_gb(host), hosts.memory_limit_gb(host)
-    if memory is not None and limit is not None:
-        warnings.append(f"this process may use {limit:.1f} GB of the machine's {memory:.1f} GB of memory")
-    info = GpuInfo(
+def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
+    """Return what a training on the CPU reports as its device."""
+    return GpuInfo(
         device_name=hosts.cpu_name(host),
         device_count=1,
-        total_memory_gb=round_figure(memory),
+        total_memory_gb=round_figure(hosts.memory_gb()),
         software_stack="cpu",
         pytorch_version=pytorch_version,
         architecture=platform.machine() or None,
     )
+
+
+def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -> Machine:
+    info = cpu_info(host, pytorch_version)
+    limit = hosts.memory_limit_gb(host)
+    if limit is not None:
+        warnings.append(f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory")
     if info.device_name is None:
         warnings.append("the processor's name is unknown: the system doesn't state it")
     versions = {"torch": pytorch_version} if pytorch_version else {}
-    return Machine("cpu", info, _environment(host, versions=versions), (), tuple(warnings))
+    return Machine("cpu", info, _environment(host, info.device_name, versions=versions), (), tuple(warnings))
 
 
 def _environment(
-    host: Host, *, versions: Mapping[str, str], memory_held_by_others_gb: float | None = None
+    host: Host, cpu: str | None, *, versions: Mapping[str, str], memory_held_by_others_gb: float | None = None
 ) -> Environment:
     return Environment(
         versions={**hosts.versions(host), **versions},
@@ -321,7 +311,7 @@ def _environment(
         os=hosts.operating_system(host),
         container=hosts.container(host),
         tprimat_commit=hosts.commit(host, Path(__file__).resolve().parents[2]),
-        cpu=hosts.cpu_name(host),
+        cpu=cpu,
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),
         memory_held_by_others_gb=memory_held_by_others_gb,
@@ -330,28 +320,28 @@ def _environment(
 
 
 def _driver(host: Host, vendor: Platform) -> dict[str, str]:
-    version = hosts.driver_version(host, vendor)
+    version = _DRIVER[vendor](host)
     return {"driver": version} if version else {}
 
 
 def _torch_versions(torch: Any, stack: str) -> dict[str, str]:
-    """The libraries that torch brings: cuDNN and NCCL, or MIOpen and RCCL, which answer to the same names."""
-    found = {"torch": str(torch.__version__)}
+    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there."""
+    versions = {"torch": str(torch.__version__)}
     if stack == "rocm":
-        found["hip"] = str(torch.version.hip)
-    # Builds lack one or the other, and say so in different ways.
+        versions["hip"] = str(torch.version.hip)
+    # Builds lack one or the other, and raise different errors.
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         if number := torch.backends.cudnn.version():
-            found["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
+            versions["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         numbers = torch.cuda.nccl.version()
         text = ".".join(str(number) for number in numbers) if isinstance(numbers, tuple) else str(numbers)
-        found["rccl" if stack == "rocm" else "nccl"] = text
-    return found
+        versions["rccl" if stack == "rocm" else "nccl"] = text
+    return versions
 
 
 def _dnn_version(number: int, stack: str) -> str:
-    """9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen)."""
+    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen)."""
     thousand, hundred = (1_000_000, 1_000) if stack == "rocm" else (10_000, 100) if number >= 90_000 else (1_000, 100)
     return f"{number // thousand}.{number % thousand // hundred}.{number % hundred}"
 

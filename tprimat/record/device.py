@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import platform as system
 from typing import Any
 
 import msgspec
 
 from tprimat.errors import UsageError
-from tprimat.machine import host as hosts
-from tprimat.machine.platforms import Machine
-from tprimat.results.run import GpuInfo, Platform
-from tprimat.units import round_figure
+from tprimat.machine.host import Host
+from tprimat.machine.platforms import Machine, cpu_info
+from tprimat.results.run import Platform
 
 ASKED: dict[Platform, str] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
 
@@ -57,14 +55,5 @@ def restrict_to_devices(machine: Machine, platform: Platform, device: Any, proce
         return dataclasses.replace(machine, gpu_info=msgspec.structs.replace(own, device_count=processes))
     if machine.platform == "cpu":
         return machine
-    host = hosts.Host()
-    processor = GpuInfo(
-        device_name=hosts.cpu_name(host),
-        device_count=1,
-        total_memory_gb=round_figure(hosts.memory_gb(host)),
-        software_stack="cpu",
-        pytorch_version=machine.gpu_info.pytorch_version,
-        architecture=system.machine() or None,
-    )
     environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=None)
-    return Machine("cpu", processor, environment, (), ())
+    return Machine("cpu", cpu_info(Host(), machine.gpu_info.pytorch_version), environment, (), ())

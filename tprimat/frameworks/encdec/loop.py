@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
-from tprimat.frameworks.encdec import data, storage, utilisation
+from tprimat.frameworks.encdec import data, storage
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
-from tprimat.frameworks.encdec.utilisation import Sampler
 from tprimat.frameworks.encdec.waits import DataWait
+from tprimat.machine import utilisation
+from tprimat.machine.utilisation import Sampler
 from tprimat.record.describe import Description
 from tprimat.record.lifecycle import Processes, Recording
 from tprimat.record.options import Options

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tprimat import units
-from tprimat.frameworks.encdec import shards, utilisation
+from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK, Pairs
 from tprimat.frameworks.encdec.settings import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, Settings
 from tprimat.frameworks.encdec.storage import CACHED_AT_ALL
-from tprimat.frameworks.encdec.utilisation import Reading
+from tprimat.machine import utilisation
+from tprimat.machine.utilisation import Reading
 from tprimat.results.run import MemoryMetrics, ParallelismConfig, Run, TrainingConfig
 from tprimat.units import GB, round_figure
 

@@ -8,46 +8,22 @@ import sys
 import time
 
 import pytest
+from gpu_fakes import nvidia_row
 
-from tprimat.frameworks.encdec import utilisation
-from tprimat.frameworks.encdec.utilisation import Reading, Sampler
-from tprimat.machine.gpu_users import Device
-from tprimat.machine.host import Host
+from tprimat.machine import utilisation
+from tprimat.machine.gpu import Device
+from tprimat.machine.gpu_users import gpu_id
+from tprimat.machine.utilisation import Reading, Sampler
 from tprimat.results.run import GpuInfo
 
 FIRST = Device(0, GpuInfo(), uuid="aaaa-1", pci_address="0000:c1:00.0")
 SECOND = Device(1, GpuInfo(), uuid="bbbb-2", pci_address="0000:C2:00.0")
 
 
-def host(printed="", root=None):
-    return Host(environ={}, command=lambda argv: printed, root=root)
-
-
-class TestTools:
-    def test_nvidia_smi(self):
-        printed = "GPU-AAAA-1, 97\nGPU-bbbb-2, [N/A]\n"
-        assert utilisation.nvidia_smi(host(printed)) == {"aaaa-1": 97.0}
-        assert utilisation.nvidia_smi(host(None)) == {}
-
-    def test_amd_driver(self, tmp_path):
-        folder = tmp_path / "sys/bus/pci/devices/0000:c1:00.0"
-        folder.mkdir(parents=True)
-        (folder / "gpu_busy_percent").write_text("83\n")
-        names = ["0000:c1:00.0", "0000:c2:00.0"]
-        assert utilisation.amd_driver(host(root=tmp_path), names) == {"0000:c1:00.0": 83.0}
-
-    def test_rocm_smi(self):
-        printed = (
-            'WARNING: a line\n{"card0": {"GPU use (%)": "41", "PCI Bus": "0000:C1:00.0"}, '
-            '"card1": {"GPU use (%)": "N/A", "PCI Bus": "0000:C2:00.0"}, "system": "x"}'
-        )
-        assert utilisation.rocm_smi(host(printed)) == {"0000:c1:00.0": 41.0}
-        assert utilisation.rocm_smi(host("no json")) == {}
-
-    def test_the_first_way_that_knows_all_gpus(self):
-        ways = [lambda: {}, lambda: {"a": 1.0}, lambda: {"a": 2.0, "b": 3.0, "c": 4.0}]
-        assert utilisation.first_that_answers(iter(ways), ["a", "b"])() == {"a": 2.0, "b": 3.0, "c": 4.0}
-        assert utilisation.first_that_answers(iter(ways[:2]), ["a", "b"]) is None
+def test_the_first_reader_that_knows_all_gpus():
+    readers = [lambda: {}, lambda: {"a": 1.0}, lambda: {"a": 2.0, "b": 3.0, "c": 4.0}]
+    assert utilisation.first_complete(iter(readers), ["a", "b"])() == {"a": 2.0, "b": 3.0, "c": 4.0}
+    assert utilisation.first_complete(iter(readers[:2]), ["a", "b"]) is None
 
 
 class TestUnknown:
@@ -68,7 +44,7 @@ class TestUnknown:
 
     def test_gpus_by_their_names(self):
         assert utilisation.why_unknown("nvd", [FIRST, SECOND]) is None
-        assert [utilisation.name_of(SECOND, each) for each in ("nvd", "amd")] == ["bbbb-2", "0000:c2:00.0"]
+        assert [gpu_id(SECOND, each) for each in ("nvd", "amd")] == ["bbbb-2", "0000:c2:00.0"]
 
 
 def test_the_mean_is_of_the_readings_of_that_time_and_of_all_gpus():
@@ -98,7 +74,12 @@ class TestProcess:
         return condition()
 
     def test_reads_in_a_process_of_its_own(self, tmp_path, monkeypatch):
-        self.tool(tmp_path / "bin", monkeypatch, "echo 'GPU-aaaa-1, 64'; echo 'GPU-bbbb-2, 66'; echo 'GPU-cccc-3, 0'")
+        rows = [
+            nvidia_row(0, "aaaa-1", utilisation=64),
+            nvidia_row(1, "bbbb-2", utilisation=66),
+            nvidia_row(2, "cccc-3"),
+        ]
+        self.tool(tmp_path / "bin", monkeypatch, f"printf '%s' '{''.join(rows)}'")
         before = time.monotonic()
         sampler = Sampler("nvd", [FIRST, SECOND])
         assert self.wait(sampler.readings)

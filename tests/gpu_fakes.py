@@ -1,0 +1,216 @@
+"""Stand-ins for what the vendors bring: NVML, amdsmi, and the texts that their tools print."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tprimat.machine.host import Host
+
+NVIDIA_QUERY = (
+    "nvidia-smi --query-gpu=index,name,uuid,memory.total,memory.used,power.limit,power.default_limit,power.max_limit,"
+    "clocks.current.sm,clocks.max.sm,utilization.gpu,mig.mode.current --format=csv,noheader,nounits"
+)
+NVIDIA_APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv,noheader,nounits"
+AMD_PROCESSES = "amd-smi process --json"
+ROCM_PROCESSES = "rocm-smi --showpids --json"
+ROCM_USE = "rocm-smi --showuse --showbus --json"
+
+
+def nvidia_row(
+    index: int,
+    uuid: str,
+    used: object = 4,
+    utilisation: object = 0,
+    name: str = "NVIDIA H100 80GB HBM3",
+    power: str = "700.00, 700.00, 700.00",
+    clocks: str = "1980, 1980",
+    mig: str = "Disabled",
+) -> str:
+    """A line of nvidia-smi's answer to NVIDIA_QUERY."""
+    return f"{index}, {name}, GPU-{uuid}, 81559, {used}, {power}, {clocks}, {utilisation}, {mig}\n"  # fmt: skip
+
+
+def fake_host(
+    root: Path,
+    answers: Mapping[str, str | None] | None = None,
+    libraries: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Host:
+    """A machine made of the answers of commands, libraries and system files."""
+    for name, text in (files or {}).items():
+        path = root / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Host(
+        **{"environ": {"PATH": ""}, "package": lambda name: None, **options},
+        root=root,
+        command=lambda argv: (answers or {}).get(" ".join(argv)),
+        library=lambda name: (libraries or {}).get(name),
+    )
+
+
+class NVMLError(Exception):
+    """As pynvml's: the base of all its errors."""
+
+
+class FakeNvml:
+    """pynvml, as far as it is used. A device is a mapping; what it lacks is not supported.
+
+    Args:
+        devices: uuid, name, memory (total, reserved, used), power (cap, default, max, in W), clocks, rates, mig,
+            processes (pid, bytes), names (by pid).
+    """
+
+    NVMLError = NVMLError
+    NVML_CLOCK_SM = 1
+    nvmlMemory_v2 = 0x02000028  # noqa: N815
+
+    def __init__(self, devices: Sequence[Mapping[str, Any] | None], driver: str = "570.86.15") -> None:
+        self.devices = list(devices)
+        self.driver = driver
+        self.open = 0
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if not self.devices:
+            raise NVMLError("Driver Not Loaded")
+        self.open += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.open -= 1
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        answers: dict[str, Callable[..., Any]] = {
+            "nvmlDeviceGetCount": lambda: len(self.devices),
+            "nvmlSystemGetDriverVersion": lambda: self.driver.encode(),
+            "nvmlDeviceGetHandleByIndex": lambda index: self._known(self.devices[index]),
+            "nvmlDeviceGetHandleByUUID": lambda uuid: self._known(
+                next((each for each in self.devices if each and f"GPU-{each['uuid']}".encode() == uuid), None)
+            ),
+            "nvmlDeviceGetUUID": lambda device: f"GPU-{device['uuid']}",
+            # Version 1 counts what the driver reserves as used.
+            "nvmlDeviceGetMemoryInfo": lambda device, version=None: types.SimpleNamespace(
+                total=device["memory"][0], used=device["memory"][2] + (0 if version else device["memory"][1])
+            ),
+            "nvmlDeviceGetName": lambda device: device["name"].encode(),
+            "nvmlDeviceGetPowerManagementLimit": lambda device: device["power"][0] * 1000,
+            "nvmlDeviceGetPowerManagementDefaultLimit": lambda device: device["power"][1] * 1000,
+            "nvmlDeviceGetPowerManagementLimitConstraints": lambda device: [200_000, device["power"][2] * 1000],
+            "nvmlDeviceGetClockInfo": lambda device, kind: device["clocks"][0],
+            "nvmlDeviceGetMaxClockInfo": lambda device, kind: device["clocks"][1],
+            "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=device["rates"], memory=0),
+            "nvmlDeviceGetMigMode": lambda device: [device["mig"], device["mig"]],
+            "nvmlDeviceGetComputeRunningProcesses": lambda device: [
+                types.SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in device["processes"]
+            ],
+            "nvmlSystemGetProcessName": lambda pid: next(
+                each["names"][pid] for each in self.devices if each and pid in each.get("names", {})
+            ).encode(),
+        }
+        if name not in answers:
+            raise AttributeError(name)
+
+        def ask(*arguments: Any) -> Any:
+            try:
+                return answers[name](*arguments)
+            except (KeyError, StopIteration):
+                raise NVMLError("Not Supported") from None
+
+        return ask
+
+    def _known(self, device: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        if device is None:
+            raise NVMLError("GPU is lost")
+        return device
+
+
+H100 = {
+    "uuid": "AA-0",
+    "name": "NVIDIA H100 80GB HBM3",
+    "memory": (85_520_809_984, 600_000_000, 12_000_000_000),
+    "power": (500, 700, 700),
+    "clocks": (1755, 1980),
+    "rates": 97,
+    "mig": 0,
+    "processes": [(4242, 11_000_000_000), (4343, None)],
+    "names": {4242: "/usr/bin/python3"},
+}
+
+
+class AmdSmiException(Exception):  # noqa: N818 - its name
+    """As amdsmi's: the base of all its errors."""
+
+
+class FakeAmdsmi:
+    """amdsmi of ROCm 6.2 and later, as far as it is used. A device is a mapping; what it lacks is not supported."""
+
+    AmdSmiException = AmdSmiException
+    AmdSmiMemoryType = types.SimpleNamespace(VRAM="VRAM")
+
+    def __init__(self, devices: Sequence[Mapping[str, Any]]) -> None:
+        self.devices = list(devices)
+        self.open = 0
+
+    def amdsmi_init(self) -> None:
+        if not self.devices:
+            raise AmdSmiException("no driver")
+        self.open += 1
+
+    def amdsmi_shut_down(self) -> None:
+        self.open -= 1
+
+    def amdsmi_get_processor_handles(self) -> list[Mapping[str, Any]]:
+        return self.devices
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        keys = {
+            "amdsmi_get_gpu_device_bdf": "bdf",
+            "amdsmi_get_gpu_asic_info": "asic",
+            "amdsmi_get_gpu_memory_total": "total",
+            "amdsmi_get_gpu_memory_usage": "used",
+            "amdsmi_get_gpu_activity": "activity",
+            "amdsmi_get_gpu_process_list": "processes",
+        }
+        if name not in keys:
+            raise AttributeError(name)
+
+        def ask(device: Mapping[str, Any], *_: Any) -> Any:
+            if keys[name] not in device:
+                raise AmdSmiException("not supported")
+            return device[keys[name]]
+
+        return ask
+
+
+MI300X = {
+    "bdf": "0000:C1:00.0",
+    "asic": {"market_name": "AMD Instinct MI300X"},
+    "total": 206_141_652_992,
+    "used": 77_000_000_000,
+    "activity": {"gfx_activity": 88, "umc_activity": 3, "mm_activity": "N/A"},
+    "processes": [
+        {"name": "python3", "pid": 77, "mem": 5_000_000_000, "memory_usage": {"vram_mem": 5_000_000_000}},
+        {"name": "N/A", "pid": 78, "mem": 0, "memory_usage": {"vram_mem": 0}},
+    ],
+}
+
+
+def amd_files(address: str = "0000:c1:00.0", used: int = 1_000_000_000) -> dict[str, str]:
+    """The files of the amdgpu driver for an MI300X."""
+    device = f"/sys/bus/pci/devices/{address}"
+    texts = {
+        "vendor": "0x1002",
+        "device": "0x74a1",
+        "product_name": "AMD Instinct MI300X OAM",
+        "mem_info_vram_total": str(206_141_652_992),
+        "mem_info_vram_used": str(used),
+        "gpu_busy_percent": "83",
+        "pp_dpm_sclk": "0: 132Mhz *\n1: 2100Mhz\n",
+        "hwmon/hwmon3/power1_cap": "750000000",
+        "hwmon/hwmon3/power1_cap_default": "750000000",
+        "hwmon/hwmon3/freq1_input": "132000000",
+    }
+    return {f"{device}/{name}": text + "\n" for name, text in texts.items()}

@@ -1,0 +1,148 @@
+"""NVIDIA's GPUs by NVML and by nvidia-smi: the same rows, and the tool where the library fails."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from gpu_fakes import H100, NVIDIA_APPS, NVIDIA_QUERY, FakeNvml, fake_host, nvidia_row
+
+from tprimat.machine import nvidia
+from tprimat.machine.gpu import GpuProcess
+
+SECOND = {**H100, "uuid": "bb-1", "processes": []}
+NOTHING = "[N/A], [N/A], [N/A]"
+
+
+class TestStates:
+    def test_by_the_library(self, tmp_path):
+        nvml = FakeNvml([H100, SECOND])
+        first, second = nvidia.states(fake_host(tmp_path, libraries={"pynvml": nvml}))
+        assert (first.index, first.name, first.id) == (0, "NVIDIA H100 80GB HBM3", "aa-0")
+        assert (second.index, second.id) == (1, "bb-1")
+        # What the driver reserves is not in use, as nvidia-smi counts.
+        assert (first.memory_total_gb, first.memory_used_gb) == (85.520809984, 12.0)
+        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (500.0, 700.0, 700.0)
+        assert (first.clock_mhz, first.clock_max_mhz, first.utilisation_percent) == (1755, 1980, 97.0)
+        assert first.is_capped
+        assert not first.partitioned
+        assert nvml.open == 0
+
+    def test_by_the_tool(self, tmp_path):
+        text = (
+            nvidia_row(0, "AA-0", used=71680, power="500.00, 700.00, 700.00", utilisation=97)
+            + nvidia_row(1, "bb-1", power=NOTHING, clocks="[Unknown Error], 1980", utilisation="[N/A]", mig="Enabled")
+            + "not a line of it\n"
+        )
+        first, second = nvidia.states(fake_host(tmp_path, {NVIDIA_QUERY: text}))
+        assert (first.index, first.name, first.id) == (0, "NVIDIA H100 80GB HBM3", "aa-0")
+        assert first.memory_total_gb == pytest.approx(81559 * 2**20 / 1e9)
+        assert first.memory_used_gb == pytest.approx(71680 * 2**20 / 1e9)
+        assert (first.power_cap_w, first.power_default_w, first.power_max_w) == (500.0, 700.0, 700.0)
+        assert (first.clock_mhz, first.clock_max_mhz, first.utilisation_percent) == (1980.0, 1980.0, 97.0)
+        assert first.is_capped
+        # What the driver doesn't state is unknown, not 0.
+        assert (second.power_cap_w, second.clock_mhz, second.utilisation_percent) == (None, None, None)
+        assert (second.is_capped, second.partitioned) == (False, True)
+
+    def test_a_gpu_that_is_lost_to_the_library_is_the_tools(self, tmp_path):
+        text = nvidia_row(0, "aa-0", used=1) + nvidia_row(1, "bb-1", used=1000)
+        host = fake_host(tmp_path, {NVIDIA_QUERY: text}, {"pynvml": FakeNvml([H100, None])})
+        assert [state.memory_used_gb for state in nvidia.states(host)] == [12.0, 1000 * 2**20 / 1e9]
+
+    def test_values_that_a_virtual_gpu_lacks_are_unknown(self, tmp_path):
+        bare = {key: H100[key] for key in ("uuid", "name", "memory")}
+        (state,) = nvidia.states(fake_host(tmp_path, libraries={"pynvml": FakeNvml([bare])}))
+        assert {name for name, value in dataclasses.asdict(state).items() if value is None} == {
+            *("power_cap_w", "power_default_w", "power_max_w", "clock_mhz", "clock_max_mhz", "utilisation_percent")
+        }
+
+    def test_an_older_driver_counts_memory_in_one_way_only(self, tmp_path):
+        nvml = FakeNvml([H100])
+        nvml.nvmlMemory_v2 = None
+        (state,) = nvidia.states(fake_host(tmp_path, libraries={"pynvml": nvml}))
+        assert state.memory_used_gb == 12.6
+
+    @pytest.mark.parametrize("text", [None, "", "Failed to initialize NVML: Driver/library version mismatch\n"])
+    def test_nothing_answers(self, tmp_path, text):
+        assert nvidia.states(fake_host(tmp_path, {NVIDIA_QUERY: text}, {"pynvml": FakeNvml([])})) == ()
+
+
+class TestProcesses:
+    expected = (
+        GpuProcess(4242, "0", "aa-0", "/usr/bin/python3", 11.0),
+        GpuProcess(4343, "0", "aa-0", None, None),
+    )
+
+    def test_by_the_library(self, tmp_path):
+        nvml = FakeNvml([H100, SECOND])
+        assert nvidia.processes(fake_host(tmp_path, libraries={"pynvml": nvml})) == self.expected
+        assert nvml.open == 0
+
+    def test_by_the_tool(self, tmp_path):
+        answers = {
+            NVIDIA_APPS: "GPU-AA-0, 4242, /usr/bin/python3, 10240\nGPU-aa-0, 4343, [Not Found], [N/A]\nnonsense\n",
+            NVIDIA_QUERY: nvidia_row(0, "aa-0"),
+        }
+        first, second = nvidia.processes(fake_host(tmp_path, answers))
+        assert first == dataclasses.replace(self.expected[0], memory_gb=10.73741824)
+        assert second == self.expected[1]
+
+    def test_a_name_with_commas(self, tmp_path):
+        (process,) = nvidia.processes(fake_host(tmp_path, {NVIDIA_APPS: "GPU-aa-0, 7, a, b, 1024\n"}))
+        assert (process.pid, process.name, process.gpu) == (7, "a,b", None)
+
+    def test_a_gpu_in_mig_mode_that_hides_its_processes_is_the_tools(self, tmp_path):
+        hidden = {key: value for key, value in SECOND.items() if key != "processes"}
+        libraries = {"pynvml": FakeNvml([H100, hidden])}
+        (process,) = nvidia.processes(fake_host(tmp_path, {NVIDIA_APPS: "GPU-bb-1, 7, x, 1\n"}, libraries))
+        assert process.pid == 7
+        # Without the tool what is known remains.
+        assert nvidia.processes(fake_host(tmp_path, libraries=libraries)) == self.expected
+
+    def test_nobody_and_no_answer_differ(self, tmp_path):
+        assert nvidia.processes(fake_host(tmp_path, libraries={"pynvml": FakeNvml([SECOND])})) == ()
+        assert nvidia.processes(fake_host(tmp_path, {NVIDIA_APPS: ""})) == ()
+        assert nvidia.processes(fake_host(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "answers", "libraries", "version"),
+    [
+        (
+            {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"},
+            {},
+            {},
+            "NVIDIA 550.54.15",
+        ),
+        ({}, {}, {"pynvml": FakeNvml([H100])}, "NVIDIA 570.86.15"),
+        (
+            {},
+            {"nvidia-smi --query-gpu=driver_version --format=csv,noheader": "575.57.08\n" * 2},
+            {},
+            "NVIDIA 575.57.08",
+        ),
+        ({}, {"nvidia-smi --query-gpu=driver_version --format=csv,noheader": "[N/A]\n"}, {}, None),
+        ({}, {}, {}, None),
+    ],
+)
+def test_driver_version(tmp_path, files, answers, libraries, version):
+    assert nvidia.driver_version(fake_host(tmp_path, answers, libraries, files)) == version
+
+
+class TestUtilisation:
+    ids = ("aa-0", "bb-1")
+
+    def test_by_library_then_tool(self, tmp_path):
+        text = nvidia_row(0, "AA-0", utilisation=64) + nvidia_row(1, "bb-1", utilisation="[N/A]")
+        nvml = FakeNvml([{**H100, "uuid": "aa-0"}, SECOND])
+        library, tool = nvidia.utilisation_readers(
+            fake_host(tmp_path, {NVIDIA_QUERY: text}, {"pynvml": nvml}), self.ids
+        )
+        assert (library(), tool()) == ({"aa-0": 97.0, "bb-1": 97.0}, {"aa-0": 64.0})
+        # It is read again and again.
+        assert nvml.open == 1
+
+    def test_without_the_library(self, tmp_path):
+        (tool,) = nvidia.utilisation_readers(fake_host(tmp_path), self.ids)
+        assert tool() == {}

@@ -1,0 +1,154 @@
+"""GPU utilisation, read once a second by a process of its own, as a program:
+
+    python -m tprimat.machine.utilisation OUTPUT.jsonl nvd GPU [GPU …]
+
+A GPU is named by its UUID (NVIDIA) or PCI address (AMD). Each line of the output is one reading:
+{"at": monotonic seconds, "percent": {GPU: percent, …}}; or once {"unknown": reason}. Utilisation is
+the share of the time in which at least one kernel ran, as the vendors define it; it doesn't state
+how much of the GPU that kernel used. The training itself never queries the driver.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat.machine import amd, nvidia
+from tprimat.machine.gpu import Device
+from tprimat.machine.gpu_users import gpu_id
+from tprimat.machine.host import Host
+from tprimat.results.run import Platform
+
+EVERY_S = 1.0
+END_S = 5.0
+
+_CLONE = Path(__file__).resolve().parents[2]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One reading of all GPUs.
+
+    Attributes:
+        at: on the machine's monotonic clock, s.
+        percent: 0 … 100, by GPU.
+        unknown: why there are no readings.
+    """
+
+    at: float = 0.0
+    percent: dict[str, float] = {}
+    unknown: str | None = None
+
+
+class Sampler:
+    """The process that reads, and its readings.
+
+    Args:
+        platform: nvd, amd or cpu.
+        devices: the GPUs that train on this machine.
+    """
+
+    def __init__(self, platform: Platform, devices: Sequence[Device]) -> None:
+        self.unknown = why_unknown(platform, devices)
+        self._child: subprocess.Popen[bytes] | None = None
+        if self.unknown is not None:
+            return
+        handle, name = tempfile.mkstemp(prefix="tensorprimat-utilisation-", suffix=".jsonl")
+        os.close(handle)
+        self._path = Path(name)
+        # A clone that isn't installed is found by PYTHONPATH alone.
+        path = os.pathsep.join(each for each in (str(_CLONE), os.environ.get("PYTHONPATH")) if each)
+        self._child = subprocess.Popen(
+            (sys.executable, "-m", __name__, name, platform, *(gpu_id(device, platform) for device in devices)),
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def readings(self) -> list[Reading]:
+        """Return all readings so far, the oldest first."""
+        if self._child is None:
+            return []
+        readings = list(read_lines(self._path.read_text(encoding="utf-8").splitlines()))
+        self.unknown = next((reading.unknown for reading in readings if reading.unknown), None)
+        return [reading for reading in readings if reading.percent]
+
+    def stop(self) -> None:
+        """Stop the process and remove its file."""
+        if self._child is None:
+            return
+        self._child.terminate()
+        try:
+            self._child.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._path.unlink(missing_ok=True)
+        self._child = None
+
+
+def why_unknown(platform: Platform, devices: Sequence[Device]) -> str | None:
+    """Return why nothing can be read; None where it can be tried."""
+    if platform == "cpu":
+        return "trained on a processor, not on a GPU"
+    part = next((device.partition for device in devices if device.partition), None)
+    if part:
+        return f"the drivers state none for a part of a GPU ({part})"
+    if not devices or any(not gpu_id(device, platform) for device in devices):
+        return "this torch names neither the GPUs' UUIDs nor their PCI addresses, by which they would be found"
+    return None
+
+
+def mean(readings: Sequence[Reading], start: float, end: float) -> float | None:
+    """Return the mean over all GPUs of the readings between two moments, percent; None where there are none."""
+    values = [value for reading in readings if start <= reading.at <= end for value in reading.percent.values()]
+    return sum(values) / len(values) if values else None
+
+
+def read_lines(lines: Sequence[str]) -> Iterator[Reading]:
+    """Yield the readings of an output's lines; skip one that is still being written."""
+    for line in lines:
+        try:
+            yield msgspec.json.decode(line, type=Reading)
+        except msgspec.DecodeError:
+            continue
+
+
+def first_complete(
+    readers: Iterable[Callable[[], Mapping[str, float]]], ids: Sequence[str]
+) -> Callable[[], Mapping[str, float]] | None:
+    """Return the first reader that knows all the GPUs."""
+    return next((read for read in readers if set(ids) <= set(read())), None)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Read until terminated, or until the training that started this process has exited."""
+    path, platform, *ids = arguments
+    parent = os.getppid()
+    vendor = nvidia if platform == "nvd" else amd
+    with Path(path).open("a", encoding="utf-8") as file:
+
+        def write(reading: Reading) -> None:
+            file.write(msgspec.json.encode(reading).decode() + "\n")
+            file.flush()
+
+        read = first_complete(vendor.utilisation_readers(Host(), ids), ids)
+        if read is None:
+            write(Reading(unknown=f"{vendor.SOURCES} don't tell it here"))
+            return 0
+        while os.getppid() == parent:
+            percents = read()
+            write(Reading(at=time.monotonic(), percent={each: percents[each] for each in ids if each in percents}))
+            time.sleep(EVERY_S)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
