@@ -27,7 +27,7 @@ from tprimat.catalog import gpus, models
 from tprimat.cli import COMMANDS
 from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults
 from tprimat.frameworks.nemo import defaults as nemo_defaults
-from tprimat.results import run
+from tprimat.results import result_file, run
 
 SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
@@ -43,7 +43,7 @@ HEAD = f"""\
 
 Every command that measures or reads a training writes one JSON file, and every command that
 compares reads it. This page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in
-`tprimat/results/run.py` by `python3 docs/generate.py`; schema version {run.SCHEMA_VERSION}.
+`tprimat/results/` by `python3 docs/generate.py`; schema version {result_file.SCHEMA_VERSION}.
 
 ## How to read it
 
@@ -88,7 +88,7 @@ JSON knows no NaN and no infinity: a loss that was NaN is `null`, and a warning 
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a result file, with what a validator and an editor want at its head."""
-    generated = run.json_schema()
+    generated = result_file.json_schema()
     for part in generated["$defs"].values():
         part["description"] = inspect.cleandoc(part.get("description", ""))
         for field in part["properties"].values():
@@ -97,7 +97,7 @@ def schema() -> dict[str, Any]:
                 field.pop("default", None)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"TensorPrimat result file, schema version {run.SCHEMA_VERSION}",
+        "title": f"TensorPrimat result file, schema version {result_file.SCHEMA_VERSION}",
         **generated,
     }
 
@@ -122,7 +122,7 @@ def page() -> str:
 
 
 def _table(fields: dict[str, Any]) -> Iterator[str]:
-    order = [name for name in run.FIELD_ORDER if name in fields]
+    order = [name for name in result_file.FIELD_ORDER if name in fields]
     order += [name for name in fields if name not in order and name not in run.SERIES and name != "runs"]
     order += [name for name in (*run.SERIES, "runs") if name in fields]
     yield "| field | type | meaning |\n|---|---|---|"

@@ -30,7 +30,8 @@ from tprimat.errors import TensorPrimatError
 from tprimat.read import merge
 from tprimat.read.parsing import text
 from tprimat.read.parsing.feeder import DetectionLimits, LogFeeder
-from tprimat.results.run import Run, decode
+from tprimat.results.result_file import decode
+from tprimat.results.run import Run
 from tprimat.store.store import as_file, encode
 
 SAMPLES = ROOT.parent / "shared" / "samples"

@@ -18,6 +18,7 @@ from tprimat.frameworks.request import RequestedConfig
 from tprimat.measure import torchrun
 from tprimat.measure.plan import Plan
 from tprimat.results import run as run_module
+from tprimat.results.result_file import ResultFile, encode
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the analysis tier has no torch")
 without_nemo = pytest.mark.skipif(importlib.util.find_spec("modelopt") is not None, reason="NeMo is here")
@@ -77,7 +78,7 @@ def test_another_framework_has_no_use_for_nemos_options(capsys):
 
 
 def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
-    theirs = run_module.ResultFile(
+    theirs = ResultFile(
         platform="amd",
         framework="primus",
         model="llama",
@@ -97,7 +98,7 @@ def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
         ),
     )
     path = tmp_path / "theirs.json"
-    path.write_bytes(run_module.encode(theirs))
+    path.write_bytes(encode(theirs))
     assert json.loads(path.read_text())["model"] == "llama"
     assert pretrain("--dry-run", "--gpu", "H100", "--match", str(path)) == 0
     printed = " ".join(capsys.readouterr().out.split())

@@ -6,7 +6,8 @@ import pytest
 from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing import text
-from tprimat.results.run import Run, decode
+from tprimat.results.result_file import decode
+from tprimat.results.run import Run
 from tprimat.store.store import as_file, encode
 from tprimat.units import gib_to_gb
 

@@ -13,7 +13,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read.parsing import text
-from tprimat.results.run import decode
+from tprimat.results.result_file import decode
 from tprimat.store.store import as_file, encode
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlperf"

@@ -9,7 +9,7 @@ from read_truth import check, check_all, runs_of
 from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing import text
-from tprimat.results.run import decode
+from tprimat.results.result_file import decode
 from tprimat.store.store import as_file, encode
 
 AUTOMODEL = (

@@ -14,22 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tprimat.results import run as run_module
+from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of
 from tprimat.results.run import (
     LARGEST_VALUE,
     SERIES,
     SETUP_FIELDS,
     Environment,
     GpuInfo,
-    ResultFile,
     Run,
     Source,
     SourceFile,
     TrainingConfig,
-    decode,
-    encode,
     finite,
-    json_schema,
-    runs_of,
     setup_key,
 )
 from tprimat.store import store

@@ -225,10 +225,9 @@ def summarize_segments(run: Run, summary: Summary) -> Summary:
 
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     """Return the values as they are stored."""
-    values: dict[str, Any] = msgspec.structs.asdict(performance)
-    return PerformanceMetrics(
-        **{name: round_figure(value) if isinstance(value, float) else value for name, value in values.items()}
-    )
+    values = msgspec.structs.asdict(performance)
+    figures: dict[str, Any] = {name: round_figure(each) for name, each in values.items() if isinstance(each, float)}
+    return msgspec.structs.replace(performance, **figures)
 
 
 def _segment_metrics(records: _TimedRecords, segment: Segment) -> SegmentMetrics:

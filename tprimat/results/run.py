@@ -1,26 +1,20 @@
-"""Run: one training, as it was measured or read; and its JSON form.
+"""Run: one training, as it was measured or read.
 
 The classes below are the only list of a result file's fields: the JSON Schema
 (docs/result.schema.json) and docs/result-file.md are generated from them.
-This module checks form (types, lengths, order, finiteness); doubts about content are the
-judge's. It knows no folders and no file names.
-
-History of the schema:
-
-    1   first version (2026-11). Files without `schema_version` are forms of an earlier tool;
-        earlier_forms.py reads them.
+This module checks form (types, lengths, order, finiteness); checks/ tests the content.
 """
 
 from __future__ import annotations
 
 import datetime
+import math
+import operator
 import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-
-SCHEMA_VERSION = 1
 
 BF16_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """What Linux calls the instructions that multiply bf16, on x86-64 and on ARM."""
@@ -30,7 +24,8 @@ Platform = Literal["nvd", "amd", "cpu"]
 SoftwareStack = Literal["cuda", "rocm", "cpu"]
 
 
-def _said(description: str) -> msgspec.Meta:
+def doc(description: str) -> msgspec.Meta:
+    """Return what the JSON Schema and docs/result-file.md say of a field."""
     return msgspec.Meta(description=description)
 
 
@@ -50,47 +45,47 @@ Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """A group of fields. None means unknown; the reason stands in the run's warnings."""
+    """A group of fields. None means unknown; the reason is in the run's warnings."""
 
     def known(self) -> dict[str, Any]:
-        """The fields that are known, by name."""
+        """Return the fields that are known, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
 
 class GpuInfo(_Section, frozen=True, kw_only=True):
     """The machine that trained, never the one that read."""
 
-    device_name: Annotated[str | None, _said("as the driver names it")] = None
-    device_count: Annotated[Count | None, _said("devices that took part")] = None
-    total_memory_gb: Annotated[Positive | None, _said("memory of one device, GB of 10⁹ bytes")] = None
-    gpu_cores: Annotated[Count | None, _said("CUDA cores or stream processors of one device")] = None
-    software_stack: Annotated[SoftwareStack | None, _said("what drives the device")] = None
-    software_version: Annotated[str | None, _said("version of CUDA or ROCm")] = None
-    pytorch_version: Annotated[str | None, _said("torch.__version__")] = None
-    compute_units: Annotated[Count | None, _said("multiprocessors or compute units that torch sees")] = None
-    architecture: Annotated[str | None, _said("sm_90, gfx942, …; the processor's architecture on a CPU")] = None
-    clock_mhz: Annotated[Positive | None, _said("the highest clock that the device states, MHz")] = None
+    device_name: Annotated[str | None, doc("as the driver names it")] = None
+    device_count: Annotated[Count | None, doc("devices that took part")] = None
+    total_memory_gb: Annotated[Positive | None, doc("memory of one device, GB of 10⁹ bytes")] = None
+    gpu_cores: Annotated[Count | None, doc("CUDA cores or stream processors of one device")] = None
+    software_stack: Annotated[SoftwareStack | None, doc("what drives the device")] = None
+    software_version: Annotated[str | None, doc("version of CUDA or ROCm")] = None
+    pytorch_version: Annotated[str | None, doc("torch.__version__")] = None
+    compute_units: Annotated[Count | None, doc("multiprocessors or compute units that torch sees")] = None
+    architecture: Annotated[str | None, doc("sm_90, gfx942, …; the processor's architecture on a CPU")] = None
+    clock_mhz: Annotated[Positive | None, doc("the highest clock that the device states, MHz")] = None
 
 
 class Environment(_Section, frozen=True, kw_only=True):
     """Where and with what software a run was made."""
 
-    versions: Annotated[dict[str, str], _said("packages, driver, Python, by name")] = {}
-    hostname: Annotated[str | None, _said("the machine's own name")] = None
-    os: Annotated[str | None, _said("system, release and architecture")] = None
-    container: Annotated[str | None, _said("kind of container, or its image where one is stated")] = None
-    tprimat_commit: Annotated[str | None, _said("git commit of this tool; ends in -dirty with local changes")] = None
-    cpu: Annotated[str | None, _said("the processor's name")] = None
-    cpu_threads: Annotated[Count | None, _said("threads that the training could use")] = None
+    versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
+    hostname: Annotated[str | None, doc("the machine's own name")] = None
+    os: Annotated[str | None, doc("system, release and architecture")] = None
+    container: Annotated[str | None, doc("kind of container, or its image where one is stated")] = None
+    tprimat_commit: Annotated[str | None, doc("git commit of this tool; ends in -dirty with local changes")] = None
+    cpu: Annotated[str | None, doc("the processor's name")] = None
+    cpu_threads: Annotated[Count | None, doc("threads that the training could use")] = None
     cpu_instructions: Annotated[
         tuple[str, ...] | None,
-        _said("of the processor's instruction sets those that bear on training, in its own words"),
+        doc("of the processor's instruction sets those that bear on training, in its own words"),
     ] = None
     memory_held_by_others_gb: Annotated[
-        NonNegative | None, _said("device memory that other processes held before the start, GB")
+        NonNegative | None, doc("device memory that other processes held before the start, GB")
     ] = None
-    emulated: Annotated[bool, _said("true where a device was simulated: times mean nothing")] = False
-    settings: Annotated[dict[str, str], _said("environment variables that change speed")] = {}
+    emulated: Annotated[bool, doc("true where a device was simulated: times mean nothing")] = False
+    settings: Annotated[dict[str, str], doc("environment variables that change speed")] = {}
 
     @property
     def lacks_bf16(self) -> bool:
@@ -101,139 +96,137 @@ class Environment(_Section, frozen=True, kw_only=True):
 class ModelConfig(_Section, frozen=True, kw_only=True):
     """The shape of a decoder, and of its encoder where it has one; without it there are no FLOPs."""
 
-    num_layers: Annotated[Count | None, _said("transformer layers, of the decoder")] = None
+    num_layers: Annotated[Count | None, doc("transformer layers, of the decoder")] = None
     num_encoder_layers: Annotated[
-        Count | None, _said("of an encoder-decoder whose source is as long as its target; null where there is none")
+        Count | None, doc("of an encoder-decoder whose source is as long as its target; null where there is none")
     ] = None
-    hidden_size: Annotated[Count | None, _said("width of the residual stream")] = None
-    num_attention_heads: Annotated[Count | None, _said("query heads of a layer")] = None
-    num_query_groups: Annotated[Count | None, _said("key/value heads (grouped-query attention)")] = None
-    head_dim: Annotated[Count | None, _said("size of one head")] = None
-    ffn_hidden_size: Annotated[Count | None, _said("inner width of the feed-forward part")] = None
-    vocab_size: Annotated[Count | None, _said("rows of the output layer that carry tokens")] = None
-    sliding_window: Annotated[Count | None, _said("tokens that attention looks back, where bounded")] = None
-    tie_word_embeddings: Annotated[bool | None, _said("whether input and output layer share their weights")] = None
+    hidden_size: Annotated[Count | None, doc("width of the residual stream")] = None
+    num_attention_heads: Annotated[Count | None, doc("query heads of a layer")] = None
+    num_query_groups: Annotated[Count | None, doc("key/value heads (grouped-query attention)")] = None
+    head_dim: Annotated[Count | None, doc("size of one head")] = None
+    ffn_hidden_size: Annotated[Count | None, doc("inner width of the feed-forward part")] = None
+    vocab_size: Annotated[Count | None, doc("rows of the output layer that carry tokens")] = None
+    sliding_window: Annotated[Count | None, doc("tokens that attention looks back, where bounded")] = None
+    tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share their weights")] = None
     gated_ffn: Annotated[
-        bool | None, _said("SwiGLU: three feed-forward matrices instead of two; null is taken for true")
+        bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null is taken for true")
     ] = None
-    num_experts: Annotated[Count | None, _said("of a mixture-of-experts layer")] = None
-    experts_per_token: Annotated[Count | None, _said("routed experts that each token passes")] = None
-    expert_ffn_hidden_size: Annotated[Count | None, _said("inner width of one routed expert")] = None
-    shared_expert_ffn_hidden_size: Annotated[Count | None, _said("of all shared experts together")] = None
-    num_dense_layers: Annotated[Natural | None, _said("layers without experts in a mixture-of-experts model")] = None
-    query_lora_rank: Annotated[Count | None, _said("latent attention: rank of the query's compression")] = None
-    key_value_lora_rank: Annotated[Count | None, _said("latent attention: rank of the keys' and values'")] = None
-    rope_head_dim: Annotated[Count | None, _said("latent attention: rotary part of a query or key head")] = None
-    value_head_dim: Annotated[Count | None, _said("latent attention: size of a value head")] = None
-    num_parameters: Annotated[Count | None, _said("of the whole model, not of one rank")] = None
-    source: Annotated[str | None, _said("where these figures come from")] = None
+    num_experts: Annotated[Count | None, doc("of a mixture-of-experts layer")] = None
+    experts_per_token: Annotated[Count | None, doc("routed experts that each token passes")] = None
+    expert_ffn_hidden_size: Annotated[Count | None, doc("inner width of one routed expert")] = None
+    shared_expert_ffn_hidden_size: Annotated[Count | None, doc("of all shared experts together")] = None
+    num_dense_layers: Annotated[Natural | None, doc("layers without experts in a mixture-of-experts model")] = None
+    query_lora_rank: Annotated[Count | None, doc("latent attention: rank of the query's compression")] = None
+    key_value_lora_rank: Annotated[Count | None, doc("latent attention: rank of the keys' and values'")] = None
+    rope_head_dim: Annotated[Count | None, doc("latent attention: rotary part of a query or key head")] = None
+    value_head_dim: Annotated[Count | None, doc("latent attention: size of a value head")] = None
+    num_parameters: Annotated[Count | None, doc("of the whole model, not of one rank")] = None
+    source: Annotated[str | None, doc("where these figures come from")] = None
 
 
 class TrainingConfig(_Section, frozen=True, kw_only=True):
     """What one optimizer step is."""
 
-    max_steps: Annotated[Count | None, _said("optimizer steps that were asked for")] = None
-    global_batch_size: Annotated[Count | None, _said("sequences per optimizer step, over all devices")] = None
-    micro_batch_size: Annotated[Count | None, _said("sequences per forward pass of one replica")] = None
-    sequence_length: Annotated[Count | None, _said("tokens per sequence")] = None
-    num_gpus: Annotated[Count | None, _said("processes that train (world size)")] = None
-    precision: Annotated[str | None, _said("fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4: of the matrix products")] = None
-    precision_detail: Annotated[str | None, _said("in the framework's own words")] = None
-    recomputation: Annotated[str | None, _said("none, selective or full, of activations")] = None
-    seed: Annotated[Seed | None, _said("of weights and dropout")] = None
+    max_steps: Annotated[Count | None, doc("optimizer steps that were asked for")] = None
+    global_batch_size: Annotated[Count | None, doc("sequences per optimizer step, over all devices")] = None
+    micro_batch_size: Annotated[Count | None, doc("sequences per forward pass of one replica")] = None
+    sequence_length: Annotated[Count | None, doc("tokens per sequence")] = None
+    num_gpus: Annotated[Count | None, doc("processes that train (world size)")] = None
+    precision: Annotated[str | None, doc("fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4: of the matrix products")] = None
+    precision_detail: Annotated[str | None, doc("in the framework's own words")] = None
+    recomputation: Annotated[str | None, doc("none, selective or full, of activations")] = None
+    seed: Annotated[Seed | None, doc("of weights and dropout")] = None
 
 
 class ParallelismConfig(_Section, frozen=True, kw_only=True):
     """How the work is spread over devices; Megatron's names."""
 
-    strategy_name: Annotated[str | None, _said("in the framework's own words")] = None
-    tensor_model_parallel_size: Annotated[Count | None, _said("devices that share each layer")] = None
-    pipeline_model_parallel_size: Annotated[Count | None, _said("stages that the layers are divided into")] = None
-    context_parallel_size: Annotated[Count | None, _said("devices that share each sequence")] = None
-    expert_model_parallel_size: Annotated[Count | None, _said("devices that share the experts")] = None
-    data_parallel_size: Annotated[Count | None, _said("replicas of the model")] = None
-    gradient_accumulation_steps: Annotated[Count | None, _said("global batch / (micro batch × data parallel)")] = None
+    strategy_name: Annotated[str | None, doc("in the framework's own words")] = None
+    tensor_model_parallel_size: Annotated[Count | None, doc("devices that share each layer")] = None
+    pipeline_model_parallel_size: Annotated[Count | None, doc("stages that the layers are divided into")] = None
+    context_parallel_size: Annotated[Count | None, doc("devices that share each sequence")] = None
+    expert_model_parallel_size: Annotated[Count | None, doc("devices that share the experts")] = None
+    data_parallel_size: Annotated[Count | None, doc("replicas of the model")] = None
+    gradient_accumulation_steps: Annotated[Count | None, doc("global batch / (micro batch × data parallel)")] = None
 
 
 class Optimizer(_Section, frozen=True, kw_only=True):
     """What changes the weights."""
 
-    name: Annotated[str | None, _said("AdamW, …")] = None
-    learning_rate: Annotated[NonNegative | None, _said("the highest")] = None
-    schedule: Annotated[str | None, _said("constant, cosine, …")] = None
-    beta1: Annotated[float | None, _said("decay of the first moment")] = None
-    beta2: Annotated[float | None, _said("decay of the second moment")] = None
-    epsilon: Annotated[float | None, _said("added to the denominator")] = None
-    weight_decay: Annotated[float | None, _said("decoupled, per unit of learning rate")] = None
-    gradient_clipping: Annotated[float | None, _said("largest gradient norm")] = None
+    name: Annotated[str | None, doc("AdamW, …")] = None
+    learning_rate: Annotated[NonNegative | None, doc("the highest")] = None
+    schedule: Annotated[str | None, doc("constant, cosine, …")] = None
+    beta1: Annotated[float | None, doc("decay of the first moment")] = None
+    beta2: Annotated[float | None, doc("decay of the second moment")] = None
+    epsilon: Annotated[float | None, doc("added to the denominator")] = None
+    weight_decay: Annotated[float | None, doc("decoupled, per unit of learning rate")] = None
+    gradient_clipping: Annotated[float | None, doc("largest gradient norm")] = None
 
 
 class Data(_Section, frozen=True, kw_only=True):
     """What was trained on."""
 
-    kind: Annotated[str | None, _said("markov (our token source), mock, tokens, or a data set's name")] = None
-    digest: Annotated[str | None, _said("of the first tokens, sha256; equal digests are equal data")] = None
-    entropy: Annotated[NonNegative | None, _said("entropy rate: the least possible mean loss, nats/token")] = None
-    unigram_entropy: Annotated[NonNegative | None, _said("of the token frequencies alone, nats/token")] = None
-    seed: Annotated[Seed | None, _said("of the token source or the shuffling")] = None
+    kind: Annotated[str | None, doc("markov (our token source), mock, tokens, or a data set's name")] = None
+    digest: Annotated[str | None, doc("of the first tokens, sha256; equal digests are equal data")] = None
+    entropy: Annotated[NonNegative | None, doc("entropy rate: the least possible mean loss, nats/token")] = None
+    unigram_entropy: Annotated[NonNegative | None, doc("of the token frequencies alone, nats/token")] = None
+    seed: Annotated[Seed | None, doc("of the token source or the shuffling")] = None
 
 
 class MemoryMetrics(_Section, frozen=True, kw_only=True):
     """Each only what was really measured; the three kinds are never compared with each other."""
 
-    avg_memory_allocated_gb: Annotated[NonNegative | None, _said("mean at step ends, by torch's allocator")] = None
-    peak_memory_allocated_gb: Annotated[NonNegative | None, _said("highest within any step, by torch's allocator")] = (
-        None
-    )
-    avg_memory_reserved_gb: Annotated[NonNegative | None, _said("mean at step ends, held by torch's allocator")] = None
-    peak_memory_reserved_gb: Annotated[NonNegative | None, _said("highest held by torch's allocator")] = None
+    avg_memory_allocated_gb: Annotated[NonNegative | None, doc("mean at step ends, by torch's allocator")] = None
+    peak_memory_allocated_gb: Annotated[NonNegative | None, doc("highest within any step, by torch's allocator")] = None
+    avg_memory_reserved_gb: Annotated[NonNegative | None, doc("mean at step ends, held by torch's allocator")] = None
+    peak_memory_reserved_gb: Annotated[NonNegative | None, doc("highest held by torch's allocator")] = None
     peak_memory_device_used_gb: Annotated[
-        NonNegative | None, _said("in use on the whole device, other processes included")
+        NonNegative | None, doc("in use on the whole device, other processes included")
     ] = None
-    peak_memory_process_gb: Annotated[NonNegative | None, _said("resident memory of the training process (CPU)")] = None
-    avg_memory_process_gb: Annotated[NonNegative | None, _said("the same, mean of the readings (CPU)")] = None
+    peak_memory_process_gb: Annotated[NonNegative | None, doc("resident memory of the training process (CPU)")] = None
+    avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean of the readings (CPU)")] = None
 
 
 class Timing(_Section, frozen=True, kw_only=True):
     """What a step time is."""
 
-    clock: Annotated[str | None, _said("device_event, monotonic, or what the log was timed with")] = None
-    covers: Annotated[str | None, _said("which parts of a step the time holds")] = None
-    over_ranks: Annotated[str | None, _said("max over ranks, or the rank that was timed")] = None
+    clock: Annotated[str | None, doc("device_event, monotonic, or what the log was timed with")] = None
+    covers: Annotated[str | None, doc("which parts of a step the time holds")] = None
+    over_ranks: Annotated[str | None, doc("max over ranks, or the rank that was timed")] = None
 
 
 class SourceFile(_Section, frozen=True, kw_only=True):
     """A file that a run was read from."""
 
-    path: Annotated[str, _said("as it was named to the command")]
-    sha256: Annotated[str | None, _said("of its content")] = None
-    bytes: Annotated[Natural | None, _said("size of the file")] = None
+    path: Annotated[str, doc("as it was named to the command")]
+    sha256: Annotated[str | None, doc("of its content")] = None
+    bytes: Annotated[Natural | None, doc("size of the file")] = None
 
 
 class Source(_Section, frozen=True, kw_only=True):
     """Where a run comes from."""
 
-    kind: Annotated[Literal["live", "log", "result"], _said("measured, read from a log, or from an older result")]
-    dialect: Annotated[str | None, _said("the reader that recognised the log")] = None
-    files: Annotated[tuple[SourceFile, ...], _said("what was read")] = ()
-    command: Annotated[tuple[str, ...], _said("command line of the training, where known")] = ()
-    overrides: Annotated[dict[str, str], _said("what the user set against the log's own word")] = {}
+    kind: Annotated[Literal["live", "log", "result"], doc("measured, read from a log, or from an older result")]
+    dialect: Annotated[str | None, doc("the reader that recognised the log")] = None
+    files: Annotated[tuple[SourceFile, ...], doc("what was read")] = ()
+    command: Annotated[tuple[str, ...], doc("command line of the training, where known")] = ()
+    overrides: Annotated[dict[str, str], doc("what the user set against the log's own word")] = {}
 
 
 class Steady(_Section, frozen=True, kw_only=True):
     """Which steps the summary figures are of."""
 
-    first_step: Annotated[Count | None, _said("number of the first steady step")] = None
-    last_step: Annotated[Count | None, _said("number of the last one")] = None
-    method: Annotated[str | None, _said("rule that cut the warm-up")] = None
-    found: Annotated[bool, _said("false: no steady state; figures are of all steps after the first")] = False
+    first_step: Annotated[Count | None, doc("number of the first steady step")] = None
+    last_step: Annotated[Count | None, doc("number of the last one")] = None
+    method: Annotated[str | None, doc("rule that cut the warm-up")] = None
+    found: Annotated[bool, doc("false: no steady state; figures are of all steps after the first")] = False
 
 
 class PerformanceMetrics(_Section, frozen=True, kw_only=True):
     """Figures of the steady steps, computed from the series each time they are needed."""
 
-    total_steps: Annotated[int | None, _said("steps recorded")] = None
-    total_time_seconds: Annotated[NonNegative | None, _said("from the first step's start to the last one's end")] = None
+    total_steps: Annotated[int | None, doc("steps recorded")] = None
+    total_time_seconds: Annotated[NonNegative | None, doc("from the first step's start to the last one's end")] = None
     # What these are stands with each metric, in metrics.METRICS.
     avg_step_time_seconds: float | None = None
     median_step_time_seconds: float | None = None
@@ -243,20 +236,20 @@ class PerformanceMetrics(_Section, frozen=True, kw_only=True):
     steps_per_second: float | None = None
     tokens_per_second: float | None = None
     tokens_per_second_per_gpu: float | None = None
-    warmup_time_seconds: Annotated[NonNegative | None, _said("time of the steps before the steady ones")] = None
-    final_loss: Annotated[float | None, _said("mean of the last ten that are known, nats/token")] = None
+    warmup_time_seconds: Annotated[NonNegative | None, doc("time of the steps before the steady ones")] = None
+    final_loss: Annotated[float | None, doc("mean of the last ten that are known, nats/token")] = None
 
 
 class _Series(msgspec.Struct, frozen=True, kw_only=True):
     """One entry per record; all of one length, None where a record has none."""
 
-    steps: Annotated[tuple[Count, ...], _said("number of the optimizer step, from 1")] = ()
-    window_steps: Annotated[tuple[Count, ...], _said("steps that the record averages; 1 when measured singly")] = ()
-    step_times: Annotated[tuple[StepTime | None, ...], _said("wall time of one step, s")] = ()
-    loss_values: Annotated[tuple[Value | None, ...], _said("nats/token")] = ()
-    learning_rates: Annotated[tuple[Value | None, ...], _said("of the step")] = ()
-    grad_norms: Annotated[tuple[Value | None, ...], _said("norm of the whole gradient before clipping")] = ()
-    lines: Annotated[tuple[Count | None, ...], _said("line of the log that says it")] = ()
+    steps: Annotated[tuple[Count, ...], doc("number of the optimizer step, from 1")] = ()
+    window_steps: Annotated[tuple[Count, ...], doc("steps that the record averages; 1 when measured singly")] = ()
+    step_times: Annotated[tuple[StepTime | None, ...], doc("wall time of one step, s")] = ()
+    loss_values: Annotated[tuple[Value | None, ...], doc("nats/token")] = ()
+    learning_rates: Annotated[tuple[Value | None, ...], doc("of the step")] = ()
+    grad_norms: Annotated[tuple[Value | None, ...], doc("norm of the whole gradient before clipping")] = ()
+    lines: Annotated[tuple[Count | None, ...], doc("line of the log that says it")] = ()
 
 
 SERIES = _Series.__struct_fields__
@@ -266,23 +259,23 @@ SERIES = _Series.__struct_fields__
 class RunRecord(_Series, frozen=True, kw_only=True):
     """What differs between runs of one setup."""
 
-    timestamp: Annotated[str | None, _said("start of the training, ISO 8601 with offset")] = None
-    status: Annotated[Status, _said("whether all steps that were asked for are there")] = "complete"
-    status_reason: Annotated[str | None, _said("why not, in a sentence")] = None
-    warnings: Annotated[tuple[str, ...], _said("what is doubtful or unknown, and why")] = ()
-    source: Annotated[Source | None, _said("where the run comes from")] = None
-    environment: Annotated[Environment, _said("where and with what software it was made")] = Environment()
-    memory_metrics: Annotated[MemoryMetrics, _said("memory, each figure only if it was measured")] = MemoryMetrics()
-    energy_metrics: Annotated[dict[str, float | None], _said("energy and power as measured, unit in the name")] = {}
+    timestamp: Annotated[str | None, doc("start of the training, ISO 8601 with offset")] = None
+    status: Annotated[Status, doc("whether all steps that were asked for are there")] = "complete"
+    status_reason: Annotated[str | None, doc("why not, in a sentence")] = None
+    warnings: Annotated[tuple[str, ...], doc("what is doubtful or unknown, and why")] = ()
+    source: Annotated[Source | None, doc("where the run comes from")] = None
+    environment: Annotated[Environment, doc("where and with what software it was made")] = Environment()
+    memory_metrics: Annotated[MemoryMetrics, doc("memory, each figure only if it was measured")] = MemoryMetrics()
+    energy_metrics: Annotated[dict[str, float | None], doc("energy and power as measured, unit in the name")] = {}
     native_metrics: Annotated[
         dict[str, float | tuple[float | None, ...] | None],
-        _said("what the framework itself printed: a figure, or a series of the length of `steps`"),
+        doc("what the framework itself printed: a figure, or a series of the length of `steps`"),
     ] = {}
-    breakdown: Annotated[dict[str, float | None], _said("seconds of a step by part")] = {}
-    profile: Annotated[dict[str, str], _said("traces that belong to the run, by kind")] = {}
-    profiled_steps: Annotated[tuple[Count, ...], _said("steps that a profiler watched: no figure is of them")] = ()
+    breakdown: Annotated[dict[str, float | None], doc("seconds of a step by part")] = {}
+    profile: Annotated[dict[str, str], doc("traces that belong to the run, by kind")] = {}
+    profiled_steps: Annotated[tuple[Count, ...], doc("steps that a profiler watched: no figure is of them")] = ()
     epochs: Annotated[
-        tuple[dict[str, float | None], ...], _said("figures of each epoch, where a training has epochs")
+        tuple[dict[str, float | None], ...], doc("figures of each epoch, where a training has epochs")
     ] = ()
 
     def __post_init__(self) -> None:
@@ -306,21 +299,21 @@ class Run(RunRecord, frozen=True, kw_only=True):
     Raises ValueError when series differ in length, steps don't rise, or a number is not finite.
     """
 
-    platform: Annotated[Platform | None, _said("nvd, amd or cpu")] = None
-    framework: Annotated[str | None, _said("nemo, primus, lightning, megatron, …")] = None
-    model: Annotated[str | None, _said("llama, qwen, mistral, or the name that the source gives")] = None
-    scale: Annotated[str | None, _said("full, or the name of a scaled-down shape")] = None
-    label: Annotated[str | None, _said("the user's name for this setup")] = None
-    gpu_info: Annotated[GpuInfo, _said("the machine that trained")] = GpuInfo()
-    model_config: Annotated[ModelConfig, _said("the model's shape")] = ModelConfig()
-    training_config: Annotated[TrainingConfig, _said("what one optimizer step is")] = TrainingConfig()
-    parallelism_config: Annotated[ParallelismConfig, _said("how the work is spread")] = ParallelismConfig()
-    optimizer: Annotated[Optimizer, _said("what changes the weights")] = Optimizer()
-    data: Annotated[Data, _said("what was trained on")] = Data()
-    timing: Annotated[Timing, _said("what a step time is")] = Timing()
+    platform: Annotated[Platform | None, doc("nvd, amd or cpu")] = None
+    framework: Annotated[str | None, doc("nemo, primus, lightning, megatron, …")] = None
+    model: Annotated[str | None, doc("llama, qwen, mistral, or the name that the source gives")] = None
+    scale: Annotated[str | None, doc("full, or the name of a scaled-down shape")] = None
+    label: Annotated[str | None, doc("the user's name for this setup")] = None
+    gpu_info: Annotated[GpuInfo, doc("the machine that trained")] = GpuInfo()
+    model_config: Annotated[ModelConfig, doc("the model's shape")] = ModelConfig()
+    training_config: Annotated[TrainingConfig, doc("what one optimizer step is")] = TrainingConfig()
+    parallelism_config: Annotated[ParallelismConfig, doc("how the work is spread")] = ParallelismConfig()
+    optimizer: Annotated[Optimizer, doc("what changes the weights")] = Optimizer()
+    data: Annotated[Data, doc("what was trained on")] = Data()
+    timing: Annotated[Timing, doc("what a step time is")] = Timing()
     framework_config: Annotated[
         dict[str, bool | int | float | str | None],
-        _said("settings of the framework, in its own names, that no other field holds: as they ran"),
+        doc("settings of the framework, in its own names, that no other field holds: as they ran"),
     ] = {}
 
     @property
@@ -335,65 +328,18 @@ class Run(RunRecord, frozen=True, kw_only=True):
         return self.training_config.num_gpus or self.gpu_info.device_count
 
 
-REPETITION_FIELDS = RunRecord.__struct_fields__
-SETUP_FIELDS = tuple(name for name in Run.__struct_fields__ if name not in REPETITION_FIELDS)
-
-
-class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
-    """A run within a file, with the figures that were computed when it was written."""
-
-    steady: Annotated[Steady, _said("which steps the figures are of")] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, _said("figures of those steps")] = PerformanceMetrics()
-
-
-class ResultFile(Run, frozen=True, kw_only=True):
-    """A result file: one setup and its runs. At the top level stands the run whose mean step
-    time is the median one, so that a reader that knows nothing of `runs` works.
-    """
-
-    schema_version: Annotated[Count, _said("this description is of version 1")] = SCHEMA_VERSION
-    steady: Annotated[Steady, _said("which steps the figures are of")] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, _said("figures of those steps")] = PerformanceMetrics()
-    runs: Annotated[
-        tuple[RecordedRepetition, ...], _said("all runs of this setup, in the order in which they were saved")
-    ] = ()
+RECORD_FIELDS = RunRecord.__struct_fields__
+SETUP_FIELDS = tuple(name for name in Run.__struct_fields__ if name not in RECORD_FIELDS)
 
 
 def setup_key(run: Run) -> bytes:
-    """What two runs must share to stand in one file: the setup and the software's versions."""
+    """Return what two runs must share to be in one file: the setup and the software's versions."""
     setup = {name: getattr(run, name) for name in SETUP_FIELDS}
     return msgspec.json.encode([setup, run.environment.versions, run.environment.emulated], order="sorted")
 
 
-def runs_of(file: ResultFile) -> tuple[Run, ...]:
-    """The runs that a file holds, in the order in which they were made."""
-    setup = {name: getattr(file, name) for name in SETUP_FIELDS}
-    repetitions: Sequence[RunRecord] = file.runs or (file,)
-    return tuple(Run(**setup, **{name: getattr(each, name) for name in REPETITION_FIELDS}) for each in repetitions)
-
-
-def decode(content: bytes) -> tuple[Run, ...]:
-    """The runs of a version 1 file.
-
-    Raises msgspec.ValidationError or msgspec.DecodeError (both ValueError) whose text names the
-    field, when the content has another form.
-    """
-    return runs_of(msgspec.json.decode(content, type=ResultFile))
-
-
-def encode(file: ResultFile) -> bytes:
-    """A result file as indented JSON, each series on one line."""
-    packed = msgspec.to_builtins(file, str_keys=True)
-    return _dump(_arranged(packed), 0).encode() + b"\n"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a result file."""
-    return msgspec.json.schema(ResultFile)
-
-
 def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
-    """A series with None where a value is not finite (beyond LARGEST_VALUE counts as that too),
+    """Return a series with None where a value is not finite (beyond LARGEST_VALUE counts as that too),
     as JSON and Run have it.
 
     Whoever calls this says in a warning which steps lost their value.
@@ -402,6 +348,7 @@ def finite(values: Iterable[float | None]) -> tuple[float | None, ...]:
 
 
 def _check_series(run: RunRecord) -> None:
+    """Raise ValueError for what a result file may not hold."""
     length = len(run.steps)
     for name in SERIES:
         if len(getattr(run, name)) != length:
@@ -409,39 +356,17 @@ def _check_series(run: RunRecord) -> None:
     for name, series in run.native_metrics.items():
         if isinstance(series, tuple) and len(series) != length:
             raise ValueError(f"native_metrics.{name} has {len(series)} entries, steps has {length}")
-    if any(later <= earlier for earlier, later in zip(run.steps, run.steps[1:], strict=False)):
+    if not all(map(operator.lt, run.steps, run.steps[1:])):
         raise ValueError("steps must rise")
     for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-        if any(value is not None and not abs(value) <= LARGEST_VALUE for value in getattr(run, name)):
+        if not _are_within(getattr(run, name), -LARGEST_VALUE, LARGEST_VALUE):
             raise ValueError(f"{name} must be finite or null")
-    # What a file may not hold must not get into one.
-    if any(time is not None and not SHORTEST_STEP <= time <= LONGEST_STEP for time in run.step_times):
+    if not _are_within(run.step_times, SHORTEST_STEP, LONGEST_STEP):
         raise ValueError(f"step_times must lie between {SHORTEST_STEP:g} and {LONGEST_STEP:g} s")
 
 
-FIELD_ORDER = ("schema_version", "status", "status_reason", *SETUP_FIELDS[:5], "timestamp", "warnings")
-"""What a result file begins with."""
-
-
-def _arranged(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields in the order in which a person reads them: what it is, figures, series, the runs."""
-    tail = (*SERIES, "runs")
-    names = [name for name in FIELD_ORDER if name in fields]
-    names += [name for name in fields if name not in FIELD_ORDER and name not in tail]
-    arranged = {name: fields[name] for name in [*names, *(name for name in tail if name in fields)]}
-    if "runs" in arranged:
-        arranged["runs"] = [_arranged(each) for each in arranged["runs"]]
-    return arranged
-
-
-def _dump(value: Any, depth: int) -> str:
-    """JSON with two-space indents in which a list of plain values stays on one line: a series of
-    500 steps is then one line, and a diff of two results shows which series changed.
-    """
-    inner, outer = "  " * (depth + 1), "  " * depth
-    if isinstance(value, dict) and value:
-        rows = (f"{inner}{_dump(key, 0)}: {_dump(entry, depth + 1)}" for key, entry in value.items())
-        return "{\n" + ",\n".join(rows) + f"\n{outer}}}"
-    if isinstance(value, (list, tuple)) and any(isinstance(entry, (dict, list, tuple)) for entry in value):
-        return "[\n" + ",\n".join(inner + _dump(entry, depth + 1) for entry in value) + f"\n{outer}]"
-    return msgspec.json.encode(value).decode()
+def _are_within(series: Sequence[float | None], low: float, high: float) -> bool:
+    """Return whether all known values lie within finite bounds; a NaN lies within none."""
+    known = [value for value in series if value is not None]
+    # A NaN hides from min and max, but not from a sum.
+    return not known or (low <= min(known) and max(known) <= high and not math.isnan(sum(known)))

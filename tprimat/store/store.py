@@ -26,17 +26,8 @@ from tprimat.analysis import stats
 from tprimat.analysis.summary import rounded, summarize
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError, UsageError
-from tprimat.results.run import (
-    REPETITION_FIELDS,
-    SCHEMA_VERSION,
-    Count,
-    RecordedRepetition,
-    ResultFile,
-    Run,
-    decode,
-    encode,
-    setup_key,
-)
+from tprimat.results.result_file import SCHEMA_VERSION, RecordedRepetition, ResultFile, decode, encode
+from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
 from tprimat.store import legacy_results
 from tprimat.store.legacy_schema import parse
 
@@ -261,7 +252,7 @@ def as_file(runs: Sequence[Run]) -> ResultFile:
         RecordedRepetition(
             steady=summary.steady,
             performance_metrics=rounded(summary.performance),
-            **{name: getattr(run, name) for name in REPETITION_FIELDS},
+            **{name: getattr(run, name) for name in RECORD_FIELDS},
         )
         for run, summary in zip(runs, summaries, strict=True)
     )

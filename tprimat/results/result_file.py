@@ -1,0 +1,120 @@
+"""The result file: one setup and its runs, as JSON.
+
+Knows no folders and no file names: those are store/'s.
+
+History of the schema:
+
+    1   first version (2026-11). Files without `schema_version` are those of an earlier tool;
+        store/legacy_results.py reads them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated, Any
+
+import msgspec
+
+from tprimat.results.run import (
+    RECORD_FIELDS,
+    SERIES,
+    SETUP_FIELDS,
+    Count,
+    PerformanceMetrics,
+    Run,
+    RunRecord,
+    Steady,
+    doc,
+)
+
+SCHEMA_VERSION = 1
+LONGEST_SHARED = 1000
+"""Steps. Longer series are too large to be kept for others like them."""
+
+FIELD_ORDER = ("schema_version", "status", "status_reason", *SETUP_FIELDS[:5], "timestamp", "warnings")
+"""What a result file begins with."""
+
+
+class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
+    """A run within a file, with the figures that were computed when it was written."""
+
+    steady: Annotated[Steady, doc("which steps the figures are of")] = Steady()
+    performance_metrics: Annotated[PerformanceMetrics, doc("figures of those steps")] = PerformanceMetrics()
+
+
+class ResultFile(Run, frozen=True, kw_only=True):
+    """A result file: one setup and its runs. At the top level stands the run whose mean step
+    time is the median one, so that a reader that knows nothing of `runs` works.
+    """
+
+    schema_version: Annotated[Count, doc("this description is of version 1")] = SCHEMA_VERSION
+    steady: Annotated[Steady, doc("which steps the figures are of")] = Steady()
+    performance_metrics: Annotated[PerformanceMetrics, doc("figures of those steps")] = PerformanceMetrics()
+    runs: Annotated[
+        tuple[RecordedRepetition, ...], doc("all runs of this setup, in the order in which they were saved")
+    ] = ()
+
+
+def runs_of(file: ResultFile) -> tuple[Run, ...]:
+    """Return the runs that a file holds, in the order in which they were made."""
+    setup = {name: _shared(getattr(file, name)) for name in SETUP_FIELDS}
+    records = ({name: _shared(getattr(each, name)) for name in RECORD_FIELDS} for each in file.runs or (file,))
+    return tuple(Run(**setup, **record) for record in records)
+
+
+def _shared(value: Any) -> Any:
+    """Return one object for equal values: thousands of loaded runs share their machine and count their steps alike."""
+    is_series = isinstance(value, tuple) and 0 < len(value) <= LONGEST_SHARED
+    if isinstance(value, msgspec.Struct) or (is_series and not isinstance(value[-1], float)):
+        kind: Any = type(value)
+        return _decoded(msgspec.msgpack.encode(value), kind)
+    return value
+
+
+@functools.lru_cache(maxsize=2048)
+def _decoded(content: bytes, kind: type) -> Any:
+    return msgspec.msgpack.decode(content, type=kind)
+
+
+def decode(content: bytes) -> tuple[Run, ...]:
+    """Return the runs of a version 1 file.
+
+    Raises msgspec.ValidationError or msgspec.DecodeError (both ValueError) whose text names the
+    field, when the content has another form.
+    """
+    return runs_of(msgspec.json.decode(content, type=ResultFile))
+
+
+def encode(file: ResultFile) -> bytes:
+    """Return a result file as indented JSON, each series on one line."""
+    packed = msgspec.to_builtins(file, str_keys=True)
+    return _dump(_arranged(packed), 0).encode() + b"\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a result file."""
+    return msgspec.json.schema(ResultFile)
+
+
+def _arranged(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields in the order in which a person reads them: what it is, figures, series, the runs."""
+    tail = (*SERIES, "runs")
+    names = [name for name in FIELD_ORDER if name in fields]
+    names += [name for name in fields if name not in FIELD_ORDER and name not in tail]
+    arranged = {name: fields[name] for name in [*names, *(name for name in tail if name in fields)]}
+    if "runs" in arranged:
+        arranged["runs"] = [_arranged(each) for each in arranged["runs"]]
+    return arranged
+
+
+def _dump(value: Any, depth: int) -> str:
+    """Return JSON with two-space indents in which a list of plain values stays on one line: a series of
+    500 steps is then one line, and a diff of two results shows which series changed.
+    """
+    inner, outer = "  " * (depth + 1), "  " * depth
+    if isinstance(value, dict) and value:
+        rows = (f"{inner}{_dump(key, 0)}: {_dump(entry, depth + 1)}" for key, entry in value.items())
+        return "{\n" + ",\n".join(rows) + f"\n{outer}}}"
+    if isinstance(value, (list, tuple)) and any(isinstance(entry, (dict, list, tuple)) for entry in value):
+        return "[\n" + ",\n".join(inner + _dump(entry, depth + 1) for entry in value) + f"\n{outer}]"
+    return msgspec.json.encode(value).decode()
