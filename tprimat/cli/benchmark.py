@@ -51,7 +51,8 @@ def _measure(options: argparse.Namespace) -> int:
             return ExitStatus.WELL
     if options.dry_run:
         show(plan, machine)
-        slurm.show_recipes(plan)
+        if names is None:
+            slurm.show_recipes(plan)
         return ExitStatus.WELL
     status, files = measure(plan, machine)
     if names is None or len(files) < 2:
