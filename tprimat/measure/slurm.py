@@ -8,14 +8,13 @@ import contextlib
 from tprimat import console
 from tprimat.console import Verbosity
 from tprimat.frameworks import slurm
+from tprimat.frameworks.nemo import recipe as nemo_recipe
+from tprimat.frameworks.nemo import submit as nemo_submit
 from tprimat.measure.plan import Plan
 
 
 def submit(plan: Plan, options: argparse.Namespace) -> None:
     """Hand each training to Slurm, or show the job."""
-    # NeMo's recipes import Lightning.
-    from tprimat.frameworks.nemo import submit as nemo_submit
-
     output = console.current()
     job = slurm.job(options.slurm, {name: getattr(options, name, None) for name in slurm.NAMES})
     for note in plan.notes:
@@ -41,8 +40,6 @@ def show_recipes(plan: Plan) -> None:
     if reason is not None:
         console.note(f"the recipe itself can only be shown where NeMo is: {reason}")
         return
-    from tprimat.frameworks.nemo import recipe as nemo_recipe
-
     for request in plan.requests:
         console.info(f"\nThe recipe of {request.model}, as NeMo will get it:")
         for line in nemo_recipe.lines(nemo_recipe.build(request)):
