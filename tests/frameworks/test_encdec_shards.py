@@ -18,6 +18,7 @@ pytest.importorskip("numpy")
 
 import filelock
 
+from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import shards as encdec_shards
 from tprimat.frameworks.encdec.shards import Contents, default_shards, prepare, read_manifest, size_text
@@ -49,7 +50,7 @@ class TestWriting:
 
     def test_they_hold_the_pairs_in_order(self, there):
         whole = b"".join(contents_of(there).values())
-        assert whole == CONTENTS.pairs().rows(0, 103).astype("<i4").tobytes()
+        assert whole == CONTENTS.pairs.rows(0, 103).astype("<i4").tobytes()
 
     def test_the_manifest_says_parameters_and_checksums(self, there):
         stated = json.loads((there / "manifest.json").read_text())
@@ -74,8 +75,8 @@ class TestWriting:
 class TestAgain:
     def test_nothing_is_written_a_second_time(self, there, said):
         before = {path: path.stat().st_mtime_ns for path in there.glob("shard_*")}
-        done = prepare(there, CONTENTS, said.append)
-        assert (done.written, done.kept) == (0, 5)
+        written = prepare(there, CONTENTS, said.append)
+        assert written == 0
         assert {path: path.stat().st_mtime_ns for path in there.glob("shard_*")} == before
         assert said == [f"checking the data in {there}: 5 of 5 shards, 13.6 kB"]
 
@@ -85,8 +86,8 @@ class TestAgain:
         content = bytearray(before["shard_0002.bin"])
         content[place] ^= 1
         (there / "shard_0002.bin").write_bytes(content)
-        done = prepare(there, CONTENTS, said.append)
-        assert (done.written, done.kept) == (1, 4)
+        written = prepare(there, CONTENTS, said.append)
+        assert written == 1
         assert f"{there / 'shard_0002.bin'}: its content is not what was written (checksum): written again" in said
         assert contents_of(there) == before
 
@@ -94,7 +95,7 @@ class TestAgain:
         before = contents_of(there)
         (there / "shard_0001.bin").write_bytes(before["shard_0001.bin"][:-1])
         (there / "shard_0004.bin").unlink()
-        assert prepare(there, CONTENTS, said.append).written == 2
+        assert prepare(there, CONTENTS, said.append) == 2
         assert any("2771 bytes, and 2772 were written" in line for line in said)
         assert any("shard_0004.bin: has gone" in line for line in said)
         assert contents_of(there) == before
@@ -104,8 +105,8 @@ class TestAgain:
     )
     def test_other_parameters_make_it_again(self, there, said, change):
         other = Contents(**{**{name: getattr(CONTENTS, name) for name in CONTENTS.__struct_fields__}, **change})
-        done = prepare(there, other, said.append)
-        assert (done.written, done.kept) == (other.num_shards, 0)
+        written = prepare(there, other, said.append)
+        assert written == other.num_shards
         ((name, value),) = change.items()
         assert f"({name} {getattr(CONTENTS, name)}, now {value})" in said[0]
         assert sorted(contents_of(there)) == [shard.name for shard in other.shards()]
@@ -137,8 +138,8 @@ encdec_shards.prepare(Path(sys.argv[1]), encdec_shards.Contents(
         )
         assert done.returncode == -signal.SIGKILL
         assert sorted(contents_of(folder)) == ["shard_0000.bin", "shard_0001.bin", "shard_0002.bin.part"]
-        done = prepare(folder, CONTENTS, said.append)
-        assert (done.written, done.kept) == (3, 2)
+        written = prepare(folder, CONTENTS, said.append)
+        assert written == 3
         assert contents_of(folder) == contents_of(there)
 
 
@@ -171,7 +172,7 @@ class TestFolder:
         assert refused.value.heading == "unwritable-folder"
 
     def test_one_writer_at_a_time(self, there, said):
-        lock = filelock.FileLock(str(there / encdec_shards.LOCK), thread_local=False)
+        lock = filelock.FileLock(str(there / files.LOCK_NAME), thread_local=False)
         lock.acquire()
         waiting = threading.Thread(target=prepare, args=(there, CONTENTS, said.append))
         waiting.start()
@@ -213,13 +214,13 @@ class TestFullDisk:
         with pytest.raises(UsageError):
             prepare(small_disk / "data", self.LARGE, said.append)
         assert contents_of(small_disk / "data") == before
-        assert prepare(small_disk / "data", CONTENTS, said.append).kept == 5
+        assert prepare(small_disk / "data", CONTENTS, said.append) == 0
 
     def test_what_makes_room_is_counted_in(self, small_disk, said):
         first = Contents(num_samples=1700, seq_len=128, vocab_size=50, seed=7, num_shards=2)
         prepare(small_disk / "data", first, said.append)
         second = Contents(num_samples=1600, seq_len=128, vocab_size=50, seed=9, num_shards=2)
-        assert prepare(small_disk / "data", second, said.append).written == 2
+        assert prepare(small_disk / "data", second, said.append) == 2
 
     def test_filled_by_others_on_the_way(self, small_disk, said, monkeypatch):
         monkeypatch.setattr(encdec_shards, "_check_space", lambda *_: None)

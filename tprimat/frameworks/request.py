@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from tprimat.frameworks.arguments import AsArguments
 from tprimat.results.run import ModelConfig, Platform
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -34,7 +30,7 @@ PROFILERS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class Request(AsArguments):
     """One training, every choice made.
 
     Attributes:
@@ -100,45 +96,6 @@ class Request:
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None where this one does."""
         return None
-
-    def to_arguments(self) -> list[str]:
-        """The request as options of a command line; from_arguments() reads them back."""
-        options = []
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            name = f"--{field.name.replace('_', '-')}"
-            if value is None or value == field.default:
-                continue
-            if isinstance(value, tuple):
-                options += [f"{name}={each}" for each in value]
-                continue
-            text = msgspec.json.encode(value.known()).decode() if isinstance(value, ModelConfig) else str(value)
-            # One word each: a label may begin with a dash.
-            options.append(f"{name}={text}")
-        return options
-
-    @classmethod
-    def from_arguments(cls, arguments: Sequence[str]) -> Request:
-        """Reads what to_arguments() wrote; ends the program with status 2 on anything else."""
-        readers: dict[str, Any] = {
-            **{field.name: int for field in dataclasses.fields(cls) if field.type == "int"},
-            "cuda_graphs": "True".__eq__,
-            "time_limit_s": float,
-            "output_dir": Path,
-            "shape": lambda text: msgspec.json.decode(text, type=ModelConfig),
-        }
-        parser = argparse.ArgumentParser(allow_abbrev=False)
-        for field in dataclasses.fields(cls):
-            parser.add_argument(
-                f"--{field.name.replace('_', '-')}",
-                type=readers.get(field.name, str),
-                required=field.default is dataclasses.MISSING,
-                # argparse can't append to a tuple.
-                default=None if field.default in (dataclasses.MISSING, ()) else field.default,
-                action="append" if field.name == "settings" else "store",
-            )
-        read = vars(parser.parse_args(arguments))
-        return cls(**{**read, "settings": tuple(read["settings"] or ())})
 
 
 @dataclasses.dataclass(frozen=True)

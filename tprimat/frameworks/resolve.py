@@ -5,6 +5,7 @@ Every refusal comes before anything starts, and names the nearest value that wou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,14 +148,8 @@ class Resolver:
         if gpus % nodes:
             raise UsageError(f"{gpus} GPUs can't be spread over {nodes} nodes evenly", heading="nemo-parallelism")
         # What other machines have is not known from here.
-        if nodes == 1 and gpus > device.devices and (device.platform != "cpu" or self.framework.on_cpu):
-            there = f"{device.devices} {'GPU' if device.devices == 1 else 'GPUs'}"
-            if device.platform == "cpu":
-                there = f"{device.devices} processor {'core' if device.devices == 1 else 'cores'} for its processes"
-            raise UsageError(
-                f"--gpus {gpus}: this machine has {there}: --gpus {device.devices} is the most",
-                heading="too-many-gpus",
-            )
+        if nodes == 1 and (device.platform != "cpu" or self.framework.on_cpu):
+            check_processes(gpus, device)
         return gpus, nodes
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
@@ -193,14 +188,9 @@ class Resolver:
             if request.shape is None
             else f"the matched shape of {self.model.title}"
         )
-        what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and AdamW's states"
-        if needed > memory:
-            there = "this machine" if self.device.platform == "cpu" else "a GPU here"
-            raise UsageError(
-                f"{what}, and {there} has {gigabytes(memory / GB)}: --scale {self.largest_that_fits().name} is the "
-                "largest that fits",
-                heading="model-too-large",
-            )
+        what = check_memory(
+            named, needed, self.device, lambda: f"--scale {self.largest_that_fits().name} is the largest that fits"
+        )
         self.note_tight(what, needed)
         return request
 
@@ -211,6 +201,39 @@ class Resolver:
             self.notes.append(
                 f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, it may run out"
             )
+
+
+def check_processes(processes: int, device: Device) -> None:
+    """Raise UsageError where a machine hasn't a GPU, or a processor core, for each process."""
+    if processes > device.devices:
+        there = f"{device.devices} {'GPU' if device.devices == 1 else 'GPUs'}"
+        if device.platform == "cpu":
+            there = f"{device.devices} processor {'core' if device.devices == 1 else 'cores'} for its processes"
+        raise UsageError(
+            f"--gpus {processes}: this machine has {there}: --gpus {device.devices} is the most",
+            heading="too-many-gpus",
+        )
+
+
+def check_memory(named: str, needed: float, device: Device, advice: Callable[[], str]) -> str:
+    """Return what a model takes, in words.
+
+    Args:
+        named: the model.
+        needed: bytes of one GPU, or of the machine on a CPU, without activations.
+        device: what it trains on.
+        advice: what would fit.
+
+    Raises:
+        UsageError: the device is known to have less.
+    """
+    what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and AdamW's states"
+    if device.memory_bytes is not None and needed > device.memory_bytes:
+        there = "this machine" if device.platform == "cpu" else "a GPU here"
+        raise UsageError(
+            f"{what}, and {there} has {gigabytes(device.memory_bytes / GB)}: {advice()}", heading="model-too-large"
+        )
+    return what
 
 
 def check_batch(batch: int, micro: int, replicas_named: str, replicas: int) -> None:

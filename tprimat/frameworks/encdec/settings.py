@@ -1,12 +1,12 @@
-"""One training of the encoder-decoder, every choice made; and its options on a command line."""
+"""One training of the encoder-decoder, with every choice made."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
+from tprimat.frameworks.arguments import AsArguments
+from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.results.run import ModelConfig, Optimizer, Platform
 
 MODEL = "encdec"
@@ -27,7 +27,7 @@ OPTIMIZER = Optimizer(
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(AsArguments):
     """What is trained, on what, how long.
 
     Attributes:
@@ -52,6 +52,8 @@ class Settings:
         label: the user's name for this setup, or None.
     """
 
+    explicit = True
+
     platform: Platform
     num_gpus: int
     precision: str
@@ -75,6 +77,11 @@ class Settings:
     data_checked: bool = False
     time_limit_s: float | None = None
     label: str | None = None
+
+    @property
+    def pairs(self) -> Pairs:
+        """What it trains on."""
+        return Pairs(self.vocab_size, self.seq_len, self.seed)
 
     @property
     def effective_batch(self) -> int:
@@ -120,36 +127,6 @@ class Settings:
             num_parameters=parameters(self),
             source="the command's options",
         )
-
-    def to_arguments(self) -> list[str]:
-        """The settings as options; from_arguments() reads them back."""
-        options = []
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is True:
-                options.append(f"--{field.name.replace('_', '-')}")
-            elif value is not None and value is not False:
-                # One word each: a label may begin with a dash.
-                options.append(f"--{field.name.replace('_', '-')}={value}")
-        return options
-
-    @classmethod
-    def from_arguments(cls, arguments: Sequence[str]) -> Settings:
-        """Reads what to_arguments() wrote; ends the program with status 2 on anything else."""
-        readers = {"Path": Path, "Path | None": Path, "int": int, "float | None": float}
-        parser = argparse.ArgumentParser(allow_abbrev=False)
-        for field in dataclasses.fields(cls):
-            option = f"--{field.name.replace('_', '-')}"
-            if field.default is False:
-                parser.add_argument(option, action="store_true")
-            else:
-                parser.add_argument(
-                    option,
-                    type=readers.get(str(field.type), str),
-                    required=field.default is dataclasses.MISSING,
-                    default=None if field.default is dataclasses.MISSING else field.default,
-                )
-        return cls(**vars(parser.parse_args(arguments)))
 
 
 def parameters(settings: Settings) -> int:

@@ -1,8 +1,7 @@
-"""The data set on disk: shards of sequence pairs, written once, checked each time, completed when broken.
+"""The data set on disk: shards of sequence pairs, written once, checked at each start, repaired where damaged.
 
-A manifest beside the shards says what they were made of and what each must hold. It grows with
-every shard that has reached the disk, so that whoever comes after a kill goes on where it struck.
-Knows no torch.
+A manifest beside the shards holds their parameters and checksums. It is written anew after each shard that
+has reached the disk, so that a start after a kill continues there. Knows no torch.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,23 +26,22 @@ from tprimat.frameworks.encdec.pairs import Pairs
 
 SHARD_BYTES = 128_000_000
 MANIFEST = "manifest.json"
-LOCK = ".tprimat.lock"
 PART = ".part"
 FORM = 1
 
 SPARE_SHARE = 0.01
 SPARE_BYTES = 1 << 20
-"""What is left free beside the data: file systems need some of their own, and the manifest a little."""
+"""What is left free beside the data, for the file system and the manifest."""
 
 CHUNK_BYTES = 4 << 20
 CHECKING_THREADS = 4
-TOLD_EVERY_S = 5.0
+REPORT_EVERY_S = 5.0
 
 _SHARD = re.compile(r"shard_\d{4,}\.bin(\.part)?")
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a data set is made of: two of equal contents hold the same bytes."""
+    """The parameters of a data set: two with the same parameters hold the same bytes."""
 
     num_samples: int
     seq_len: int
@@ -51,17 +49,13 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: int
     num_shards: int
 
+    @property
     def pairs(self) -> Pairs:
         """The pairs that it holds."""
         return Pairs(self.vocab_size, self.seq_len, self.seed)
 
-    @property
-    def bytes(self) -> int:
-        """Of all shards."""
-        return self.num_samples * self.pairs().bytes
-
     def shards(self) -> tuple[Shard, ...]:
-        """The shards: equal ones, the first of them one pair longer where it doesn't come out even."""
+        """Return the shards, of equal size; the first ones have one pair more where the division leaves a rest."""
         share, longer = divmod(self.num_samples, self.num_shards)
         return tuple(
             Shard(
@@ -82,8 +76,8 @@ class Shard:
     samples: int
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest says of a shard. seconds: what writing it took, up to the disk."""
+class ShardRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard in the manifest. seconds: what writing it took, up to the disk."""
 
     bytes: int
     sha256: str
@@ -91,28 +85,15 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies in a folder."""
+    """The manifest of a folder."""
 
     tensorprimat_data: int = FORM
     contents: Contents
-    shards: dict[str, Written] = {}
-
-
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """What it took to have the data set there.
-
-    Attributes:
-        written: shards that were written now.
-        kept: shards that were there.
-    """
-
-    written: int
-    kept: int
+    shards: dict[str, ShardRecord] = {}
 
 
 def size_text(num_bytes: float) -> str:
-    """Bytes for people, in GB, MB or kB of powers of ten."""
+    """Return a size as text, in GB, MB or kB of powers of ten."""
     for unit, size in (("GB", 1e9), ("MB", 1e6)):
         if num_bytes >= size:
             return f"{num_bytes / size:.1f} {unit}"
@@ -120,35 +101,33 @@ def size_text(num_bytes: float) -> str:
 
 
 def default_shards(num_bytes: int) -> int:
-    """How many shards of SHARD_BYTES hold so much."""
+    """Return how many shards of SHARD_BYTES hold so many bytes."""
     return max(1, -(-num_bytes // SHARD_BYTES))
 
 
-def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> Prepared:
-    """Has the data set lie in a folder, whole and checked.
+def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int:
+    """Write the data set, or check it and repair what is missing or changed; return how many shards were written.
 
     Args:
-        folder: is made where it isn't there.
-        contents: what it shall hold. Shards of other contents that we wrote make room.
-        say: called with each line about what is done, and what was wrong with what was there.
+        folder: created if it isn't there.
+        contents: the data set. Our shards of other contents are replaced.
+        say: called with a line about each thing that is done or wrong.
 
-    Raises UsageError, one line, where the folder can't be used or lacks the space. Nothing is
-    removed before that is known.
+    Raises:
+        UsageError: the folder can't be used or lacks the space. Nothing is removed before that is known.
     """
     import filelock
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(str(folder / LOCK))
+        lock = filelock.FileLock(str(folder / files.LOCK_NAME))
         try:
-            lock.acquire(timeout=0)
+            held = lock.acquire(timeout=0)
         except filelock.Timeout:
             say(f"{folder}: another process is writing or checking the data: waiting for it")
-            lock.acquire()
-        try:
+            held = lock.acquire()
+        with held:
             return _prepare(folder, contents, say)
-        finally:
-            lock.release()
     except OSError as error:
         if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
             raise UsageError(
@@ -163,7 +142,7 @@ def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> Pre
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a folder; None where there is none. Raises UsageError where it isn't one of ours."""
+    """Return the manifest of a folder; None where there is none. Raises UsageError where it isn't one of ours."""
     path = folder / MANIFEST
     try:
         content = path.read_bytes()
@@ -171,15 +150,18 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         manifest = msgspec.json.decode(content, type=Manifest)
+        if manifest.tensorprimat_data != FORM:
+            raise msgspec.DecodeError("it is of another version")
     except msgspec.DecodeError as error:
-        raise _foreign(path, str(error)) from error
-    if manifest.tensorprimat_data != FORM:
-        raise _foreign(path, "it is of another version")
+        raise UsageError(
+            f"{path}: not the manifest of a data set of ours ({error}): choose another --data-dir",
+            heading="data-folder",
+        ) from error
     return manifest
 
 
 def write_rate(folder: Path) -> float | None:
-    """Bytes/s at which the shards of a folder reached its disk; None where that isn't known."""
+    """Return the bytes/s at which the shards of a folder were written to disk; None where that isn't known."""
     manifest = read_manifest(folder)
     if manifest is None or not manifest.shards:
         return None
@@ -187,13 +169,7 @@ def write_rate(folder: Path) -> float | None:
     return sum(shard.bytes for shard in manifest.shards.values()) / seconds if seconds > 0 else None
 
 
-def _foreign(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"{path}: not the manifest of a data set of ours ({why}): choose another --data-dir", heading="data-folder"
-    )
-
-
-def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> Prepared:
+def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int:
     manifest = read_manifest(folder)
     there = {path.name for path in folder.iterdir() if _SHARD.fullmatch(path.name)}
     if manifest is None and there:
@@ -202,21 +178,15 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> Pr
             "--data-dir, or remove it",
             heading="data-folder",
         )
-    if manifest is None:
-        manifest = Manifest(contents=contents)
-    elif manifest.contents != contents:
+    sound = {}
+    if manifest is not None and manifest.contents == contents:
+        sound = _check(folder, manifest, say)
+    elif manifest is not None:
         say(f"{folder}: the data there are of other parameters ({_differences(manifest, contents)}): made again")
-        manifest = Manifest(contents=contents)
-    sound: dict[str, Written] = {}
-    for shard, written, wrong in _checked(folder, manifest, say):
-        if wrong is None:
-            sound[shard.name] = written
-        else:
-            say(f"{folder / shard.name}: {wrong}: written again")
     missing = [shard for shard in contents.shards() if shard.name not in sound]
     stale = sorted(there - set(sound))
     _check_space(folder, contents, missing, stale)
-    # From here on the folder changes. The manifest first: what it doesn't name counts for nothing.
+    # From here on the folder changes. The manifest first: a shard that isn't in it doesn't count.
     manifest = Manifest(contents=contents, shards=sound)
     _save(folder, manifest)
     for name in stale:
@@ -224,38 +194,38 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> Pr
     if missing:
         say(
             f"writing {len(missing)} {'shard' if len(missing) == 1 else 'shards'}, "
-            f"{size_text(sum(shard.samples for shard in missing) * contents.pairs().bytes)}, to {folder}"
+            f"{size_text(sum(shard.samples for shard in missing) * contents.pairs.bytes)}, to {folder}"
         )
-    told = time.monotonic()
+    reported = time.monotonic()
     for number, shard in enumerate(missing, 1):
-        written = _write(folder / shard.name, shard, contents.pairs())
+        written = _write(folder / shard.name, shard, contents.pairs)
         manifest = msgspec.structs.replace(manifest, shards={**manifest.shards, shard.name: written})
         _save(folder, manifest)
-        if time.monotonic() - told > TOLD_EVERY_S:
-            told = time.monotonic()
+        if time.monotonic() - reported > REPORT_EVERY_S:
+            reported = time.monotonic()
             say(f"{number} of {len(missing)} shards written")
-    return Prepared(len(missing), len(sound))
+    return len(missing)
 
 
-def _checked(
-    folder: Path, manifest: Manifest, say: Callable[[str], None]
-) -> Iterator[tuple[Shard, Written, str | None]]:
-    """Each shard that the manifest names, and what is wrong with it; None where nothing is."""
-    named = [
-        (shard, manifest.shards[shard.name]) for shard in manifest.contents.shards() if shard.name in manifest.shards
-    ]
-    if not named:
-        return
-    amount = sum(written.bytes for _, written in named)
-    say(f"checking the data in {folder}: {len(named)} of {manifest.contents.num_shards} shards, {size_text(amount)}")
-    # Hashing leaves the interpreter's lock, so threads do it side by side.
+def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict[str, ShardRecord]:
+    """Return the shards of the manifest that are as they were written."""
+    names = [shard.name for shard in manifest.contents.shards() if shard.name in manifest.shards]
+    sound = {name: manifest.shards[name] for name in names}
+    if not names:
+        return sound
+    amount = sum(written.bytes for written in sound.values())
+    say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {size_text(amount)}")
+    # Hashing releases the interpreter's lock, so threads run in parallel.
     with concurrent.futures.ThreadPoolExecutor(CHECKING_THREADS) as pool:
-        found = pool.map(lambda each: _wrong(folder / each[0].name, each[1]), named)
-        for (shard, written), wrong in zip(named, found, strict=True):
-            yield shard, written, wrong
+        problems = pool.map(lambda name: _problem(folder / name, manifest.shards[name]), names)
+        for name, problem in zip(names, problems, strict=True):
+            if problem is not None:
+                say(f"{folder / name}: {problem}: written again")
+                del sound[name]
+    return sound
 
 
-def _wrong(path: Path, written: Written) -> str | None:
+def _problem(path: Path, written: ShardRecord) -> str | None:
     try:
         size = path.stat().st_size
         if size != written.bytes:
@@ -269,8 +239,8 @@ def _wrong(path: Path, written: Written) -> str | None:
     return None if digest.hexdigest() == written.sha256 else "its content is not what was written (checksum)"
 
 
-def _write(path: Path, shard: Shard, pairs: Pairs) -> Written:
-    """Writes a shard, whole or not at all."""
+def _write(path: Path, shard: Shard, pairs: Pairs) -> ShardRecord:
+    """Write a shard, whole or not at all."""
     part = path.with_name(path.name + PART)
     digest = hashlib.sha256()
     rows = max(1, CHUNK_BYTES // pairs.bytes)
@@ -293,7 +263,7 @@ def _write(path: Path, shard: Shard, pairs: Pairs) -> Written:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
-    return Written(bytes=shard.samples * pairs.bytes, sha256=digest.hexdigest(), seconds=round(seconds, 6))
+    return ShardRecord(bytes=shard.samples * pairs.bytes, sha256=digest.hexdigest(), seconds=round(seconds, 6))
 
 
 def _save(folder: Path, manifest: Manifest) -> None:
@@ -301,8 +271,8 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_space(folder: Path, contents: Contents, missing: Sequence[Shard], stale: Sequence[str]) -> None:
-    """Raises UsageError where what is missing doesn't fit, with what makes room counted in."""
-    needed = sum(shard.samples for shard in missing) * contents.pairs().bytes
+    """Raise UsageError where the missing shards don't fit in the free space and that of the stale ones."""
+    needed = sum(shard.samples for shard in missing) * contents.pairs.bytes
     if not needed:
         return
     needed += int(needed * SPARE_SHARE) + SPARE_BYTES

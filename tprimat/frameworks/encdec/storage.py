@@ -54,7 +54,7 @@ class FromShards:
         world_size: int = 1,
     ) -> None:
         self._folder = folder
-        self._pairs = contents.pairs()
+        self._pairs = contents.pairs
         self._shards = contents.shards()
         self._batches_per_epoch = batches_per_epoch
         self._batch_size = batch_size

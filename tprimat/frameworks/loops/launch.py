@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from tprimat.frameworks.request import REPOSITORY, Launch, PreflightResult, Requ
 from tprimat.frameworks.resolve import Resolver
 from tprimat.machine.host import Host, cpu_threads
 from tprimat.machine.platforms import Machine
-from tprimat.results.run import Run
+from tprimat.results.run import Platform, Run
 from tprimat.store import store
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "log_name",
     "preflight",
     "prepare",
+    "program",
     "result_name",
     "start",
     "threads",
@@ -113,14 +115,20 @@ def command(module: str, request: Request, more: Mapping[str, str] | None = None
         request: what to train.
         more: variables to set beyond those of environment().
     """
-    launcher = torchrun(request.num_gpus) if request.num_gpus > 1 else ()
-    argv = (sys.executable, *launcher, "-m", module, *request.to_arguments())
-    return profiling.around(request, Launch(argv, environment(request) | dict(more or {}), REPOSITORY))
+    plain = program(module, request.to_arguments(), request.platform, request.num_gpus)
+    return profiling.around(request, dataclasses.replace(plain, env=plain.env | dict(more or {})))
 
 
-def environment(request: Request) -> dict[str, str]:
+def program(module: str, arguments: Sequence[str], platform: Platform, processes: int) -> Launch:
+    """Return the command of a training's program in one process or several, unprofiled."""
+    launcher = torchrun(processes) if processes > 1 else ()
+    argv = (sys.executable, *launcher, "-m", module, *arguments)
+    return Launch(argv, environment(platform, processes), REPOSITORY)
+
+
+def environment(platform: Platform, processes: int) -> dict[str, str]:
     """Return the variables that every training has."""
-    return ENVIRONMENT | (threads(request.num_gpus) if request.platform == "cpu" else {})
+    return ENVIRONMENT | (threads(processes) if platform == "cpu" else {})
 
 
 def torchrun(processes: int) -> Sequence[str]:

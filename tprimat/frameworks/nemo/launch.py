@@ -53,7 +53,7 @@ def launch(request: Request) -> Launch:
 
 def environment(request: Request) -> dict[str, str]:
     """Return the variables that the training has. What the user has set of the allocator stays."""
-    settings = loops.environment(request) | {SEED_VARIABLE: str(request.seed)}
+    settings = loops.environment(request.platform, request.num_gpus) | {SEED_VARIABLE: str(request.seed)}
     if request.platform != "cpu":
         # Megatron's communication would otherwise overtake the computation that it waits for.
         settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
