@@ -13,6 +13,7 @@ from tprimat.machine import gpu_state
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
+from tprimat.measure import diagnosis
 from tprimat.results.run import Environment, GpuInfo
 
 
@@ -34,20 +35,20 @@ def test_the_gpus_of_both_vendors(tmp_path):
 
 class TestDiagnosis:
     def test_a_capped_gpu_that_others_use_is_doubtful(self, tmp_path):
-        found = doctor.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
-        assert any("GPU 0 is capped at 500 W, below its 700 W" in doubt for doubt in found.doubts)
+        found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
+        assert any("GPU 0 is capped at 500 W, below its 700 W" in doubt for doubt in found.warnings)
         text = "\n".join(doctor.lines(found))
         assert "1× NVIDIA H100 80GB HBM3" in text
         assert "500 of 700 W" in text
         assert "75 of 86 GB" in text
 
     def test_a_torch_that_sees_none_of_the_drivers_gpus(self, tmp_path):
-        found = doctor.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert "the driver sees 2 GPUs and torch none: is this torch built for them?" in found.doubts
+        found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
+        assert "the driver sees 2 GPUs and torch none: is this torch built for them?" in found.warnings
 
     def test_what_is_missing_comes_with_its_command(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
-        found = doctor.diagnose(tmp_path, nvidia_host(tmp_path), machine())
+        monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
+        found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
         assert "plotly, for the charts of the HTML report: pip install plotly" in found.missing
         assert found.able == ()
         assert all(": " in reason or "needs" in reason for _, reason in found.unable)
@@ -56,22 +57,22 @@ class TestDiagnosis:
         assert "System" not in quiet
 
     def test_a_full_disk_is_said(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(doctor, "_free", lambda output: (1.5, output))
-        found = doctor.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert any("only 1.50 GB are free" in doubt for doubt in found.doubts)
+        monkeypatch.setattr(diagnosis, "free_space", lambda output: (1.5, output))
+        found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
+        assert any("only 1.50 GB are free" in doubt for doubt in found.warnings)
 
     def test_the_disk_of_a_folder_that_is_not_there_yet(self, tmp_path):
-        free, where = doctor._free(tmp_path / "not" / "yet")
+        free, where = diagnosis.free_space(tmp_path / "not" / "yet")
         assert free is not None
         assert where == tmp_path
 
     def test_hostile_names_do_nothing(self, tmp_path):
         evil = "\x1b[31mEvil\x1b]0;title\x07"
-        found = doctor.diagnose(tmp_path, nvidia_host(tmp_path), machine(evil))
+        found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine(evil))
         assert "\x1b" not in "\n".join(doctor.lines(found))
 
     def test_well_is_said_too(self):
-        found = doctor.Diagnosis((("System", "x"),), (), ("lightning",), (("nemo", "no"),), (), ())
+        found = diagnosis.Diagnosis((("System", "x"),), (), ("lightning",), (("nemo", "no"),), (), ())
         assert doctor.lines(found, quiet=True) == ["Nothing is missing."]
 
 

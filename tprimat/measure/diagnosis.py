@@ -1,0 +1,143 @@
+"""What this machine has, what can therefore be run, what is missing and the command that gets it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import importlib.util
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat import units
+from tprimat.frameworks import FRAMEWORKS
+from tprimat.machine import amd, gpu_state, nvidia, platforms
+from tprimat.machine import host as hosts
+from tprimat.machine.gpu import GpuState
+from tprimat.machine.host import Host
+from tprimat.machine.platforms import Machine
+
+LEAST_FREE_GB = 5.0
+"""GB that a folder of results and logs should have; checkpoints are never written."""
+
+REPORTS = {
+    "matplotlib": "the picture",
+    "plotly": "the charts of the HTML report",
+    "rich": "tables on the terminal",
+    "scipy": "intervals",
+    "openpyxl": "reports of traces as workbooks",
+}
+"""Packages of the analysis tier, and what they are for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """A machine's facts and problems.
+
+    Attributes:
+        facts: titles and texts, in the order in which they are shown.
+        gpus: the GPUs as their driver states them.
+        able: frameworks that can train here.
+        unable: the others, with the reason and the command.
+        missing: other missing packages, each with its purpose and the command.
+        warnings: what will weaken a measurement made now.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    gpus: tuple[GpuState, ...]
+    able: tuple[str, ...]
+    unable: tuple[tuple[str, str], ...]
+    missing: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def diagnose(output: Path, host: Host | None = None, machine: Machine | None = None) -> Diagnosis:
+    """Examine the machine.
+
+    Args:
+        output: where results would be written; the disk that holds it is examined.
+        host: where to read instead of this machine's operating system.
+        machine: what a training would find there; None to detect it.
+    """
+    host = host or Host()
+    machine = machine or platforms.detect(host=host)
+    gpus = gpu_state.states(host)
+    reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
+    free, where = free_space(output)
+    return Diagnosis(
+        facts=tuple(_facts(host, machine, free, where)),
+        gpus=gpus,
+        able=tuple(name for name, reason in reasons.items() if reason is None),
+        unable=tuple((name, reason) for name, reason in reasons.items() if reason is not None),
+        missing=tuple(
+            f"{package}, for {purpose}: pip install {package}"
+            for package, purpose in REPORTS.items()
+            if importlib.util.find_spec(package) is None
+        ),
+        warnings=tuple(_warnings(host, machine, gpus, free, where)),
+    )
+
+
+def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> list[tuple[str, str]]:
+    environment, info = machine.environment, machine.gpu_info
+    memory = hosts.memory_gb()
+    threads = hosts.cpu_threads(host)
+    processor = hosts.cpu_name(host) or "unknown"
+    drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
+    stack = (
+        f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU that torch sees"
+    )
+    packages = {name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")}
+    versions = hosts.versions(host)
+    entries = [
+        ("System", hosts.operating_system(host)),
+        ("Container", hosts.container(host) or "none"),
+        ("Processor", f"{processor}, {threads or 'unknown'} threads for us, {units.gigabytes(memory)} of memory"),
+        ("GPUs", _gpus(machine)),
+        ("Driver", ", ".join(drivers) or "none was found"),
+        ("CUDA or ROCm", stack),
+        *((name, version or "not installed") for name, version in packages.items()),
+        ("Disk", f"{units.gigabytes(free)} free at {where}"),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+        (
+            "Settings",
+            ", ".join(f"{name}={text}" for name, text in environment.settings.items()) or "none that change speed",
+        ),
+    ]
+    return [(title, text) for title, text in entries if text]
+
+
+def _gpus(machine: Machine) -> str:
+    names = collections.Counter(device.info.device_name or "unknown GPU" for device in machine.devices)
+    return ", ".join(f"{count}× {name}" for name, count in names.items()) or "none"
+
+
+def _warnings(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path) -> list[str]:
+    warnings = list(machine.warnings)
+    if gpus and not machine.devices:
+        warnings.append(f"the driver sees {len(gpus)} GPUs and torch none: is this torch built for them?")
+    held = platforms.held_by_others(machine, host) if machine.devices else None
+    if held:
+        warnings.append(f"{held}; tprimat gpu-memory shows who it is")
+    warnings += [
+        f"GPU {gpu.index} is capped at {gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W: it will be "
+        "slower than others of its kind"
+        for gpu in gpus
+        if gpu.is_capped
+    ]
+    if free is not None and free < LEAST_FREE_GB:
+        warnings.append(f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit")
+    return list(dict.fromkeys(warnings))
+
+
+def free_space(output: Path) -> tuple[float | None, Path]:
+    """Return the free space where results would be written, GB (None: unknown), and the directory there that exists."""
+    where = output
+    for folder in (output, *output.absolute().parents):
+        where = folder
+        if folder.is_dir():
+            break
+    try:
+        return shutil.disk_usage(where).free / units.GB, where
+    except OSError:
+        return None, where
