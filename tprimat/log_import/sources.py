@@ -285,7 +285,7 @@ def _read_files(unit: LogSource) -> Outcome:
 
 
 def _structured(
-    dialect: FileFormat, parts: Sequence[files.Part], beside: dict[str, bytes], title: str
+    dialect: FileFormat, parts: Sequence[InputFile], beside: dict[str, bytes], title: str
 ) -> list[ParsedLog]:
     try:
         return dialect.read(parts, beside)

@@ -90,7 +90,8 @@ def layout_of(raw: bytes, record: Record) -> Layout | None:
     if record.garbled or record.not_finite or not raw.isascii():
         return None
     spelled = raw.decode().rstrip("\r")
-    places, at = [], 0
+    places: list[int] = []
+    at = 0
     for colour in (*_COLOUR.finditer(spelled), None):
         end = colour.start() if colour else len(spelled)
         places += range(at, end)
