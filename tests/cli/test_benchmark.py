@@ -23,8 +23,9 @@ from tprimat.errors import ExitStatus, TensorPrimatError
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import display, session
+from tprimat.measure import progress_bar, session
 from tprimat.measure.plan import plan_of
+from tprimat.record.progress import Step
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
 from tprimat.store import store
 
@@ -400,8 +401,8 @@ class TestTimeLeft:
         [(10, 0.5, None, 25.0), (10, 0.5, 20.0, 15.0), (10, 0.5, 4.0, 0.0), (60, 0.5, None, 0.0), (1, None, None, 0.0)],
     )
     def test_by_the_pace_and_the_limit(self, step, average, limit, left):
-        message = display.Step(step, 60, average, average)
-        assert display.time_left(message, limit) == left
+        message = Step(step, 60, average, average)
+        assert progress_bar.time_left(message, limit) == left
 
 
 class TestBesideTheBar:
@@ -417,12 +418,12 @@ class TestBesideTheBar:
     )
     def test_what_matters_least_gives_way(self, room, said):
         (request,) = plan(["--model", "llama"]).requests
-        message = display.Step(10, 60, 0.5, 0.5, 7.125, 0.69)
-        assert display.pace_of(message, request, room) == said
+        message = Step(10, 60, 0.5, 0.5, 7.125, 0.69)
+        assert progress_bar.pace_of(message, request, room) == said
 
     def test_what_is_unknown_is_left_out(self):
         (request,) = plan(["--model", "llama"]).requests
-        assert display.pace_of(display.Step(1, 60, None, None), request, 80) == ""
+        assert progress_bar.pace_of(Step(1, 60, None, None), request, 80) == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
@@ -435,11 +436,11 @@ class TestTerminal:
         script.write_text(
             "import dataclasses, time\n"
             "from pathlib import Path\n"
-            "from tprimat.measure import display\n"
+            "from tprimat.measure import progress_bar\n"
             "from tprimat.record.progress import Step\n"
             "from tprimat.frameworks.request import Request\n"
             "request = Request('lightning', 'cpu', 'llama', 'tiny', 'fp32', 60, 2, 2, 128, 1, 1, Path('/x'), 600.0)\n"
-            "with display.following('[12/12] mistral bf16, run 2 of 2', request) as (on_line, on_message):\n"
+            "with progress_bar.following('[12/12] mistral bf16, run 2 of 2', request) as (on_line, on_message):\n"
             "    on_line('hidden')\n"
             "    on_message(Step(30, 60, 0.5, 0.5))\n"
             "    time.sleep(1.2)\n"

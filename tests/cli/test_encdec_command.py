@@ -14,6 +14,7 @@ from tprimat.cli import _encdec as encdec
 from tprimat.cli._encdec import requested_config
 from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.cli.options import encdec as options
+from tprimat.cli.options._encdec_choice import OWN_OPTIONS, is_meant
 from tprimat.errors import UsageError
 from tprimat.results.run import GpuInfo, Run
 from tprimat.store import store
@@ -39,34 +40,34 @@ def flags(parser):
 
 class TestMeant:
     def test_options_that_no_other_model_has(self):
-        assert set(options.OURS) == flags(options.parser()) - flags(benchmark_options.parser())
+        assert set(OWN_OPTIONS) == flags(options.parser()) - flags(benchmark_options.parser())
 
-    @pytest.mark.parametrize("flag", options.OURS)
+    @pytest.mark.parametrize("flag", OWN_OPTIONS)
     def test_any_of_them_without_a_model(self, flag):
-        assert options.is_meant([flag], {})
-        assert options.is_meant(["--runs", "2", f"{flag}=3"], {})
-        assert not options.is_meant(["--model", "llama", flag, "3"], {})
+        assert is_meant([flag], {})
+        assert is_meant(["--runs", "2", f"{flag}=3"], {})
+        assert not is_meant(["--model", "llama", flag, "3"], {})
 
     @pytest.mark.parametrize("argv", [["--model", "encdec"], ["--model=ENCDEC", "--runs", "2"]])
     def test_by_its_name(self, argv):
-        assert options.is_meant(argv, {})
+        assert is_meant(argv, {})
 
     @pytest.mark.parametrize("argv", [[], ["--runs", "3"], ["--model", "all"], ["--model=llama,qwen"], ["--model"]])
     def test_other_models(self, argv):
-        assert not options.is_meant(argv, {})
+        assert not is_meant(argv, {})
 
     def test_several_processes_without_a_word(self):
-        assert options.is_meant([], TORCHRUN)
-        assert not options.is_meant([], {"RANK": "0", "WORLD_SIZE": "1"})
+        assert is_meant([], TORCHRUN)
+        assert not is_meant([], {"RANK": "0", "WORLD_SIZE": "1"})
 
     @pytest.mark.parametrize("argv", [["--model", "encdec,llama"], ["--model", "encdec", "--model=qwen"]])
     def test_not_beside_others(self, argv):
         with pytest.raises(UsageError, match="in a call of its own"):
-            options.is_meant(argv, {})
+            is_meant(argv, {})
 
     def test_torchrun_starts_no_other_model(self):
         with pytest.raises(UsageError, match="leave torchrun out"):
-            options.is_meant(["--model", "llama"], TORCHRUN)
+            is_meant(["--model", "llama"], TORCHRUN)
 
 
 class TestOptions:

@@ -11,7 +11,7 @@ import pytest
 from tprimat.catalog import models
 from tprimat.cli import run
 from tprimat.cli.options import benchmark as benchmark_options
-from tprimat.cli.options import encdec as encdec_options
+from tprimat.cli.options._encdec_choice import is_meant
 from tprimat.errors import UsageError
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import RequestedConfig
@@ -141,9 +141,9 @@ def test_the_three_scripts_differ_in_their_model_alone(repository):
 def test_torchrun_may_start_nemo_and_no_other_model():
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
     for words in (["--framework", "nemo"], ["--framework=nemo"]):
-        assert not encdec_options.is_meant([*words, "--model", "llama", "--tp", "2"], environ)
+        assert not is_meant([*words, "--model", "llama", "--tp", "2"], environ)
     with pytest.raises(UsageError, match="torchrun starts only the encoder-decoder and NeMo"):
-        encdec_options.is_meant(["--model", "llama"], environ)
+        is_meant(["--model", "llama"], environ)
 
 
 def test_under_torchrun_one_training_is_run():

@@ -13,7 +13,7 @@ import pytest
 from tprimat.cli import run
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import display
+from tprimat.measure import progress_bar
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -160,7 +160,7 @@ class TestWell:
         def following(title, request):
             yield lambda line: None, steps.append
 
-        monkeypatch.setattr(display, "following", following)
+        monkeypatch.setattr(progress_bar, "following", following)
         run("run-primus", ["--model", "llama"])
         assert [step.step for step in steps] == list(range(1, 11))
         assert steps[-1].average == pytest.approx(1.505, abs=0.01)
@@ -237,8 +237,8 @@ class TestBefore:
     @pytest.mark.parametrize(
         ("environment", "arguments", "words"),
         [
-            ({"TRAIN_ITERS": "many"}, [], "TRAIN_ITERS: 'many' is no whole number"),
-            ({"RUNS": "0"}, [], "RUNS: '0' is no whole number"),
+            ({"TRAIN_ITERS": "many"}, [], "TRAIN_ITERS: 'many' is not a whole number"),
+            ({"RUNS": "0"}, [], "RUNS: 0 is too small: the least is 1"),
             ({}, ["--lr", "1"], "what is for Primus goes after --"),
             ({"PRIMUS_PATH": "/nowhere"}, [], "there is no Primus in /nowhere"),
             ({}, ["--model", "mistral"], "no configuration for mistral"),

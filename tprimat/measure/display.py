@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tprimat import __version__, console, units
 from tprimat.analysis import metrics, stats
@@ -18,19 +16,11 @@ from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
-from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
 from tprimat.text import plain
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 SMOKE_TEST_BELOW = 60
 """Recorded steps. With fewer, the interval of a single run covers far less than it promises."""
-
-
-NARROWEST_BAR = 10
-"""Columns of the bar that moves; what is said beside it gives way."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,20 +131,6 @@ def setups(requests: Sequence[Request], parameters: Sequence[int | None]) -> lis
     return console.table(rows)
 
 
-@contextmanager
-def following(title: str, request: Request) -> Iterator[tuple[Callable[[str], None], Callable[[Message], None]]]:
-    """Shows a training while it runs: a bar with the time left on a terminal, its own lines elsewhere.
-
-    Yields what to call with each line of its output, and with each message of progress.
-    """
-    if not console.has_progress_bar():
-        console.info(f"\n{title}")
-        yield console.info, lambda message: None
-        return
-    with _bar(title, request) as moved:
-        yield lambda line: None, moved
-
-
 def outcome(title: str, run: Run, summary: metrics.Summary) -> str:
     """Return one line on a training that has ended and left a result."""
     figures = summary.performance
@@ -242,68 +218,6 @@ def _count(number: int | None) -> str:
     if number is None:
         return units.UNKNOWN
     return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.2f} M"
-
-
-def _bar(title: str, request: Request) -> AbstractContextManager[Callable[[Message], None]]:
-    from rich.console import Console
-
-    return _drawn(Console(highlight=False), title, request)
-
-
-@contextmanager
-def _drawn(terminal: Console, title: str, request: Request) -> Iterator[Callable[[Message], None]]:
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=None),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TextColumn("{task.fields[pace]}", markup=False),
-    )
-    # Seldom redrawn: what draws the bar is taken from the training on a CPU.
-    with Progress(*columns, console=terminal, refresh_per_second=2, transient=True, expand=True) as progress:
-        task = progress.add_task(title, total=request.steps, pace="starting")
-
-        def moved(message: Message) -> None:
-            if not isinstance(message, Step):
-                return
-            room = terminal.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
-            pace = pace_of(message, request, room)
-            progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
-
-        yield moved
-
-
-def pace_of(message: Step, request: Request, room: int) -> str:
-    """What stands beside the bar: as much as there is room for, what matters least left out first.
-
-    Args:
-        message: the newest step.
-        request: of the training.
-        room: columns.
-    """
-    said: list[tuple[int, str]] = []
-    if message.average:
-        rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
-        one = "process" if request.platform == "cpu" else "GPU"
-        said.append((0, f"{units.seconds(message.average)}/step"))
-        said.append((2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}"))
-    if message.loss is not None:
-        said.append((3, f"loss {message.loss:.3f}"))
-    if message.memory_gb is not None:
-        said.append((4, units.gigabytes(message.memory_gb)))
-    if message.average is not None:
-        said.append((1, f"{units.duration(time_left(message, request.time_limit_s))} left"))
-    while len(said) > 1 and len(", ".join(text for _, text in said)) > room:
-        said.remove(max(said))
-    return ", ".join(text for _, text in said)
-
-
-def time_left(message: Step, limit_s: float | None) -> float:
-    """How long a training will go on, at its mean pace so far and at most to its time limit. Units: s."""
-    average = message.average or 0.0
-    left = (message.max_steps - message.step) * average
-    return left if limit_s is None else max(0.0, min(left, limit_s - message.step * average))
 
 
 def comparison_of(output_dir: Path) -> str:

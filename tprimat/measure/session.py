@@ -6,23 +6,18 @@ Every framework goes through it: those whose training writes a result, and those
 from __future__ import annotations
 
 import contextlib
-import datetime
-import os
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
 from tprimat import console
 from tprimat.analysis import metrics
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus
 from tprimat.frameworks import memory
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.request import Request
 from tprimat.machine import host, platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import bundle, display, logged, process
+from tprimat.measure import bundle, display, logged, process, progress_bar, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.failure import last_words, shell_status, why_failed, why_stopped
 from tprimat.measure.plan import Plan
@@ -30,14 +25,11 @@ from tprimat.measure.process import ProcessResult
 from tprimat.record import recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
-from tprimat.store import store
 from tprimat.text import plain
 
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
 torch from a slow disk and drawing eight billion weights both take minutes."""
-
-LOGS = "logs"
 
 BUSY_SHARE = 0.15
 LOOK_SECONDS = 0.5
@@ -108,7 +100,7 @@ class Session:
         """
         plan = self._plan
         for index, request in enumerate(self._requests):
-            check_writable(request.output_dir)
+            training_files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
         order = list(plan.order())
         for number, (repetition, index) in enumerate(order, 1):
@@ -156,15 +148,15 @@ class Session:
         framework = self._plan.framework_of(request)
         self._warn_of_others(request, again)
         journals = recovery.names(request.output_dir)
-        history = set(_history(request.output_dir))
-        log = _log_path(framework, request)
+        history = set(training_files.history(request.output_dir))
+        log = training_files.log_path(framework, request)
         self._logs.append(log)
         try:
             ended, saved = self._follow(framework, request, log, title)
         finally:
             latest = framework.hook("latest_log")(request)
             if latest is not None:
-                _keep_latest(log, request.output_dir / latest)
+                training_files.keep_latest(log, request.output_dir / latest)
         self.interrupted = ended.interrupted
         if ended.log_trouble:
             console.note(f"{short_path(log)} doesn't hold all that was printed: {ended.log_trouble}", weakens=True)
@@ -176,7 +168,7 @@ class Session:
         elif framework.logged:
             run, path = logged.result(framework, request, log, self._machine, complete=ended.status == 0)
         else:
-            run, path = _read_back(saved) if saved else _recover(request, journals)
+            run, path = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if run is not None and path is not None:
             self._take(index, run, path, history, title)
         complete = run is not None and run.status == "complete"
@@ -191,7 +183,7 @@ class Session:
         self.failures += 1
         if run is None or path is None:
             reason = "interrupted" if ended.interrupted else why_failed(run, ended)
-            console.record(identity(request, status="failed", status_reason=reason), None)
+            console.record(training_files.identity(request, status="failed", status_reason=reason), None)
         _explain(title, request, run, ended, log)
 
     def _follow(
@@ -203,7 +195,7 @@ class Session:
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
             limit_s = 2 * request.time_limit_s + START_SECONDS
-        with display.following(title, request) as (on_line, on_step):
+        with progress_bar.following(title, request) as (on_line, on_step):
 
             def on_message(message: Message) -> None:
                 if isinstance(message, Saved):
@@ -240,7 +232,7 @@ class Session:
         summary = metrics.summarize(run)
         self.runs[index].append((run, summary))
         console.record(run, short_path(path))
-        for moved in sorted(set(_history(path.parent)) - history):
+        for moved in sorted(set(training_files.history(path.parent)) - history):
             console.note(f"the result of another setup that was there is now {short_path(moved)}")
         outcome = display.outcome(title, run, summary)
         if console.has_progress_bar():
@@ -301,25 +293,6 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     return status, list(dict.fromkeys(session.files))
 
 
-def identity(request: Request, **more: object) -> Run:
-    """Return as much of a Run as its file's name depends on."""
-    known = {"platform": request.platform, "framework": request.framework, "model": request.model}
-    return Run(**known, label=request.label, **more)  # type: ignore[arg-type]
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return
-    except OSError as error:
-        raise UsageError(
-            f"{folder}: the result can't be written: {error.strerror or error}: choose another --output-dir",
-            heading="unwritable-folder",
-        ) from error
-
-
 def _explain(title: str, request: Request, run: Run | None, ended: ProcessResult, log: Path) -> None:
     """Print why a training failed, and the lines of its log that say so."""
     if ended.interrupted:
@@ -331,48 +304,3 @@ def _explain(title: str, request: Request, run: Run | None, ended: ProcessResult
     for line in last_words(log, ended.tail):
         console.error(f"    {plain(line, 160)}")
     console.error(f"    all of it: {short_path(log)}")
-
-
-def _recover(request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
-    """Return what a training that was killed has left in its journal, which wasn't there before."""
-    recovered: tuple[Run | None, Path | None] = None, None
-    for each in recovery.recover(request.output_dir):
-        console.note(each.line, weakens=True)
-        run = each.run
-        if run and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
-            recovered = run, each.path
-    return recovered
-
-
-def _log_path(framework: Framework, request: Request) -> Path:
-    """Make a new log: beside the results where a copy of the newest is kept there, else in a folder of logs."""
-    moment = f"{datetime.datetime.now():%Y%m%d_%H%M%S}"
-    beside_results = framework.hook("latest_log")(request) is not None
-    folder = request.output_dir if beside_results else request.output_dir / LOGS
-    return process.new_log(folder, framework.hook("log_name")(request, moment))
-
-
-def _keep_latest(log: Path, latest: Path) -> None:
-    """Copy a log, and the record of its start, to the names that are always those of the newest training."""
-    for source, target in ((log, latest), (start_record.path_for(log), start_record.path_for(latest))):
-        if not source.exists():
-            continue
-        part = target.with_name(f".{target.name}.part")
-        try:
-            shutil.copy2(source, part)
-            os.replace(part, target)
-        except OSError as error:
-            console.note(f"{target}: can't be written: {error.strerror or error}; the log is in {source}", weakens=True)
-
-
-def _read_back(saved: list[Saved]) -> tuple[Run | None, Path | None]:
-    """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
-    last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
-    path = Path(last.path)
-    if last.fingerprint is not None:
-        return store.locate(path, last.fingerprint) or (None, None)
-    return store.read(path)[-1], path
-
-
-def _history(folder: Path) -> list[Path]:
-    return list((folder / store.HISTORY).glob("*.json"))

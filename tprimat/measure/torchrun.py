@@ -20,7 +20,7 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure import display
 from tprimat.measure.device import device_of_rank
 from tprimat.measure.plan import Plan
-from tprimat.measure.session import check_writable, identity
+from tprimat.measure.training_files import check_writable, identity
 from tprimat.results.run import Environment
 from tprimat.store import store
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from tprimat.text import plain
 
-BUNDLE_HELP = "into one .tar.gz or .zip to send"
-
 
 def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Callable[[str], tuple[str, ...]]:
     """Return a reader of names with commas between them."""
@@ -79,6 +77,23 @@ def label(text: str) -> str:
     if not name:
         raise argparse.ArgumentTypeError("a label needs a letter or a digit")
     return name
+
+
+def add_numbers(group: argparse._ArgumentGroup, *numbers: tuple[str, int, str]) -> None:
+    """Add options that take whole numbers: (name, the least one, help) each."""
+    for name, least, text in numbers:
+        group.add_argument(f"--{name}", type=at_least(least), metavar="N", help=text)
+
+
+def add_sizes(group: argparse._ArgumentGroup) -> None:
+    """Add the sizes of a training of a language model, and its seed."""
+    add_numbers(
+        group,
+        ("micro-batch-size", 1, "sequences per forward pass of a GPU"),
+        ("global-batch-size", 1, "sequences per step, over all GPUs"),
+        ("sequence-length", 2, "tokens per sequence"),
+        ("seed", 0, "of the weights and the tokens"),
+    )
 
 
 def add_gpus(group: argparse._ArgumentGroup) -> None:

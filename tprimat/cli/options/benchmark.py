@@ -10,8 +10,9 @@ from typing import Any
 
 from tprimat.catalog import models
 from tprimat.cli.options import _nemo, encdec
+from tprimat.cli.options._encdec_choice import is_meant
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
-from tprimat.cli.options._training import add_gpus, add_output_dir, at_least, duration, label, names, seconds
+from tprimat.cli.options._training import add_gpus, add_output_dir, add_sizes, at_least, duration, label, names, seconds
 
 DEFAULT_TIME_LIMIT = "10m"
 
@@ -43,7 +44,7 @@ class BenchmarkParser(Parser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the options; `encdec` says whose they are."""
         words = sys.argv[1:] if args is None else args
-        if encdec.is_meant(words, os.environ):
+        if is_meant(words, os.environ):
             return encdec.parser().parse_args(words)
         return super().parse_args(words, namespace)
 
@@ -86,10 +87,7 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
         help=f"{', '.join(PRECISIONS)}; several with commas between are measured in turn, each labelled by its name "
         "(default: bf16 on a GPU that has it, fp32 on a CPU)",
     )
-    group.add_argument("--micro-batch-size", type=at_least(1), metavar="N", help="sequences per forward pass of a GPU")
-    group.add_argument("--global-batch-size", type=at_least(1), metavar="N", help="sequences per step, over all GPUs")
-    group.add_argument("--sequence-length", type=at_least(2), metavar="N", help="tokens per sequence")
-    group.add_argument("--seed", type=at_least(0), metavar="N", help="of the weights and the tokens")
+    add_sizes(group)
     group.add_argument(
         "--match",
         type=Path,

@@ -1,21 +1,19 @@
-"""The options of the encoder-decoder benchmark, and when `benchmark` means it."""
+"""The options of `benchmark --model encdec`."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from tprimat.cli.options._encdec_choice import MODEL
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
-from tprimat.cli.options._training import add_gpus, add_output_dir, at_least, duration, label, seconds
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.cli.options._training import add_gpus, add_numbers, add_output_dir, at_least, duration, label, seconds
+from tprimat.errors import ExitStatus
 
-MODEL = "encdec"
 FIRST_ERROR_S = 3.0
 """How long the other processes wait with an error that all of them meet, before torchrun ends them because of it."""
 
@@ -23,30 +21,6 @@ DEFAULT_OUTPUT = "results"
 DISK_FOLDER = "data"
 LARGEST_SEED = 2**62
 PRECISIONS = ("fp16", "bf16", "fp32")
-
-OURS = (
-    "--batch-size",
-    "--bf16",
-    "--d-model",
-    "--data-dir",
-    "--dim-feedforward",
-    "--disk",
-    "--drop-caches",
-    "--epochs",
-    "--full",
-    "--nhead",
-    "--no-amp",
-    "--num-decoder-layers",
-    "--num-encoder-layers",
-    "--num-samples",
-    "--num-shards",
-    "--seq-len",
-    "--single",
-    "--vocab-size",
-    "--warmup-epochs",
-    "--workers",
-)
-"""Options that no other model has: any of them means the encoder-decoder where no model is named."""
 
 DESCRIPTION = """\
 Trains a Transformer encoder-decoder (torch.nn.Transformer) on synthetic
@@ -62,39 +36,6 @@ torchrun may start the processes instead:
 
 Exit status: 0 well, 2 wrong usage, 5 the training failed or was interrupted.
 """
-
-
-def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether the arguments of `benchmark` are for the encoder-decoder.
-
-    Raises UsageError where they name it beside other models, or where torchrun started a command
-    that starts its processes itself.
-    """
-    models = _named(argv, "--model")
-    if models is None:
-        # What started several processes means the one benchmark whose processes can be started so.
-        return any(word.split("=", 1)[0] in OURS for word in argv) or environ.get("WORLD_SIZE", "1") != "1"
-    if models == [MODEL]:
-        return True
-    if MODEL in models:
-        raise UsageError(
-            f"{MODEL} has options of its own: measure it in a call of its own (--model {MODEL})",
-            heading="encoder-decoder",
-        )
-    if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
-        raise UsageError(
-            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)} benchmark.py "
-            "starts its processes itself: leave torchrun out, and say how many with --gpus",
-            heading="torchrun",
-        )
-    return False
-
-
-def _named(argv: Sequence[str], option: str) -> list[str] | None:
-    """What is named by an option, with commas between; None where nothing is."""
-    named = [following for word, following in itertools.pairwise(argv) if word == option]
-    named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
-    return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
 
 
 class EncDecParser(Parser):
@@ -121,7 +62,7 @@ def parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--model", default=MODEL, metavar="NAME", help=argparse.SUPPRESS)
-    _add_numbers(
+    add_numbers(
         parser.add_argument_group("the model"),
         ("d-model", 1, "width of the model (default: 128)"),
         ("nhead", 1, "attention heads; must divide the width (default: 4)"),
@@ -139,13 +80,8 @@ def parser() -> Parser:
     return parser
 
 
-def _add_numbers(group: argparse._ArgumentGroup, *numbers: tuple[str, int, str]) -> None:
-    for name, least, text in numbers:
-        group.add_argument(f"--{name}", type=at_least(least), metavar="N", help=text)
-
-
 def _add_training(group: argparse._ArgumentGroup) -> None:
-    _add_numbers(
+    add_numbers(
         group,
         ("batch-size", 1, "sequence pairs of one GPU in a step (default: 32)"),
         ("epochs", 1, "passes over the data, measured (default: 3)"),
@@ -170,11 +106,11 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_data(group: argparse._ArgumentGroup) -> None:
-    _add_numbers(group, ("num-samples", 1, "sequence pairs of an epoch (default: 65536 on GPUs, 1024 on a CPU)"))
+    add_numbers(group, ("num-samples", 1, "sequence pairs of an epoch (default: 65536 on GPUs, 1024 on a CPU)"))
     group.add_argument("--full", action="store_true", help="as many as make 30 GB of data")
     group.add_argument("--disk", action="store_true", help=f"data on disk, in ./{DISK_FOLDER}/")
     group.add_argument("--data-dir", type=Path, metavar="PATH", help="data on disk, in this folder")
-    _add_numbers(
+    add_numbers(
         group,
         ("num-shards", 1, "files that they are split into (default: of 128 MB each)"),
         ("workers", 1, "reading processes of each GPU (default: up to 4, by the cores; 1 on a CPU)"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
-from tprimat.cli.options._training import seconds
+from tprimat.cli.options._training import add_sizes, at_least, seconds
 from tprimat.errors import UsageError
 
 DEFAULT_ITERATIONS = 10
@@ -79,27 +78,24 @@ def parser() -> Parser:
     what.add_argument(
         "--match", type=Path, metavar="RESULT", help="take batch, sequence, parallelism and precision from this result"
     )
-    what.add_argument("--global-batch-size", type=_count, metavar="N", help="sequences per step, over all GPUs")
-    what.add_argument("--micro-batch-size", type=_count, metavar="N", help="sequences per forward pass of a GPU")
-    what.add_argument("--sequence-length", type=_count, metavar="N", help="tokens per sequence")
-    what.add_argument("--seed", type=_natural, metavar="N", help="of weights and data")
+    add_sizes(what)
     how = parser.add_argument_group("how")
     how.add_argument("--primus-path", type=Path, metavar="DIR", help="folder of Primus (PRIMUS_PATH)")
     how.add_argument(
         "--train-iters",
-        type=_count,
+        type=at_least(1),
         default=_of_environment("TRAIN_ITERS", DEFAULT_ITERATIONS),
         metavar="N",
         help=f"steps (TRAIN_ITERS; default: {DEFAULT_ITERATIONS}, which is a smoke test)",
     )
     how.add_argument(
         "--runs",
-        type=_count,
+        type=at_least(1),
         default=_of_environment("RUNS", 1),
         metavar="N",
         help="trainings of each (RUNS; default: 1)",
     )
-    how.add_argument("--gpus", type=_count, metavar="N", help="GPUs of this machine (GPUS_PER_NODE; default: all)")
+    how.add_argument("--gpus", type=at_least(1), metavar="N", help="GPUs of this machine (GPUS_PER_NODE; default: all)")
     how.add_argument(
         "--launcher", choices=LAUNCHERS, metavar="NAME", help=f"{' or '.join(LAUNCHERS)} (default: the newer)"
     )
@@ -123,23 +119,11 @@ def parser() -> Parser:
     return parser
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,15}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    if not re.fullmatch(r"\d{1,15}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
-    return int(text)
-
-
 def _of_environment(name: str, default: int) -> int:
     text = os.environ.get(name, "").strip()
     if not text:
         return default
     try:
-        return _count(text)
+        return at_least(1)(text)
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"{name}: {error}", heading="wrong-usage") from error

@@ -1,0 +1,87 @@
+"""The files of a training: its log, the copy of the newest log, and the result."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tprimat import console
+from tprimat.errors import UsageError
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.primus import start_record
+from tprimat.frameworks.request import Request
+from tprimat.measure import process
+from tprimat.record import recovery
+from tprimat.record.progress import Saved
+from tprimat.results.run import Run
+from tprimat.store import store
+
+LOGS = "logs"
+
+
+def identity(request: Request, **more: object) -> Run:
+    """Return as much of a Run as its file's name depends on."""
+    known = {"platform": request.platform, "framework": request.framework, "model": request.model}
+    return Run(**known, label=request.label, **more)  # type: ignore[arg-type]
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that can't take the result, before an hour was spent on it. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: the result can't be written: {error.strerror or error}: choose another --output-dir",
+            heading="unwritable-folder",
+        ) from error
+
+
+def recover(request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
+    """Return what a training that was killed has left in its journal, which wasn't there before."""
+    recovered: tuple[Run | None, Path | None] = None, None
+    for each in recovery.recover(request.output_dir):
+        console.note(each.line, weakens=True)
+        run = each.run
+        if run and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
+            recovered = run, each.path
+    return recovered
+
+
+def log_path(framework: Framework, request: Request) -> Path:
+    """Make a new log: beside the results where a copy of the newest is kept there, else in a folder of logs."""
+    moment = f"{datetime.datetime.now():%Y%m%d_%H%M%S}"
+    beside_results = framework.hook("latest_log")(request) is not None
+    folder = request.output_dir if beside_results else request.output_dir / LOGS
+    return process.new_log(folder, framework.hook("log_name")(request, moment))
+
+
+def keep_latest(log: Path, latest: Path) -> None:
+    """Copy a log, and the record of its start, to the names that are always those of the newest training."""
+    for source, target in ((log, latest), (start_record.path_for(log), start_record.path_for(latest))):
+        if not source.exists():
+            continue
+        part = target.with_name(f".{target.name}.part")
+        try:
+            shutil.copy2(source, part)
+            os.replace(part, target)
+        except OSError as error:
+            console.note(f"{target}: can't be written: {error.strerror or error}; the log is in {source}", weakens=True)
+
+
+def read_back(saved: list[Saved]) -> tuple[Run | None, Path | None]:
+    """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
+    last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
+    path = Path(last.path)
+    if last.fingerprint is not None:
+        return store.locate(path, last.fingerprint) or (None, None)
+    return store.read(path)[-1], path
+
+
+def history(folder: Path) -> list[Path]:
+    """Return the results that made room for those of another setup."""
+    return list((folder / store.HISTORY).glob("*.json"))
