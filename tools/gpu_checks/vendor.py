@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import platform
 import shutil
@@ -124,22 +125,30 @@ def tools(report: Report) -> None:
 
 
 def _parsers(report: Report, holder: int) -> None:
-    """Look at what our parsers make of the same machine.
+    """Look at what our readers make of the same machine: by the vendor's library, and by the tools alone."""
+    host = report.host()
+    _readers(report, holder, host, "")
+    _readers(report, holder, dataclasses.replace(host, library=lambda name: None), " (without NVML and amdsmi)")
+
+
+def _readers(report: Report, holder: int, host: Any, how: str) -> None:
+    """Look at what our readers make of this machine.
 
     Args:
         report: gets the findings.
         holder: process number of the one that holds memory.
+        host: where they read.
+        how: ends the findings' names.
     """
-    host = report.host()
     count, total_gb = 0, None
     if not report.dry_run:
         with report.part("torch's GPUs"):
             count = report.device.cuda.device_count()
             total_gb = report.device.cuda.get_device_properties(0).total_memory / 1e9
-    with report.part("our reader of the GPUs' state"):
+    with report.part(f"our reader of the GPUs' state{how}"):
         states = internal("states")(host)
-        report.note(states=states)
-        report.expect("GPUs by the driver", f"{count}, as torch", len(states), len(states) == count)
+        report.note(**{f"states{how}": states})
+        report.expect(f"GPUs by the driver{how}", f"{count}, as torch", len(states), len(states) == count)
         for name in (
             "memory_total_gb",
             "memory_used_gb",
@@ -150,30 +159,30 @@ def _parsers(report: Report, holder: int) -> None:
         ):
             if states:
                 value = getattr(states[0], name)
-                report.expect(f"state of GPU 0: {name}", "known", value, value is not None)
+                report.expect(f"state of GPU 0: {name}{how}", "known", value, value is not None)
         if states and total_gb and states[0].memory_total_gb:
             report.expect(
-                "total memory by the driver",
+                f"total memory by the driver{how}",
                 f"{total_gb:.4g} GB, as torch, within 3%",
                 states[0].memory_total_gb,
                 relative_difference(states[0].memory_total_gb, total_gb) <= 0.03,
             )
-    with report.part("our list of processes on the GPUs"):
+    with report.part(f"our list of processes on the GPUs{how}"):
         processes = internal("listed")(host)
-        report.note(processes=processes)
+        report.note(**{f"processes{how}": processes})
         listed = [process for process in processes or () if process.pid == holder]
         report.expect(
-            "the process that holds memory, by the vendor's tool",
+            f"the process that holds memory, by the vendor{how}",
             f"listed with its number, and at least {HELD_BYTES / 1e9:.3g} GB (a container may hide both)",
             listed or f"not among {len(processes or ())} processes",
             None
             if report.dry_run
             else any(process.memory_gb is not None and process.memory_gb >= HELD_BYTES / 1e9 for process in listed),
         )
-    with report.part("memory held by others"):
+    with report.part(f"memory held by others{how}"):
         held_gb = internal("detect")(host=host).environment.memory_held_by_others_gb
         report.expect(
-            "memory held by other processes",
+            f"memory held by other processes{how}",
             f"at least {HELD_BYTES / 1e9:.3g} GB",
             held_gb,
             None if report.dry_run else held_gb is not None and held_gb >= HELD_BYTES / 1e9,
