@@ -32,7 +32,7 @@ import msgspec
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, Record, RecordSequencer, Training
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record, RecordSequencer
 from tprimat.read.parsing.run_builder import RunBuilder, number, sizes_of, state
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.results.run import Run, Timing
@@ -169,7 +169,7 @@ def _hear(line: int, text: str, around: LogContext) -> None:
         state(around.stated, "model", model[1].rstrip("/").rsplit("/", 1)[-1], bare, line, 1)
 
 
-def _reading(training: Training) -> ParsedLog:
+def _reading(training: LoggedTraining) -> ParsedLog:
     found = training.ordered()
     for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
         record.window = window
@@ -199,7 +199,7 @@ def _reading(training: Training) -> ParsedLog:
     unknown["rate"] = _said_of_rate(ratio)
     assembly = RunBuilder(
         framework="automodel",
-        dialect="automodel",
+        log_format="automodel",
         training=training,
         timing=TIMING,
         shift=1,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.blocks import BlockReader, digits
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import count, number, state
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
@@ -129,7 +129,7 @@ class Reader(BlockReader):
                     state(self.stated, "num_gpus", round(ratio), f"{kind} {every} / {one} of a device", line)
                     return
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Says what the rates are."""
         super().done(training)
         if any(record.seconds for record in training.records.values()):

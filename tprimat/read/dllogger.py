@@ -15,7 +15,7 @@ from typing import Any
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
 from tprimat.read.parsing.run_builder import RunBuilder, number
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
 
@@ -99,7 +99,7 @@ class Reader:
         self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or _start(found, record.stamp)
         self._sorter.take(record)
 
-    def _reading(self, training: Training) -> ParsedLog:
+    def _reading(self, training: LoggedTraining) -> ParsedLog:
         found = training.ordered()
         for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
             record.window = window
@@ -120,7 +120,7 @@ class Reader:
             )
         return RunBuilder(
             framework="nemo",
-            dialect="dllogger",
+            log_format="dllogger",
             training=training,
             timing=nemo.TIMING,
             shift=1,

@@ -18,7 +18,7 @@ from typing import Any
 
 from tprimat.read.parsing.document import Document
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, number
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
@@ -97,7 +97,7 @@ def _of_megatron(found: Mapping[str, Any]) -> list[ParsedLog]:
                 timed.append(step)
     if not records:
         return []
-    training = Training(records=records, last=records[max(records)])
+    training = LoggedTraining(records=records, last=records[max(records)])
     interval = math.gcd(*timed) if timed else 1
     for step in timed:
         records[step].window = interval if interval > 1 else 1
@@ -110,12 +110,12 @@ def _of_megatron(found: Mapping[str, Any]) -> list[ParsedLog]:
     return [
         RunBuilder(
             framework="megatron",
-            dialect="golden (megatron)",
+            log_format="golden (megatron)",
             training=training,
             timing=_TIMING,
             lines=False,
             memory={"peak_memory_allocated_gb": round_figure(max(peak)) or 0.0} if peak else {},
-            status=("incomplete", _STATUS),
+            fixed_status=("incomplete", _STATUS),
         ).reading()
     ]
 
@@ -160,11 +160,11 @@ def _of_bridge(found: Mapping[str, Any]) -> list[ParsedLog]:
         return []
     shift = 1 if min(records) == 0 else 0
     figures = {name: known for name in ("alloc", "max_alloc") if (known := number(found.get(name))) is not None}
-    training = Training(records=records, last=records[max(records)])
+    training = LoggedTraining(records=records, last=records[max(records)])
     return [
         RunBuilder(
             framework="megatron_bridge",
-            dialect="golden (megatron_bridge)",
+            log_format="golden (megatron_bridge)",
             training=training,
             timing=_TIMING,
             shift=shift,
@@ -173,6 +173,6 @@ def _of_bridge(found: Mapping[str, Any]) -> list[ParsedLog]:
             unknown={"memory": "alloc and max_alloc are memory of no stated unit: kept as printed in native_metrics"}
             if figures
             else {},
-            status=("incomplete", _STATUS),
+            fixed_status=("incomplete", _STATUS),
         ).reading()
     ]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tprimat.read.parsing import hparams
 from tprimat.read.parsing.file_format import FileFormat, InputFile
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, Record, Training
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, number
 from tprimat.results.run import Timing
 
@@ -62,7 +62,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     return [_reading(part, beside) for part in parts]
 
 
-def _rows(part: InputFile, training: Training) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows by column, with their line; a header in the middle is one of a training that went on."""
     text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
     header: list[str] = []
@@ -85,7 +85,7 @@ def _rows(part: InputFile, training: Training) -> Iterator[tuple[int, dict[str, 
 
 
 def _reading(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
-    training = Training(around=LogContext())
+    training = LoggedTraining(around=LogContext())
     rates: dict[int, float] = {}
     validations = 0
     last_validation: float | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import number
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
@@ -86,7 +86,7 @@ class Reader(StepReader):
             # torch.cuda.max_memory_allocated() / 1e9
             self.memory["peak_memory_allocated_gb"] = round_figure(number(memory[1])) or 0.0
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Says what a record is."""
         self.notes = [f"{self._seen} iterations are micro-batches of {len(training.records)} optimizer steps"]
         if any(record.seconds is None for record in training.records.values()):

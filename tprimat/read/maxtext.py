@@ -20,7 +20,7 @@ import statistics
 
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
 from tprimat.read.parsing.run_builder import RunBuilder, state
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.results.run import Timing
@@ -143,7 +143,7 @@ class Reader:
         elif "checkpoint" not in text and "Finished training" in text:
             around.marks["success"] = number
 
-    def _reading(self, training: Training) -> ParsedLog:
+    def _reading(self, training: LoggedTraining) -> ParsedLog:
         found = training.ordered()
         stated = training.around.stated
         shift = 1 if found and found[0].step == 0 else 0
@@ -178,7 +178,7 @@ class Reader:
         loop = stated.number("loop_seconds")
         return RunBuilder(
             framework="maxdiffusion" if self._diffusion else "maxtext",
-            dialect="maxtext",
+            log_format="maxtext",
             training=training,
             timing=TIMING,
             shift=shift,
@@ -187,7 +187,7 @@ class Reader:
         ).reading()
 
 
-def _say_precision(training: Training) -> None:
+def _say_precision(training: LoggedTraining) -> None:
     stated = training.around.stated
     quantised, kind = stated.word("quantization"), stated.word("dtype")
     known = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}

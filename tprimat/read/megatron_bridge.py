@@ -15,7 +15,7 @@ from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, Record, Training
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, state
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.results.run import Timing
@@ -131,12 +131,12 @@ class Reader:
         for record, step in zip(found, steps, strict=True):
             record.step = step
             kept.setdefault(step, record)
-        training = Training(records=kept, around=self._around, last=kept[max(kept)])
+        training = LoggedTraining(records=kept, around=self._around, last=kept[max(kept)])
         if said:
             training.warnings.append(said)
         return RunBuilder(
             framework="megatron_bridge",
-            dialect="megatron_bridge",
+            log_format="megatron_bridge",
             training=training,
             timing=_TIMING,
             memory=dict(self._memory),

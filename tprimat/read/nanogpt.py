@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import number, state
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
@@ -80,7 +80,7 @@ class Reader(StepReader):
                 state(self.stated, "software_stack", "cuda", text, line.number)
                 state(self.stated, "software_version", cuda[1], text, line.number)
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Sets what holds for the form that was seen."""
         self.shift = 1 if training.records and min(training.records) == 0 else 0
         if self._form == "s":

@@ -11,7 +11,7 @@ import itertools
 import re
 
 from tprimat.read.parsing.blocks import BlockReader, digits
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import count, number, state
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
@@ -114,7 +114,7 @@ class Reader(BlockReader):
         if total and gigabytes >= 0:
             self.memory[total] = round_figure(max(self.memory.get(total, 0.0), gigabytes)) or 0.0
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Says what the rates are, and how many tokens a step has."""
         super().done(training)
         found = training.ordered()

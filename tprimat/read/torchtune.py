@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import number
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
@@ -73,7 +73,7 @@ class Reader(StepReader):
         self.add(record)
         return True
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Sets windows and peaks."""
         self.shift = 1 if training.records and min(training.records) == 0 else 0
         before = None

@@ -242,7 +242,7 @@ def _reading(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str,
         breakdown=breakdown,
         figures=figures,
         label=side or None,
-        status=("complete", None),
+        fixed_status=("complete", None),
         notes=(f"means of {len(ranks)} ranks",) if len(ranks) > 1 else (),
     )
     warnings = assembly.training.warnings

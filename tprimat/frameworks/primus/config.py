@@ -26,8 +26,10 @@ from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read.megatron import setup as megatron_setup
+from tprimat.read.parsing.known_models import known_model
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
-from tprimat.results.run import LARGEST_COUNT, ModelConfig, Run, TrainingConfig
+from tprimat.read.parsing.run_builder import optimizer_of, sizes_of
+from tprimat.results.run import LARGEST_COUNT, Data, ModelConfig, Run
 
 TRAINERS = ("pre_trainer", "post_trainer")
 PRESETS = "primus/configs"
@@ -169,29 +171,20 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     )
     # Primus computes it; of the presets only those for other trainers have it.
     stated.pop("world_size", None)
-    precision, detail = megatron_setup.precision(stated)
+    fields = megatron_setup.fields_of(stated)
+    sizes, spread = sizes_of(fields, {"num_gpus": num_gpus})
     shape = _with_vocabulary(megatron_setup.model_config(stated)[0], configuration.model)
-    model, scale, _ = megatron_setup.known_model(shape, configuration.model)
-    batch = configuration.count("global_batch_size")
+    model, scale, _ = known_model(shape, configuration.model)
     return Run(
         platform="amd",
         framework="primus",
         model=model,
         scale=scale,
         model_config=shape,
-        training_config=TrainingConfig(
-            max_steps=configuration.count("train_iters"),
-            global_batch_size=batch,
-            micro_batch_size=configuration.count("micro_batch_size"),
-            sequence_length=configuration.count("seq_length"),
-            num_gpus=num_gpus,
-            precision=precision,
-            precision_detail=detail,
-            recomputation=megatron_setup.recomputation(stated),
-        ),
-        parallelism_config=megatron_setup.parallelism(stated, num_gpus, batch),
-        optimizer=megatron_setup.optimizer(stated),
-        data=megatron_setup.data(stated),
+        training_config=msgspec.structs.replace(sizes, num_gpus=num_gpus, seed=None),
+        parallelism_config=spread,
+        optimizer=optimizer_of(fields),
+        data=Data(kind=fields.word("data")),
     )
 
 

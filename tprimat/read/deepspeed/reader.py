@@ -16,8 +16,8 @@ from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED, options_in
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.records import Record, RecordSequencer, Training
-from tprimat.read.parsing.run_builder import RunBuilder, count, number, state
+from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.run_builder import RunBuilder, count, number, sizes_of, state
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
@@ -126,7 +126,7 @@ class Reader:
         if not trainings:
             if not (self._engine or self._profile.seen):
                 return []
-            trainings = [Training(around=self._sorter.pending)]
+            trainings = [LoggedTraining(around=self._sorter.pending)]
         return [self._reading(training, last=training is trainings[-1]) for training in trainings]
 
     def _arguments(self, line: Line, stated: LoggedValues) -> None:
@@ -209,7 +209,7 @@ class Reader:
             for name, value in found.items():
                 self._parts.setdefault(name, []).append(value)
 
-    def _reading(self, training: Training, *, last: bool) -> ParsedLog:
+    def _reading(self, training: LoggedTraining, *, last: bool) -> ParsedLog:
         stated = training.around.stated
         if last and self._exited:
             state(stated, "num_gpus", len(self._exited), f"{len(self._exited)} processes exit successfully", 1, ECHOED)
@@ -258,7 +258,7 @@ class Reader:
             breakdown=self._breakdown() or (self._profile.breakdown() if last else {}),
             memory=memory,
             unknown=unknown,
-            status=("complete", None) if profile_only else None,
+            fixed_status=("complete", None) if profile_only else None,
         ).reading()
 
     def _breakdown(self) -> dict[str, float | None]:
@@ -269,8 +269,6 @@ class Reader:
 
 
 def _batch(stated: LoggedValues) -> int | None:
-    from tprimat.read.parsing.run_builder import sizes_of
-
     return sizes_of(stated, {})[0].global_batch_size
 
 

@@ -18,7 +18,7 @@ from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import Numbered, Seen, numbered
 from tprimat.read.parsing.options import COMPUTED, options_in
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.records import LogContext, Training
+from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder, count, number, state
 from tprimat.read.parsing.text import Line, without_prefixes
 
@@ -181,7 +181,7 @@ class Reader:
     def _reading(self, stretch: _Stretch) -> ParsedLog:
         stated = stretch.around.stated
         _complete(stated)
-        training = Training(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
+        training = LoggedTraining(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
         steps = _steps_of(stretch, stated)
         for entry, step in zip(stretch.entries, steps.steps, strict=True):
             record = fields.record_of(entry.values, step, entry.line)
@@ -254,7 +254,7 @@ def _seen(entry: _Entry, total: int | None) -> Seen:
     )
 
 
-def _first_window(training: Training, stated: LoggedValues) -> None:
+def _first_window(training: LoggedTraining, stated: LoggedValues) -> None:
     """A log that begins in the middle: its first record averages as many steps as the others."""
     found = training.ordered()
     interval = stated.count("logging_steps") or (found[1].window if len(found) > 1 else None)

@@ -10,7 +10,7 @@ from typing import Any
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing.file_format import FileFormat, InputFile
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.records import LogContext, Training
+from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder, count, number, state, without_records
 
 LARGEST = 1 << 28
@@ -47,7 +47,7 @@ def _state_of(text: str) -> ParsedLog:
         top, history = parsed, [entry for entry in parsed["log_history"] if isinstance(entry, dict)]
     else:
         top, history = _salvaged(text)
-    training = Training(around=LogContext())
+    training = LoggedTraining(around=LogContext())
     stated = training.around.stated
     summary: dict[str, float | None] = {}
     evaluations, last_evaluation = 0, None
@@ -96,7 +96,9 @@ def _state_of(text: str) -> ParsedLog:
         rate=None,
         figures=summary,
         unknown=unknown,
-        status=None if done or not training.records else ("incomplete", _why_incomplete(last, reached, planned, whole)),
+        fixed_status=None
+        if done or not training.records
+        else ("incomplete", _why_incomplete(last, reached, planned, whole)),
         ended=done or None,
         notes=(f"{evaluations} evaluations are no records of training",) if evaluations else (),
     ).reading()

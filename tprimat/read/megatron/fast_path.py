@@ -15,7 +15,7 @@ import re
 
 from tprimat.read.megatron.line import ANCHOR, RANK, TIMED, USAGE, Record, labelled, seconds_of
 from tprimat.read.megatron.table import FIGURES, Kind, micros
-from tprimat.read.megatron.training import MOST_CONFLICTS, SAME_MOMENT, Training
+from tprimat.read.megatron.training import MOST_CONFLICTS, SAME_MOMENT, MegatronTraining
 from tprimat.read.parsing.text import Numbers, clean, last_stamp, last_stamp_span
 
 BYTES_PER_OTHER, OTHERS_ALLOWED = 2048, 128
@@ -177,7 +177,7 @@ class FastPath:
         self._attempts = ATTEMPTS
         self._matched = 0
         self._last: _LastLine | None = None
-        self._training: Training | None = None
+        self._training: MegatronTraining | None = None
         self._introduced: set[Layout] = set()
         self._kinds: dict[tuple[Layout, bytes, bytes, bytes], int] = {}
         self._by_bars = True
@@ -187,7 +187,7 @@ class FastPath:
         """Forget the last record: the training may have another one now."""
         self._last = None
 
-    def learn(self, raw: bytes, record: Record, training: Training, *, is_last: bool) -> None:
+    def learn(self, raw: bytes, record: Record, training: MegatronTraining, *, is_last: bool) -> None:
         """Remember a line that was parsed.
 
         Args:
@@ -238,7 +238,7 @@ class FastPath:
                 self._by_bars = False
         return None
 
-    def take(self, training: Training, raw: bytes, start: int, numbers: Numbers) -> bool:
+    def take(self, training: MegatronTraining, raw: bytes, start: int, numbers: Numbers) -> bool:
         """Take a line into the training that goes on.
 
         Args:
@@ -258,7 +258,7 @@ class FastPath:
             return self._append(training, raw, layout, last, start, numbers)
         return self._repeats(training, raw, layout, last)
 
-    def take_repeats(self, training: Training, block: bytes, at: int, numbers: Numbers) -> int:
+    def take_repeats(self, training: MegatronTraining, block: bytes, at: int, numbers: Numbers) -> int:
         """Take the lines from a place on as long as they repeat the last one; return where the next one begins."""
         last = self._last
         if last is None or training is not self._training:
@@ -279,7 +279,7 @@ class FastPath:
             numbers.skip(lines, begin, at)
         return at
 
-    def _repeats(self, training: Training, raw: bytes, layout: Layout, last: _LastLine) -> bool:
+    def _repeats(self, training: MegatronTraining, raw: bytes, layout: Layout, last: _LastLine) -> bool:
         """Count a line of the last iteration as a double, if it surely is one and says nothing new."""
         stamp, rank = raw[layout.stamp], raw[layout.rank]
         of_other_rank = rank != last.rank
@@ -300,17 +300,17 @@ class FastPath:
         return True
 
     def _append(
-        self, training: Training, raw: bytes, layout: Layout, last: _LastLine, start: int, numbers: Numbers
+        self, training: MegatronTraining, raw: bytes, layout: Layout, last: _LastLine, start: int, numbers: Numbers
     ) -> bool:
         """Append a record, if its iteration is higher than all before it."""
         iteration, planned, world = int(raw[layout.iteration]), raw[layout.planned], raw[layout.world]
-        if iteration <= training.records.last or layout not in self._introduced:
+        if iteration <= training.table.last or layout not in self._introduced:
             return False
         # Where the plan or the GPUs are others, or the plan was done, the line may be of another training.
-        if planned != last.planned or world != last.world or training.records.last >= int(planned):
+        if planned != last.planned or world != last.world or training.table.last >= int(planned):
             return False
         stamp, rank = raw[layout.stamp], raw[layout.rank]
-        if (world and training.world is None) or (stamp and training.context.first_stamp is None):
+        if (world and training.world is None) or (stamp and training.around.first_stamp is None):
             return False
         time = layout.micros(stamp) if stamp else 0
         if time is None:
@@ -318,7 +318,7 @@ class FastPath:
         key = (layout, planned, rank, world)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = training.records.number_of(
+            kind = training.table.number_of(
                 Kind(
                     int(planned),
                     int(rank) if rank else None,
@@ -332,7 +332,7 @@ class FastPath:
             if len(self._kinds) < MOST_LAYOUTS:
                 self._kinds[key] = kind
         figures = [math.nan if place is None else float(raw[place]) for place in layout.figures]
-        training.records.append(iteration, numbers.at(start), time, kind, figures)
+        training.table.append(iteration, numbers.at(start), time, kind, figures)
         training.since_start += 1
         self._matched += 1
         self._last = _LastLine(raw, layout, time)

@@ -16,25 +16,22 @@ bytes a line is found by its bars and the word elapsed, which colours must not p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read.megatron import run, setup
 from tprimat.read.megatron.fast_path import FastPath
 from tprimat.read.megatron.line import FIELDS, TIMED, Record, records
+from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import (
     ARGUMENT_DUMP,
     MOST_CONFLICTS,
     SAME_MOMENT,
-    Conflict,
     Context,
+    MegatronTraining,
     Stretch,
-    Training,
 )
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
-from tprimat.results.run import Run
 
 WORTH_NUMPY = 64 << 20
 """Bytes of a log after which numpy is worth its start."""
@@ -50,7 +47,7 @@ class Reader:
     looks_for = "Megatron's iteration lines (“iteration 3/ 50 | … elapsed time per iteration (ms): …”)"
 
     def __init__(self) -> None:
-        self._trainings: list[Training] = []
+        self._trainings: list[MegatronTraining] = []
         self._stretch = Stretch()
         self._cut_off: int | None = None
         self._fast = FastPath()
@@ -65,7 +62,7 @@ class Reader:
     @property
     def found(self) -> int:
         """Iterations that were found so far, of the last training."""
-        return len(self._trainings[-1].records) if self._trainings else 0
+        return len(self._trainings[-1].table) if self._trainings else 0
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
@@ -119,17 +116,17 @@ class Reader:
             training = self._trainings[-1]
             if _started_again(pending):
                 training.warnings.append(
-                    f"started again on line {pending.markers['start']}, and that attempt logged no iteration: "
+                    f"started again on line {pending.marks['start']}, and that attempt logged no iteration: "
                     f"{pending.causes.reason() or 'the log gives no reason'}"
                 )
                 pending.stated = LoggedValues()
-            training.context.absorb(pending)
+            training.around.absorb(pending)
             training.cut_off = self._cut_off
         elif "num_layers" in pending.stated or _is_of_primus(pending):
-            self._trainings.append(Training(pending))
-        return [_reading(training) for training in self._trainings]
+            self._trainings.append(MegatronTraining(around=pending))
+        return [MegatronRun.of(training).reading() for training in self._trainings]
 
-    def _ongoing(self) -> Training | None:
+    def _ongoing(self) -> MegatronTraining | None:
         """Return the training that goes on, if what stands before its next line need not be read."""
         training = self._trainings[-1] if self._trainings else None
         if training is None or training.young or (self._stretch.held and self._stretch.dumped):
@@ -164,14 +161,14 @@ class Reader:
         if training is None:
             self._begin(record, text, stretch.context())
             return True
-        known = training.records.get(record.iteration)
-        if known is not None and same_moment(known, record, training.records.last):
+        known = training.table.get(record.iteration)
+        if known is not None and same_moment(known, record, training.table.last):
             training.hear(stretch)
             take_double(training, known, record)
             return False
-        onward = record.iteration > training.records.last
-        other = stretch.dumped and is_another_model(training.context.stated, stretch.context().stated)
-        if other or (onward and is_foreign(training.records, record)):
+        onward = record.iteration > training.table.last
+        other = stretch.dumped and is_another_model(training.around.stated, stretch.context().stated)
+        if other or (onward and is_foreign(training.table, record)):
             self._begin(record, text, stretch.context())
             return True
         if known is None and (onward or is_late(record, training)):
@@ -182,7 +179,7 @@ class Reader:
                 training.attempt(record.iteration)
             training.add(record, text)
             return onward
-        if record.iteration <= training.records.first:
+        if record.iteration <= training.table.first:
             self._begin(record, text, stretch.context())
         else:
             self._restart(training, record, text, stretch.context())
@@ -191,17 +188,17 @@ class Reader:
     def _begin(self, record: Record, text: str, pending: Context) -> None:
         self._fast.forget()
         if self._trainings:
-            pending.hand_over_end(self._trainings[-1].context)
-        training = Training()
+            pending.hand_over_end(self._trainings[-1].around)
+        training = MegatronTraining()
         training.attempt(record.iteration)
         self._trainings.append(training)
-        training.context.absorb(pending)
+        training.around.absorb(pending)
         training.add(record, text)
 
-    def _restart(self, training: Training, record: Record, text: str, pending: Context) -> None:
+    def _restart(self, training: MegatronTraining, record: Record, text: str, pending: Context) -> None:
         self._fast.forget()
         training.restart(record)
-        training.context.absorb(pending)
+        training.around.absorb(pending)
         training.add(record, text)
 
 
@@ -218,12 +215,12 @@ def _dump_in(block: bytes, at: int) -> int:
 def _is_of_primus(pending: Context) -> bool:
     """Whether Primus started a training, or tried to, in a log without a dump and without iterations."""
     tried = "hostname" in pending.stated and bool(pending.causes.exit_code)
-    return "primus" in pending.markers and ("world_size" in pending.stated or tried)
+    return "primus" in pending.marks and ("world_size" in pending.stated or tried)
 
 
 def _started_again(pending: Context) -> bool:
     """Whether a process dumped its arguments in this stretch."""
-    return "start" in pending.markers and "num_layers" in pending.stated
+    return "start" in pending.marks and "num_layers" in pending.stated
 
 
 def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
@@ -250,28 +247,28 @@ def _samples(record: Record) -> float:
     return record.samples or 0.0
 
 
-def is_foreign(records: Table, record: Record) -> bool:
+def is_foreign(table: Table, record: Record) -> bool:
     """Whether a later iteration is of another training than the records: a log behind another one.
 
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
     """
-    last = records.record_of(records.last)
-    if record.iteration - last.iteration <= max(1, records.interval):
+    last = table.record_of(table.last)
+    if record.iteration - last.iteration <= max(1, table.interval):
         return False
     signs = signs_of_another(last, record)
     return signs >= 2 or (signs == 1 and last.iteration >= last.planned)
 
 
-def is_late(record: Record, training: Training) -> bool:
+def is_late(record: Record, training: MegatronTraining) -> bool:
     """Whether an iteration that is over was only logged late: not by another attempt."""
-    last = training.records.record_of(training.records.last)
+    last = training.table.record_of(training.table.last)
     if record.planned != last.planned or (None not in (record.world, last.world) and record.world != last.world):
         return False
     if record.stamp is not None:
         after = record.stamp.seconds_after(last.stamp) if last.stamp else None
         if after is not None:
             return after <= 0
-    return record.iteration > training.records.first
+    return record.iteration > training.table.first
 
 
 def same_moment(known: Record, record: Record, last: int) -> bool:
@@ -298,35 +295,17 @@ def differing(known: Record, record: Record) -> tuple[str, ...]:
     return tuple(field for field, one, other in pairs if one is not None and other is not None and one != other)
 
 
-def take_double(training: Training, known: Record, record: Record) -> None:
+def take_double(training: MegatronTraining, known: Record, record: Record) -> None:
     """Passes over a double; takes from it what the first line lacks, and notes where they differ."""
     training.doubles += 1
     for field in FIELDS:
         value = getattr(record, field)
         if value is not None and getattr(known, field) is None:
-            training.records.fill(known.iteration, field, value)
+            training.table.fill(known.iteration, field, value)
     if known.rank != record.rank:
         training.lines_of_other_ranks += 1
     elif len(training.conflicts) < MOST_CONFLICTS and (fields := differing(known, record)):
-        training.conflicts.append(Conflict(record.iteration, fields, (known.line, record.line)))
-
-
-def _reading(training: Training) -> ParsedLog:
-    stated = LoggedValues(training.context.stated)
-    if training.world is not None and "world_size" not in stated:
-        stated["world_size"] = training.world
-    training.records = training.records.finalized()
-    batch = run.batch_statement(training.records, stated)
-    names = {"num_gpus": stated.counted("world_size"), "sequence_length": stated.counted("seq_length")}
-    names |= {"global_batch_size": batch, "model": run.model_statement(stated)}
-    names |= {"precision": setup.precision_statement(stated)}
-    names |= {field: stated.get(argument) for field, argument in run.SHOWN.items()}
-    found = {name: statement for name, statement in names.items() if statement is not None}
-
-    def build(given: Mapping[str, Any]) -> Run:
-        return run.run_of(training, stated, batch, given)
-
-    notes = [f"{training.doubles} lines that repeat an iteration were passed over"] if training.doubles else []
-    if training.lines_of_other_ranks:
-        notes.append(f"{training.lines_of_other_ranks} of them are of other ranks")
-    return ParsedLog(len(training.records), found, tuple(notes), build)
+        training.conflicts.append(
+            f"iteration {record.iteration} is printed twice with different figures ({', '.join(fields)}; lines "
+            f"{known.line} and {record.line}): the first is kept"
+        )

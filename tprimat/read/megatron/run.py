@@ -7,6 +7,7 @@ each where the log prints it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,34 +15,13 @@ from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
-from tprimat.read.megatron.training import MOST_RESTARTS, Training
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
-from tprimat.read.parsing.text import Stamp
-from tprimat.results.run import (
-    LARGEST_COUNT,
-    Environment,
-    GpuInfo,
-    MemoryMetrics,
-    Run,
-    Source,
-    Status,
-    Timing,
-    TrainingConfig,
-)
+from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
+from tprimat.read.parsing.known_models import known_model
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
+from tprimat.read.parsing.records import RATE_AGREEMENT, spans
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.results.run import LARGEST_COUNT, ModelConfig, Status, Timing, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
-
-SHOWN = {
-    "micro_batch_size": "micro_batch_size",
-    "tensor_model_parallel_size": "tensor_model_parallel_size",
-    "pipeline_model_parallel_size": "pipeline_model_parallel_size",
-    "context_parallel_size": "context_parallel_size",
-    "expert_model_parallel_size": "expert_model_parallel_size",
-    "max_steps": "train_iters",
-}
-"""Fields of a result and the arguments that state them, for showing where they come from."""
-
-RATE_AGREEMENT = 0.01
-"""Share by which the log's own tokens/s/GPU may differ from what its other figures give."""
 
 _NATIVE: dict[str, tuple[str, Callable[[float], float]]] = {
     "tokens_per_second_per_gpu": ("tokens_rate", float),
@@ -61,100 +41,188 @@ _TIMING = Timing(
 )
 
 
-def run_of(training: Training, stated: LoggedValues, batch: LoggedValue | None, given: Mapping[str, Any]) -> Run:
-    """The Run of one training.
+@dataclasses.dataclass
+class MegatronRun(RunBuilder):
+    """Makes the Run of one training of Megatron."""
 
-    Args:
-        training: what was read.
-        stated: what the log says of the setup.
-        batch: what it says of the global batch size.
-        given: what the user says, by names in reading.GIVEN; it goes before what is stated.
-    """
-    warnings = [*training.warnings]
-    if training.restarts > MOST_RESTARTS:
-        warnings.append(f"it restarted {training.restarts - MOST_RESTARTS} more times")
-    warnings += [str(conflict) for conflict in training.conflicts]
-    records = training.records
-    context = training.context
-    world = given.get("num_gpus") or stated.count("world_size")
-    global_batch = given.get("global_batch_size") or (batch.value if batch else None)
-    sequence = given.get("sequence_length") or stated.count("seq_length")
-    shape, left_out = setup.model_config(stated)
-    called = setup.model_name(stated)
-    model, scale, doubts = setup.known_model(shape, called.value if called else None)
-    if model is None or (given.get("model") and given["model"] != model):
-        model, doubts = given.get("model"), [] if given.get("model") else doubts
-    warnings += [*left_out, *doubts]
-    series, windows = _series(training, records, stated, warnings)
-    _say_what_is_missing(records, series["step_times"], windows, warnings)
-    _check_rates(records, series["step_times"], global_batch, sequence, world, warnings)
-    if batch is None and len(records) and not given.get("global_batch_size"):
-        _say_batches(records, warnings)
-    last = records.record(len(records) - 1) if len(records) else None
-    status, reason = _status(training, last, warnings)
-    timestamp = _timestamp(context.first_stamp, warnings)
-    precision, detail = setup.precision(stated)
-    planned = (last.planned if last else None) or stated.count("train_iters")
-    amd = "amd" in context.markers
-    memory = _memory(training, records, warnings)
-    gpu = _gpu(training, records, world, warnings)
-    version = stated.word("backend_version")
-    return Run(
-        status=status,
-        status_reason=reason,
-        platform="amd" if amd else None,
-        framework="primus" if "primus" in context.markers else "megatron",
-        model=model,
-        scale=scale,
-        timestamp=timestamp,
-        warnings=tuple(dict.fromkeys(warnings)),
-        source=Source(kind="log", dialect=_dialect(records)),
-        gpu_info=gpu,
-        environment=Environment(
-            hostname=stated.word("hostname"), versions={"megatron-core": version} if version else {}
-        ),
-        model_config=shape,
-        training_config=TrainingConfig(
-            max_steps=planned or None,
-            global_batch_size=global_batch,
-            micro_batch_size=stated.count("micro_batch_size"),
-            sequence_length=sequence,
-            num_gpus=world,
-            precision=precision,
-            precision_detail=detail,
-            recomputation=setup.recomputation(stated),
-            seed=_seed(stated.value("seed")),
-        ),
-        parallelism_config=setup.parallelism(stated, world, global_batch),
-        optimizer=setup.optimizer(stated),
-        data=setup.data(stated),
-        timing=_TIMING,
-        memory_metrics=memory,
-        steps=tuple(records.iterations),
-        window_steps=tuple(windows),
-        step_times=tuple(series["step_times"]),
-        loss_values=tuple(records.column("loss")),
-        learning_rates=tuple(records.column("learning_rate")),
-        grad_norms=tuple(records.column("grad_norm")),
-        lines=tuple(records.lines),
-        native_metrics=series["native"],
-    )
+    training: MegatronTraining
+    fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
+    batch: LoggedValue | None = None
+    left_out: list[str] = dataclasses.field(default_factory=list)
+    remarks: list[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, training: MegatronTraining) -> MegatronRun:
+        """Return the builder of a training whose log is over."""
+        training.table = table = training.table.finalized()
+        marks, words = training.around.marks, training.around.words
+        stated = LoggedValues(training.around.stated)
+        if training.world is not None:
+            stated.setdefault("world_size", training.world)
+        fields = setup.fields_of(stated)
+        batch = batch_statement(table, stated)
+        fields.pop("global_batch_size", None)
+        if batch is not None:
+            fields["global_batch_size"] = batch
+        for name, value in (
+            ("platform", "amd" if "amd" in marks else None),
+            ("software_stack", "rocm" if "amd" in marks else None),
+            ("device_name", words.get("device")),
+        ):
+            if value:
+                fields[name] = LoggedValue(value, 1, "")
+        if len(table) and (planned := table.record_of(table.last).planned):
+            origin = fields.get("max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}"))
+            fields["max_steps"] = dataclasses.replace(origin, value=planned)
+        shape, left_out = setup.model_config(stated)
+        shapes = dict.fromkeys(kind.shape for kind in table.kinds_there())
+        version = stated.word("backend_version")
+        builder = cls(
+            framework="primus" if "primus" in marks else "megatron",
+            log_format=f"megatron ({', '.join(shapes)})" if shapes else "megatron",
+            training=training,
+            timing=_TIMING,
+            versions={"megatron-core": version} if version else {},
+            shape=shape,
+            fields=fields,
+            batch=batch,
+            left_out=left_out,
+        )
+        builder.memory = builder._memory()
+        builder.gpu = builder._gpu("amd" in marks)
+        return builder
+
+    @property
+    def stated(self) -> LoggedValues:
+        """What the log states, by a result's fields."""
+        return self.fields
+
+    def reading(self) -> ParsedLog:
+        """Return what a reader hands over."""
+        parsed = super().reading()
+        shown = {name: each for name, each in parsed.stated.items() if name != "model"}
+        if model := self._model():
+            shown["model"] = model
+        return dataclasses.replace(parsed, stated=shown)
+
+    def _model(self) -> LoggedValue | None:
+        """The model's name as a result will have it, with the line of the log that gives it."""
+        called, layers = self.fields.get("model"), self.training.around.stated.get("num_layers")
+        name, scale, _ = known_model(self.shape or ModelConfig(), called.value if called else None)
+        origin = (layers or called) if scale is not None else (called or layers)
+        return dataclasses.replace(origin, value=name) if name and origin else None
+
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """Return the series of a Run as its arguments, and warnings."""
+        training, table = self.training, self.training.table
+        warnings = [*training.warnings]
+        if training.restarts > MOST_RESTARTS:
+            warnings.append(f"it restarted {training.restarts - MOST_RESTARTS} more times")
+        warnings += [*training.conflicts, *self.left_out, *doubts]
+        seconds, windows = _times(training, self.fields.count("logging_steps"), warnings)
+        _warn_of_missing(table, seconds, windows, warnings)
+        _check_rates(table, seconds, sizes, warnings)
+        if self.batch is None and sizes.global_batch_size is None:
+            batches = {int(batch) for batch in table.present("batch") if batch >= 1}
+            if batches:
+                warnings.append(
+                    f"the global batch size changes during the training ({min(batches)} to {max(batches)}): it is left "
+                    "open, and no throughput in tokens can be given"
+                )
+        native = {
+            name: tuple(None if value is None else convert(value) for value in table.column(field))
+            for name, (field, convert) in _NATIVE.items()
+            if any(True for _ in table.present(field))
+        }
+        return {
+            "steps": tuple(table.iterations),
+            "window_steps": tuple(windows),
+            "step_times": tuple(seconds),
+            "loss_values": table.column("loss"),
+            "learning_rates": table.column("learning_rate"),
+            "grad_norms": table.column("grad_norm"),
+            "lines": tuple(table.lines),
+            "native_metrics": native,
+        }, warnings
+
+    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+        """Return nothing: what else is unknown is among the last remarks."""
+        return []
+
+    def last_remarks(self) -> list[str]:
+        """Return warnings on memory and GPU."""
+        return self.remarks
+
+    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
+        """Return the status and its reason; may add warnings."""
+        around, table = self.training.around, self.training.table
+        cause, success = around.causes.reason(), around.marks.get("success")
+        if not len(table):
+            if success:
+                return "incomplete", (
+                    f"the training ended well (line {success}), but the log has no iteration line: Primus shows them "
+                    "at level DEBUG (stderr_sink_level); logs/pre_trainer/rank-N/debug.log of the last rank has them"
+                )
+            return "failed", cause or "the log ends before the first iteration and shows no error"
+        last = table.record_of(table.last)
+        if success and success < max(table.lines):
+            success = None
+        if last.iteration >= last.planned or success:
+            if last.iteration < last.planned:
+                warnings.append(
+                    f"the training ended by itself after iteration {last.iteration} of {last.planned} (line {success})"
+                )
+            if around.causes.exit_code:
+                warnings.append(f"all iterations were done, but then: {cause}")
+            return "complete", None
+        ended = f"ended after iteration {last.iteration} of {last.planned}"
+        if self.training.cut_off:
+            return "incomplete", f"{ended}: the file is cut off within the line of iteration {self.training.cut_off}"
+        cause = cause or "the log stops there without an error: killed, still running or cut off"
+        return "incomplete", f"{ended}: {cause}"
+
+    def _memory(self) -> dict[str, float]:
+        around, table = self.training.around, self.training.table
+        used = max(table.present("hip_gib"), default=None)
+        if used is None:
+            used = max(table.present("rocm_gib"), default=None)
+            if used is not None:
+                # Primus' core runtime prints what it read at iteration 2 again on every later line.
+                self.remarks.append("memory in use is rocm-smi's, which the log may repeat from its first iterations")
+        if around.memory_after is not None:
+            self.remarks.append(
+                f"allocated and reserved memory are peaks up to iteration {around.memory_after}, the last that the log "
+                "prints; later ones are unknown"
+            )
+        gib = {
+            "peak_memory_allocated_gb": _gib(around.max_allocated_mib),
+            "peak_memory_reserved_gb": _gib(around.max_reserved_mib),
+            "peak_memory_device_used_gb": used,
+        }
+        known = {name: round_figure(gib_to_gb(value)) for name, value in gib.items() if value is not None}
+        return {name: value for name, value in known.items() if value is not None}
+
+    def _gpu(self, amd: bool) -> dict[str, Any]:
+        total = max(self.training.table.present("memory_total_gib"), default=None)
+        unknown = "the versions of ROCm and PyTorch" if amd else "its vendor and the versions of its software"
+        if "device_name" not in self.fields:
+            unknown = f"the GPU's name{' and' if amd else ','} {unknown}"
+            classes = gpus.classes_by_memory(total, "AMD") if total and amd else ()
+            if classes:
+                self.remarks.append(f"{total:g} GiB of memory, which the log states, is that of: {', '.join(classes)}")
+        self.remarks.append(f"the log doesn't state {unknown}")
+        return {
+            "total_memory_gb": round_figure(gib_to_gb(total)) if total else None,
+            "architecture": self.training.around.words.get("architecture"),
+        }
 
 
-def model_statement(stated: LoggedValues) -> LoggedValue | None:
-    """The model's name as a result will have it, with the line of the log that gives it."""
-    shape, _ = setup.model_config(stated)
-    called = setup.model_name(stated)
-    name, scale, _ = setup.known_model(shape, called.value if called else None)
-    origin = called or stated.get("num_layers")
-    if name is None or origin is None:
-        return None
-    said = origin if scale is None else (stated.get("num_layers") or origin)
-    return LoggedValue(name, said.line, said.text, said.weight)
+def _gib(mib: float | None) -> float | None:
+    return None if mib is None else mib / 1024
 
 
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
-    """The global batch size: what every iteration line says; the dump's where none says it."""
+    """Return the global batch size: what every iteration line says; the dump's where none says it."""
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
         return stated.counted("global_batch_size")
@@ -167,28 +235,21 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     return LoggedValue(int(size), line, f"global batch size: {size:.0f}")
 
 
-def _timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
-    if first is None:
-        warnings.append("timestamp unknown: the log has no times")
-        return None
-    if first.time.tzinfo is None:
-        warnings.append(f"timestamp unknown: the log begins at {first.time:%Y-%m-%d %H:%M:%S}, of no stated time zone")
-        return None
-    return first.time.isoformat()
+def _times(
+    training: MegatronTraining, interval: int | None, warnings: list[str]
+) -> tuple[list[float | None], list[int]]:
+    """Return step times, with iteration 2 restored, and the windows.
 
-
-def _seed(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
-
-
-def _series(
-    training: Training, records: Table, stated: LoggedValues, warnings: list[str]
-) -> tuple[dict[str, Any], list[int]]:
-    """Step times and native series, with iteration 2 restored; and the windows."""
-    interval = times.log_interval(records.iterations, stated.count("log_interval"))
+    Args:
+        training: finalized.
+        interval: of the lines, as stated.
+        warnings: gets what was restored and what is doubtful.
+    """
+    records = training.table
+    interval = times.log_interval(records.iterations, interval)
     windows = times.windows(records.iterations, interval)
     seconds = [None if elapsed is None else seconds_of(elapsed) for elapsed in records.column("elapsed_ms")]
-    marked = "core" in training.context.markers
+    marked = "core" in training.around.marks
     core = times.is_core({kind.shape for kind in records.kinds_there()}, marked=marked)
     starts = {place for start in training.attempts if (place := records.place(start)) is not None}
     # A process that goes on where another one ended may show by nothing but the time between.
@@ -215,11 +276,7 @@ def _series(
             if seconds[0]
             else "the line of iteration 1 is missing"
         )
-    native: dict[str, Any] = {}
-    for name, (field, convert) in _NATIVE.items():
-        if any(True for _ in records.present(field)):
-            native[name] = tuple(None if value is None else convert(value) for value in records.column(field))
-    return {"step_times": seconds, "native": native}, windows
+    return seconds, windows
 
 
 def _restored_words(first: Record, second: Record, found: times.Restored) -> str:
@@ -232,13 +289,13 @@ def _restored_words(first: Record, second: Record, found: times.Restored) -> str
     ).replace(". its", "; its")
 
 
-def _say_what_is_missing(
+def _warn_of_missing(
     records: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
 ) -> None:
     """Warnings for what the lines don't have."""
 
     def say(those: Iterable[int], words: str) -> None:
-        if where := spans((each, each) for each in those):
+        if where := spans(((each, each) for each in those), "iteration"):
             warnings.append(words.format(where))
 
     def counting(name: str) -> Iterator[int]:
@@ -266,28 +323,18 @@ def _say_what_is_missing(
         for earlier, iteration, window in zip(iterations, iterations[1:], windows[1:], strict=False)
         if iteration - window > earlier
     )
-    if where := spans(gaps):
+    if where := spans(gaps, "iteration"):
         warnings.append(f"no line for {where}")
-
-
-def _say_batches(records: Table, warnings: list[str]) -> None:
-    sizes = {int(batch) for batch in records.present("batch") if batch >= 1}
-    if sizes:
-        warnings.append(
-            f"the global batch size changes during the training ({min(sizes)} to {max(sizes)}): it is left open, "
-            "and no throughput in tokens can be given"
-        )
 
 
 def _check_rates(
     records: Table,
     seconds: Sequence[float | None],
-    batch: int | None,
-    sequence: int | None,
-    world: int | None,
+    sizes: TrainingConfig,
     warnings: list[str],
 ) -> None:
-    """Holds the log's own tokens/s/GPU against its other figures."""
+    """Compare the log's own tokens/s/GPU with its other figures."""
+    batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     if not batch or not world:
         return
     # Tokens of a sequence that the log's own rate means.
@@ -318,114 +365,3 @@ def _check_rates(
             f"{len(off)} of {len(lengths)} lines print tokens/s/GPU that batch × sequence / time / GPUs "
             f"({batch} × {sequence} / {world}) doesn't give: {share:.1%} off on line {line}; one of them is wrong"
         )
-
-
-def _status(training: Training, last: Record | None, warnings: list[str]) -> tuple[Status, str | None]:
-    context = training.context
-    cause = context.causes.reason()
-    success = context.markers.get("success")
-    if last is None:
-        if success:
-            return "incomplete", (
-                f"the training ended well (line {success}), but the log has no iteration line: Primus shows them at "
-                "level DEBUG (stderr_sink_level); logs/pre_trainer/rank-N/debug.log of the last rank has them"
-            )
-        return "failed", cause or "the log ends before the first iteration and shows no error"
-    if success and success < max(training.records.lines):
-        success = None
-    if last.iteration >= last.planned or success:
-        if last.iteration < last.planned:
-            warnings.append(
-                f"the training ended by itself after iteration {last.iteration} of {last.planned} (line {success})"
-            )
-        if context.causes.exit_code:
-            warnings.append(f"all iterations were done, but then: {cause}")
-        return "complete", None
-    ended = f"ended after iteration {last.iteration} of {last.planned}"
-    if training.cut_off:
-        return "incomplete", f"{ended}: the file is cut off within the line of iteration {training.cut_off}"
-    return "incomplete", f"{ended}: {cause or 'the log stops there without an error: killed, still running or cut off'}"
-
-
-def _memory(training: Training, records: Table, warnings: list[str]) -> MemoryMetrics:
-    context = training.context
-    used = max(records.present("hip_gib"), default=None)
-    if used is None:
-        used = max(records.present("rocm_gib"), default=None)
-        if used is not None:
-            # Primus' core runtime prints what it read at iteration 2 again on every later line.
-            warnings.append("memory in use is rocm-smi's, which the log may repeat from its first iterations")
-    if context.memory_after is not None:
-        warnings.append(
-            f"allocated and reserved memory are peaks up to iteration {context.memory_after}, the last that the log "
-            "prints; later ones are unknown"
-        )
-    return MemoryMetrics(
-        peak_memory_allocated_gb=_mib(context.max_allocated_mib),
-        peak_memory_reserved_gb=_mib(context.max_reserved_mib),
-        peak_memory_device_used_gb=None if used is None else round_figure(gib_to_gb(used)),
-    )
-
-
-def _mib(mib: float | None) -> float | None:
-    return None if mib is None else round_figure(gib_to_gb(mib / 1024))
-
-
-def _gpu(training: Training, records: Table, world: int | None, warnings: list[str]) -> GpuInfo:
-    context = training.context
-    amd = "amd" in context.markers
-    total = max(records.present("memory_total_gib"), default=None)
-    name = context.words.get("device")
-    unknown = "the versions of ROCm and PyTorch" if amd else "its vendor and the versions of its software"
-    if name is None:
-        unknown = f"the GPU's name{' and' if amd else ','} {unknown}"
-        classes = gpus.classes_by_memory(total, "AMD") if total and amd else ()
-        if classes:
-            warnings.append(f"{total:g} GiB of memory, which the log states, is that of: {', '.join(classes)}")
-    warnings.append(f"the log doesn't state {unknown}")
-    return GpuInfo(
-        device_name=name,
-        device_count=world,
-        total_memory_gb=round_figure(gib_to_gb(total)) if total else None,
-        software_stack="rocm" if amd else None,
-        architecture=context.words.get("architecture"),
-    )
-
-
-def _dialect(records: Table) -> str:
-    shapes = dict.fromkeys(kind.shape for kind in records.kinds_there())
-    return f"megatron ({', '.join(shapes)})" if shapes else "megatron"
-
-
-MOST_SPANS = 12
-"""Stretches of iterations that are said one by one."""
-
-
-def spans(stretches: Iterable[tuple[int, int]]) -> str:
-    """Iterations for people: “iteration 3” or “iterations 1–3, 7”; empty for none.
-
-    Args:
-        stretches: first and last iteration of each, ascending.
-    """
-    words: list[str] = []
-    count = iterations = 0
-    for count, (first, last) in enumerate(_joined(stretches), start=1):
-        iterations += last - first + 1
-        if count <= MOST_SPANS:
-            words.append(f"{first}–{last}" if last > first else f"{first}")
-    if count > MOST_SPANS:
-        words.append(f"and {count - MOST_SPANS} more")
-    return f"iteration{'s' if iterations > 1 else ''} {', '.join(words)}" if words else ""
-
-
-def _joined(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    first = last = None
-    for start, end in stretches:
-        if first is not None and last is not None:
-            if start == last + 1:
-                last = end
-                continue
-            yield first, last
-        first, last = start, end
-    if first is not None and last is not None:
-        yield first, last

@@ -13,10 +13,9 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-from tprimat.catalog import models
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.results.run import LARGEST_COUNT, Data, ModelConfig, Optimizer, ParallelismConfig
+from tprimat.results.run import LARGEST_COUNT, ModelConfig
 
 NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
 """Weights of statements: only a name that resembles, asked for, worked out by the training, dumped."""
@@ -138,12 +137,6 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     return None, None
 
 
-def precision_statement(stated: LoggedValues) -> LoggedValue | None:
-    """The argument that decides over the precision."""
-    decisive = [name for name in ("fp4", "fp8", "bf16", "fp16") if stated.value(name) not in (None, False, "")]
-    return stated.get(decisive[0]) if decisive else stated.get("bf16")
-
-
 def recomputation(stated: LoggedValues) -> str | None:
     """none, selective or full; None where the log doesn't say."""
     if stated.value("checkpoint_activations") is True or stated.value("recompute_granularity") == "full":
@@ -152,54 +145,54 @@ def recomputation(stated: LoggedValues) -> str | None:
         return "none" if blocks and stated.value("recompute_num_layers") == 0 else "full"
     if stated.value("recompute_activations") is True or stated.value("recompute_granularity") == "selective":
         return "selective"
-    known = "recompute_granularity" in stated or "checkpoint_activations" in stated
-    return "none" if known else None
+    return "none" if "recompute_granularity" in stated or "checkpoint_activations" in stated else None
 
 
-def optimizer(stated: LoggedValues) -> Optimizer:
-    """What the dump says of the optimizer."""
-    rate = stated.number("lr")
-    return Optimizer(
-        name=stated.word("optimizer"),
-        learning_rate=rate if rate is not None and rate >= 0 else None,
-        schedule=stated.word("lr_decay_style"),
-        beta1=stated.number("adam_beta1"),
-        beta2=stated.number("adam_beta2"),
-        epsilon=stated.number("adam_eps"),
-        weight_decay=stated.number("weight_decay"),
-        gradient_clipping=stated.number("clip_grad"),
-    )
+_RECOMPUTATION = ("checkpoint_activations", "recompute_granularity", "recompute_activations")
 
 
-def data(stated: LoggedValues) -> Data:
-    """What was trained on."""
-    if stated.value("mock_data") is True:
-        return Data(kind="mock")
-    path = stated.word("data_path")
-    return Data(kind=path) if path else Data()
+FIELDS = {
+    "world_size": "num_gpus",
+    "seq_length": "sequence_length",
+    "train_iters": "max_steps",
+    "log_interval": "logging_steps",
+    "lr": "peak_learning_rate",
+    "lr_decay_style": "schedule",
+    "adam_beta1": "beta1",
+    "adam_beta2": "beta2",
+    "adam_eps": "epsilon",
+    "clip_grad": "gradient_clipping",
+    **{
+        name: name
+        for name in (
+            "global_batch_size", "micro_batch_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
+            "context_parallel_size", "expert_model_parallel_size", "data_parallel_size", "seed", "optimizer",
+            "weight_decay", "hostname",
+        )
+    },
+}  # fmt: skip
+"""Arguments whose value is a field of a result, and that field."""
 
 
-def parallelism(stated: LoggedValues, world: int | None, global_batch: int | None) -> ParallelismConfig:
-    """How the work is spread; what isn't stated but follows from the rest is worked out."""
-    tensor, pipeline, context = (
-        stated.count(f"{kind}_parallel_size") for kind in ("tensor_model", "pipeline_model", "context")
-    )
-    replicas = stated.count("data_parallel_size")
-    if replicas is None and world and tensor and pipeline:
-        model = tensor * pipeline * (context or 1)
-        replicas = world // model if world % model == 0 else None
-    micro = stated.count("micro_batch_size")
-    accumulation = None
-    if replicas and micro and global_batch and global_batch % (micro * replicas) == 0:
-        accumulation = global_batch // (micro * replicas)
-    return ParallelismConfig(
-        tensor_model_parallel_size=tensor,
-        pipeline_model_parallel_size=pipeline,
-        context_parallel_size=context,
-        expert_model_parallel_size=stated.count("expert_model_parallel_size"),
-        data_parallel_size=replicas,
-        gradient_accumulation_steps=accumulation,
-    )
+def fields_of(stated: LoggedValues) -> LoggedValues:
+    """Return what the arguments say, by a result's fields; the model's shape aside."""
+    fields = LoggedValues({FIELDS[name]: each for name, each in stated.items() if name in FIELDS})
+
+    def derive(name: str, value: str | None, *arguments: str) -> None:
+        origin = next((stated[each] for each in arguments if stated.value(each) not in (None, False, "")), None)
+        origin = origin or next((stated[each] for each in arguments if each in stated), None)
+        if value and origin:
+            fields[name] = LoggedValue(value, origin.line, origin.text, origin.weight)
+
+    known, detail = precision(stated)
+    derive("precision", known, "fp4", "fp8", "bf16", "fp16")
+    derive("precision_detail", detail, "params_dtype", "fp4", "fp8", "bf16", "fp16")
+    derive("recomputation", recomputation(stated), *_RECOMPUTATION)
+    mock = stated.value("mock_data") is True
+    derive("data", "mock" if mock else stated.word("data_path"), "mock_data" if mock else "data_path")
+    if called := model_name(stated):
+        fields["model"] = called
+    return fields
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
@@ -333,35 +326,3 @@ def model_name(stated: LoggedValues) -> LoggedValue | None:
             weight = statement.weight if name in ("model", "config") else NAMED_AFTER
             return LoggedValue(called, statement.line, statement.text, weight)
     return None
-
-
-def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
-    """Model and scale as a result has them, with what is doubtful of them.
-
-    A shape decides over a name: a model with the name of a large one and four layers is not the
-    large one.
-    """
-    full = models.with_shape(config)
-    if full:
-        return full.name, "full", []
-    meant = models.recognize(name) if name else None
-    if meant is None:
-        return name, None, [] if name else ["the log doesn't name its model: --model-name says what it was"]
-    if config.num_layers is None:
-        return meant.name, None, [f"the model's shape isn't stated; {name} is what its configuration was called"]
-    return (
-        name,
-        None,
-        [
-            f"the configuration is called {name}, but the model trained isn't {meant.title}: "
-            f"{_difference(config, meant.shape)}"
-        ],
-    )
-
-
-def _difference(config: ModelConfig, full: ModelConfig) -> str:
-    fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
-    pairs = [(field, getattr(config, field), getattr(full, field)) for field in fields]
-    return ", ".join(f"{field} {ours}, not {theirs}" for field, ours, theirs in pairs if ours and ours != theirs) or (
-        "its shape isn't stated whole"
-    )

@@ -9,8 +9,9 @@ from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import Record
 from tprimat.read.megatron.table import Table
 from tprimat.read.parsing.failures import FailureReasons
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
-from tprimat.read.parsing.text import Line, Stamp, first_stamp, lines_of
+from tprimat.read.parsing.parsed_log import LoggedValue
+from tprimat.read.parsing.records import LogContext, LoggedTraining
+from tprimat.read.parsing.text import Line, first_stamp, lines_of
 
 # fmt: off
 MARKERS: dict[str, tuple[str, ...]] = {
@@ -42,43 +43,36 @@ LONGEST_TELLING = 10_000
 """Characters of a line that are looked at: no statement is longer, and patterns stay quick on any line."""
 
 
-def marks(name: str, text: str) -> bool:
+def shows(name: str, text: str) -> bool:
     """Whether a line shows what MARKERS has under a name."""
     return any(word in text for word in MARKERS[name])
 
 
 @dataclasses.dataclass
-class Context:
-    """What a stretch of a log says besides its iteration lines."""
+class Context(LogContext):
+    """What a stretch of a log says besides its iteration lines; its statements by names of arguments."""
 
-    stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
-    markers: dict[str, int] = dataclasses.field(default_factory=dict)
     words: dict[str, str] = dataclasses.field(default_factory=dict)
     max_allocated_mib: float | None = None
     max_reserved_mib: float | None = None
     memory_after: int | None = None
-    first_stamp: Stamp | None = None
-    causes: FailureReasons = dataclasses.field(default_factory=FailureReasons)
     dumped: bool = False
 
-    def absorb(self, later: Context) -> None:
-        """Adds a later stretch. The training went on after it, so what looked like an end was none."""
-        self.stated.absorb(later.stated)
-        for name, line in later.markers.items():
-            self.markers.setdefault(name, line)
+    def absorb(self, later: LogContext) -> None:
+        """Add a later stretch. The training went on after it, so what looked like an end was none."""
+        super().absorb(later)
+        assert isinstance(later, Context)
         for name, word in later.words.items():
             self.words.setdefault(name, word)
         self.max_allocated_mib = _larger(self.max_allocated_mib, later.max_allocated_mib)
         self.max_reserved_mib = _larger(self.max_reserved_mib, later.max_reserved_mib)
         self.memory_after = later.memory_after or self.memory_after
-        self.first_stamp = self.first_stamp or later.first_stamp
-        self.causes = later.causes
 
     def hand_over_end(self, former: Context) -> None:
         """Gives what ends a training, or follows its iterations, to the one that it is of."""
         former.causes, self.causes = self.causes, FailureReasons()
-        if "success" in self.markers:
-            former.markers["success"] = self.markers.pop("success")
+        if "success" in self.marks:
+            former.marks["success"] = self.marks.pop("success")
         former.max_allocated_mib = _larger(former.max_allocated_mib, self.max_allocated_mib)
         former.max_reserved_mib = _larger(former.max_reserved_mib, self.max_reserved_mib)
         former.memory_after = self.memory_after or former.memory_after
@@ -95,10 +89,10 @@ class Context:
         if stated:
             self.stated.absorb(stated)
         for name in MARKERS:
-            if name not in self.markers and marks(name, text):
-                self.markers[name] = number
+            if name not in self.marks and shows(name, text):
+                self.marks[name] = number
         if _SUCCESS in text:
-            self.markers["success"] = number
+            self.marks["success"] = number
         for name, sign, pattern in (("device", "AMD Instinct", _DEVICE), ("architecture", "/hsa/", _ARCHITECTURE)):
             if sign in text and name not in self.words and (found := pattern.search(text)):
                 self.words[name] = found[found.lastindex or 0]
@@ -164,49 +158,40 @@ FIRST_RECORDS = 3
 """Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Conflict:
-    """Two lines of one iteration, printed by one process, that don't say the same."""
-
-    iteration: int
-    fields: tuple[str, ...]
-    lines: tuple[int, int]
-
-    def __str__(self) -> str:
-        return (
-            f"iteration {self.iteration} is printed twice with different figures "
-            f"({', '.join(self.fields)}; lines {self.lines[0]} and {self.lines[1]}): the first is kept"
-        )
-
-
 MOST_CONFLICTS = 5
 """Conflicts that are said."""
 
 
 @dataclasses.dataclass
-class Training:
+class MegatronTraining(LoggedTraining):
     """One training of a log, while it is read.
 
     Attributes:
-        records: by iteration.
+        around: as told up to the last record, and after it once the log is over.
+        table: its records.
         attempts: first iteration of each start that the log shows and no later one took back, ascending.
-        context: what is said up to the last record, and after it once the log is over.
         since_start: records since the latest of the attempts began.
-        doubles: lines passed over because they say again what another one says.
-        warnings: what was doubtful on the way.
+        world: the number of GPUs that a prefix states.
     """
 
-    context: Context = dataclasses.field(default_factory=Context)
-    records: Table = dataclasses.field(default_factory=Table)
-    attempts: list[int] = dataclasses.field(default_factory=list)
+    around: Context = dataclasses.field(default_factory=Context)
+    table: Table = dataclasses.field(default_factory=Table)
     since_start: int = 0
-    doubles: int = 0
     lines_of_other_ranks: int = 0
     world: LoggedValue | None = None
-    conflicts: list[Conflict] = dataclasses.field(default_factory=list)
-    warnings: list[str] = dataclasses.field(default_factory=list)
     restarts: int = 0
-    cut_off: int | None = None
+
+    @property
+    def step_count(self) -> int:
+        """Records of iterations that it has."""
+        return len(self.table)
+
+    def notes(self) -> tuple[str, ...]:
+        """What was done with the lines that leaves no doubt."""
+        notes = [f"{self.doubles} lines that repeat an iteration were passed over"] if self.doubles else []
+        if self.lines_of_other_ranks:
+            notes.append(f"{self.lines_of_other_ranks} of them are of other ranks")
+        return tuple(notes)
 
     @property
     def young(self) -> bool:
@@ -215,23 +200,23 @@ class Training:
 
     def add(self, record: Record, text: str) -> None:
         """Takes a record of an iteration that is no double, with its line."""
-        self.records.add(record)
+        self.table.add(record)
         self.since_start += 1
-        markers = self.context.markers
+        marks = self.around.marks
         for name in ("primus", "amd"):
-            if name not in markers and marks(name, text):
-                markers[name] = record.line
+            if name not in marks and shows(name, text):
+                marks[name] = record.line
         if record.shape.startswith("primus"):
-            markers.setdefault("primus", record.line)
-        if self.context.first_stamp is None:
-            self.context.first_stamp = first_stamp(text)
+            marks.setdefault("primus", record.line)
+        if self.around.first_stamp is None:
+            self.around.first_stamp = first_stamp(text)
         if record.world and self.world is None:
             self.world = LoggedValue(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
 
     def hear(self, stretch: Stretch) -> None:
         """Takes what stood before a line of it, if that matters."""
         if self.young or stretch.dumped:
-            self.context.absorb(stretch.context())
+            self.around.absorb(stretch.context())
 
     def attempt(self, iteration: int) -> None:
         """Takes note that a process started with an iteration."""
@@ -240,8 +225,8 @@ class Training:
 
     def restart(self, record: Record) -> None:
         """Takes back the records from an iteration on: a new attempt runs them again."""
-        last = self.records.last
-        first = self.records.cut(record.iteration)
+        last = self.table.last
+        first = self.table.cut(record.iteration)
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
         self.restarts += 1

@@ -24,7 +24,7 @@ import statistics
 from tprimat.read.nemo import setup
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
-from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import Timing
@@ -166,7 +166,7 @@ class Reader:
             around.state("global_batch_size", int(batch), line.number, f"global_batch_size: {int(batch)}", 4)
         self._sorter.take(record)
 
-    def _reading(self, training: Training) -> ParsedLog:
+    def _reading(self, training: LoggedTraining) -> ParsedLog:
         found = training.ordered()
         for record, window in zip(found, windows([record.step for record in found]), strict=True):
             record.window = window
@@ -186,7 +186,7 @@ class Reader:
                 memory[f"peak_memory_{kind}_gb"] = round_figure(max(values)) or 0.0
         return RunBuilder(
             framework="nemo",
-            dialect="nemo",
+            log_format="nemo",
             training=training,
             timing=TIMING,
             shift=1,
@@ -219,7 +219,7 @@ def _whole(text: str | None) -> int | None:
     return int(value) if value is not None and 0 <= value < 2**52 and value == int(value) else None
 
 
-def _add_parameters(training: Training) -> None:
+def _add_parameters(training: LoggedTraining) -> None:
     """Parameters of the model, where one rank holds them all."""
     stated = training.around.stated
     ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 
@@ -63,7 +63,7 @@ class BlockReader(StepReader):
         self.close()
         return super().finish()
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Says what is missing of headers, and sets windows."""
         if self.headless:
             training.warnings.append(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tprimat.read.parsing.failures import FailureReasons
@@ -121,7 +121,7 @@ class LogContext:
 
 
 @dataclasses.dataclass
-class Training:
+class LoggedTraining:
     """One training of a log.
 
     Attributes:
@@ -142,6 +142,11 @@ class Training:
     last: Record | None = None
     cut_off: int | None = None
 
+    @property
+    def step_count(self) -> int:
+        """Records of steps that it has."""
+        return len(self.records)
+
     def ordered(self) -> list[Record]:
         """The records in the order of their steps."""
         return [self.records[step] for step in sorted(self.records)]
@@ -159,7 +164,7 @@ class RecordSequencer:
     """
 
     def __init__(self, reconcile: Callable[[Record, Record], None] | None = None) -> None:
-        self.trainings: list[Training] = []
+        self.trainings: list[LoggedTraining] = []
         self.pending = LogContext()
         self.cut_off: int | None = None
         self._reconcile = reconcile
@@ -188,7 +193,7 @@ class RecordSequencer:
             self._restart(training, record)
             self._add(training, record, pending)
 
-    def finish(self) -> list[Training]:
+    def finish(self) -> list[LoggedTraining]:
         """The trainings, with what stands after the last record."""
         pending, self.pending = self.pending, LogContext()
         if self.trainings:
@@ -211,11 +216,11 @@ class RecordSequencer:
             former.causes, pending.causes = pending.causes, FailureReasons()
             if "success" in pending.marks:
                 former.marks["success"] = pending.marks.pop("success")
-        training = Training(attempts=[record.step])
+        training = LoggedTraining(attempts=[record.step])
         self.trainings.append(training)
         self._add(training, record, pending)
 
-    def _add(self, training: Training, record: Record, pending: LogContext) -> None:
+    def _add(self, training: LoggedTraining, record: Record, pending: LogContext) -> None:
         training.around.absorb(pending)
         if training.around.first_stamp is None:
             training.around.first_stamp = record.stamp
@@ -223,7 +228,7 @@ class RecordSequencer:
         if training.last is None or record.step > training.last.step:
             training.last = record
 
-    def _restart(self, training: Training, record: Record) -> None:
+    def _restart(self, training: LoggedTraining, record: Record) -> None:
         again = sorted(step for step in training.records if step >= record.step)
         for step in again:
             del training.records[step]
@@ -234,7 +239,7 @@ class RecordSequencer:
         training.attempts.append(record.step)
         training.last = None
 
-    def _double(self, training: Training, known: Record, record: Record) -> None:
+    def _double(self, training: LoggedTraining, known: Record, record: Record) -> None:
         training.doubles += 1
         if self._reconcile:
             self._reconcile(known, record)
@@ -273,13 +278,13 @@ def _same(known: Record, record: Record, last: Record) -> bool:
     )
 
 
-def _jumps(record: Record, training: Training) -> bool:
+def _jumps(record: Record, training: LoggedTraining) -> bool:
     """Whether a step lies so far behind the last one that no training goes on there."""
     *_, before, last = (0, *sorted(training.records))
     return record.step - last > 2 * (last - before)
 
 
-def _late(record: Record, training: Training) -> bool:
+def _late(record: Record, training: LoggedTraining) -> bool:
     """Whether a step that is over was only logged late, not run again."""
     assert training.last is not None
     if record.stamp is not None and training.last.stamp is not None:
@@ -316,13 +321,13 @@ def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0)
     }
 
 
-def said_of(training: Training, windows: Sequence[int]) -> list[str]:
+def warnings_of(training: LoggedTraining, windows: Sequence[int]) -> list[str]:
     """Warnings for what the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.conflicts]
 
     def say(those: Iterable[Record], words: str) -> None:
-        if where := spans(record.step for record in those):
+        if where := spans((record.step, record.step) for record in those):
             warnings.append(words.format(where))
 
     say((record for record in records if "loss" in record.not_finite), "the loss is not a number at {}")
@@ -336,27 +341,49 @@ def said_of(training: Training, windows: Sequence[int]) -> list[str]:
         say((record for record in records if record.seconds is None), "no step time is printed at {}")
     if records and records[0].step > max(1, windows[0]):
         warnings.append(f"the log begins at step {records[0].step}")
-    gaps: list[int] = []
-    for earlier, record, window in zip(records, records[1:], windows[1:], strict=False):
-        gaps += range(earlier.step + 1, min(record.step - window + 1, earlier.step + 1000))
-    if gaps:
-        warnings.append(f"no record of {spans(gaps)}")
+    gaps = (
+        (earlier.step + 1, min(record.step - window, earlier.step + 999))
+        for earlier, record, window in zip(records, records[1:], windows[1:], strict=False)
+        if record.step - window > earlier.step
+    )
+    if where := spans(gaps):
+        warnings.append(f"no record of {where}")
     return warnings
 
 
-def spans(steps: Iterable[int]) -> str:
-    """Steps for people: “step 3” or “steps 1–3, 7”; empty for none."""
-    found: list[list[int]] = []
-    for step in steps:
-        if found and step == found[-1][1] + 1:
-            found[-1][1] = step
-        else:
-            found.append([step, step])
-    words = [f"{first}–{last}" if last > first else f"{first}" for first, last in found]
-    if len(words) > 12:
-        words = [*words[:12], f"and {len(words) - 12} more"]
-    several = len(found) > 1 or (found and found[0][1] > found[0][0])
-    return f"step{'s' if several else ''} {', '.join(words)}" if words else ""
+MOST_SPANS = 12
+"""Stretches of steps that are named one by one."""
+
+
+def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
+    """Return steps for people: “step 3” or “steps 1–3, 7”; empty for none.
+
+    Args:
+        stretches: first and last step of each, ascending.
+        noun: what a step is called.
+    """
+    words: list[str] = []
+    count = steps = 0
+    for count, (first, last) in enumerate(_joined(stretches), start=1):
+        steps += last - first + 1
+        if count <= MOST_SPANS:
+            words.append(f"{first}–{last}" if last > first else f"{first}")
+    if count > MOST_SPANS:
+        words.append(f"and {count - MOST_SPANS} more")
+    return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}" if words else ""
+
+
+def _joined(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    first = last = None
+    for start, end in stretches:
+        if first is not None and last is not None:
+            if start == last + 1:
+                last = end
+                continue
+            yield first, last
+        first, last = start, end
+    if first is not None and last is not None:
+        yield first, last
 
 
 def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
@@ -370,7 +397,7 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
     return first.time.isoformat()
 
 
-def status(training: Training, planned: int | None, *, done: int | None = None) -> tuple[Status, str | None]:
+def status(training: LoggedTraining, planned: int | None, *, done: int | None = None) -> tuple[Status, str | None]:
     """Whether all steps that were asked for are there, and why not.
 
     Args:

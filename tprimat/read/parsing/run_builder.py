@@ -12,12 +12,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, get_args
 
-import msgspec
-
-from tprimat.read.megatron.setup import known_model
 from tprimat.read.parsing import records
+from tprimat.read.parsing.known_models import known_model
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
-from tprimat.read.parsing.records import Record, Training
+from tprimat.read.parsing.records import LoggedTraining
 from tprimat.results.run import (
     LARGEST_VALUE,
     Data,
@@ -48,11 +46,13 @@ _AMD = ("amd", "instinct", "radeon", "mi300", "mi325", "mi35", "mi250")
 
 @dataclasses.dataclass
 class RunBuilder:
-    """What is known of one training when its source is read to the end.
+    """Makes the Run of one training whose source is read to the end.
+
+    A log format whose records or endings need more overrides series(), status() or unknowns().
 
     Attributes:
-        framework, dialect: as in a result.
-        training: its records, and what stands around them; statements of it by a result's fields.
+        framework, log_format: as in a result.
+        training: its records and their context; its statements by a result's fields.
         timing: what a step time of this source is.
         shift: 1 where the source counts steps from 0.
         lines: whether the source has lines that a person can look up.
@@ -60,12 +60,13 @@ class RunBuilder:
             batch, sequence, time and GPUs give; None where the source counts others.
         figures: of the whole training, by names of native_metrics.
         memory: fields of MemoryMetrics, GB.
+        gpu: fields of GpuInfo that are no statements.
         breakdown: seconds by part.
         versions: of packages.
-        unknown: why something is unknown, by the field's name; said where it stays so.
+        unknown: why something is unknown, by the field's name; a warning where it stays so.
         ended: whether the source says that the training was done; None: its status is what the
             records and marks tell.
-        status: status and reason where the source isn't a log of a training at all.
+        fixed_status: status and reason where the source isn't a log of a training at all.
         timestamp: where the source states it otherwise than by the first time in it.
         label: what the source itself calls this side.
         shape: of the model, where it isn't among the statements.
@@ -73,54 +74,55 @@ class RunBuilder:
     """
 
     framework: str
-    dialect: str
-    training: Training
+    log_format: str
+    training: LoggedTraining
     timing: Timing
     shift: int = 0
     lines: bool = True
     rate: str | None = "tokens_per_second_per_gpu"
     figures: dict[str, float | None] = dataclasses.field(default_factory=dict)
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
+    gpu: dict[str, Any] = dataclasses.field(default_factory=dict)
     breakdown: dict[str, float | None] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
-    status: tuple[Status, str | None] | None = None
+    fixed_status: tuple[Status, str | None] | None = None
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
     notes: tuple[str, ...] = ()
 
-    def reading(self) -> ParsedLog:
-        """What a reader hands over."""
-        stated = self.training.around.stated
-        return ParsedLog(len(self.training.records), dict(stated), (*self.notes, *self.training.notes()), self._run)
+    @property
+    def stated(self) -> LoggedValues:
+        """What the source states, by a result's fields."""
+        return self.training.around.stated
 
-    def _run(self, given: Mapping[str, Any]) -> Run:
-        stated = self.training.around.stated
-        found = self.training.ordered()
-        windows = [record.window or 1 for record in found]
-        warnings = records.said_of(self.training, windows)
-        if self.shift and found:
-            warnings.append("the source counts steps from 0; here they count from 1")
-        sizes, spread = sizes_of(stated, given)
+    def reading(self) -> ParsedLog:
+        """Return what a reader hands over."""
+        notes = (*self.notes, *self.training.notes())
+        return ParsedLog(self.training.step_count, dict(self.stated), notes, self.run)
+
+    def run(self, given: Mapping[str, Any]) -> Run:
+        """Return the Run.
+
+        Args:
+            given: what the user says, by names in parsed_log.GIVEN; it goes before what is stated.
+        """
+        stated = self.stated
+        sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
-        called = stated.word("model")
-        model, scale, doubts = known_model(shape, called)
+        model, scale, doubts = known_model(shape, stated.word("model"))
         if model is None or (given.get("model") and given["model"] != model):
             model, doubts = given.get("model"), [] if given.get("model") else doubts
-        warnings += doubts
-        if self.rate:
-            tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
-            records.check_rates(found, self.rate, tokens, sizes.num_gpus, warnings)
-        warnings += self._missing(sizes, found)
-        status, reason = self.status or self._status(found, sizes.max_steps)
-        series = records.series(found, windows, shift=self.shift)
-        if not self.lines:
-            series["lines"] = (None,) * len(found)
+        series, warnings = self.series(sizes, doubts)
+        warnings += self.unknowns(sizes, series)
+        status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
+        timestamp = self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
+        warnings += self.last_remarks()
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
         stack = stated.word("software_stack")
-        run = Run(
+        return Run(
             status=status,
             status_reason=reason,
             platform=platform_of(stated),
@@ -128,14 +130,16 @@ class RunBuilder:
             model=model,
             scale=scale,
             label=self.label,
-            timestamp=self.timestamp or records.timestamp(self.training.around.first_stamp, warnings),
-            source=Source(kind="log", dialect=self.dialect),
+            timestamp=timestamp,
+            warnings=tuple(dict.fromkeys(warnings)),
+            source=Source(kind="log", dialect=self.log_format),
             gpu_info=GpuInfo(
                 device_name=stated.word("device_name"),
                 device_count=sizes.num_gpus,
                 software_stack=next((each for each in get_args(SoftwareStack) if each == stack), None),
                 software_version=stated.word("software_version"),
                 pytorch_version=stated.word("pytorch_version"),
+                **self.gpu,
             ),
             environment=Environment(versions=dict(self.versions), hostname=stated.word("hostname")),
             model_config=shape,
@@ -148,32 +152,61 @@ class RunBuilder:
             breakdown=_finite(self.breakdown),
             **series,
         )
-        return msgspec.structs.replace(run, warnings=tuple(dict.fromkeys(warnings)))
 
-    def _missing(self, sizes: TrainingConfig, found: list[Record]) -> list[str]:
-        said = []
-        if found and all(record.seconds is None for record in found):
-            said.append(self.unknown.get("step_times", "no step times: the source states none"))
+    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+        """Return what a step is and how it is spread."""
+        return sizes_of(self.stated, given)
+
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """Return the series of a Run as its arguments, and warnings.
+
+        Args:
+            sizes: what a step is.
+            doubts: warnings of the model, which belong among these.
+        """
+        found = self.training.ordered()
+        windows = [record.window or 1 for record in found]
+        warnings = records.warnings_of(self.training, windows)
+        if self.shift and found:
+            warnings.append("the source counts steps from 0; here they count from 1")
+        warnings += doubts
+        if self.rate:
+            tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
+            records.check_rates(found, self.rate, tokens, sizes.num_gpus, warnings)
+        series = records.series(found, windows, shift=self.shift)
+        if not self.lines:
+            series["lines"] = (None,) * len(found)
+        return series, warnings
+
+    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+        """Return a warning, with the reason, for everything that stays unknown."""
+        warnings = []
+        if series["steps"] and all(seconds is None for seconds in series["step_times"]):
+            warnings.append(self.unknown.get("step_times", "no step times: the source states none"))
         without = [name for name in _SIZES if getattr(sizes, name) is None]
-        said += [self.unknown[name] for name in without if name in self.unknown]
+        warnings += [self.unknown[name] for name in without if name in self.unknown]
         if plain := [name for name in without if name not in self.unknown]:
             words = [name.replace("num_gpus", "number of GPUs").replace("_", " ") for name in plain]
             listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-            said.append(f"{listed} unknown: the source doesn't state {'it' if len(words) == 1 else 'them'}")
-        if not self.training.around.stated.word("device_name"):
-            said.append("the source doesn't state the GPU's name")
-        return said + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
+            warnings.append(f"{listed} unknown: the source doesn't state {'it' if len(words) == 1 else 'them'}")
+        if not self.stated.word("device_name"):
+            warnings.append("the source doesn't state the GPU's name")
+        return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
 
-    def _status(self, found: list[Record], planned: int | None) -> tuple[Status, str | None]:
+    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
+        """Return the status and its reason; may add warnings."""
         if self.ended is True:
             return "complete", None
-        last = found[-1].step + self.shift if found else None
-        return records.status(self.training, planned, done=last)
+        return records.status(self.training, planned, done=series["steps"][-1] if series["steps"] else None)
+
+    def last_remarks(self) -> list[str]:
+        """Return warnings that go last."""
+        return []
 
 
-def without_records(framework: str, dialect: str, timing: Timing, **fields: Any) -> RunBuilder:
-    """An Assembly of a source that tells of a whole training, and of no single step."""
-    return RunBuilder(framework, dialect, Training(), timing, **fields)
+def without_records(framework: str, log_format: str, timing: Timing, **fields: Any) -> RunBuilder:
+    """Return a builder for a source that tells of a whole training, and of no single step."""
+    return RunBuilder(framework, log_format, LoggedTraining(), timing, **fields)
 
 
 def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
@@ -217,19 +250,22 @@ def precision_of(text: object) -> str | None:
     return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
 
 
-def sizes_of(stated: LoggedValues, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
-    """What a step is and how it is spread, with what follows from the rest.
+def sizes_of(
+    stated: LoggedValues, given: Mapping[str, Any], *, infer_replicas: bool = True
+) -> tuple[TrainingConfig, ParallelismConfig]:
+    """Return what a step is and how it is spread, with what follows from the rest.
 
     Args:
         stated: what the source says, by the fields' names.
-        given: what the user says, by names in reading.GIVEN; it goes before what is stated.
+        given: what the user says, by names in parsed_log.GIVEN; it goes before what is stated.
+        infer_replicas: whether GPUs that share no layer are replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}
     micro, accumulation = stated.count("micro_batch_size"), stated.count("gradient_accumulation_steps")
     replicas = spread["data_parallel_size"]
     split = [spread[f"{kind}_parallel_size"] for kind in ("tensor_model", "pipeline_model", "context")]
-    if replicas is None and world and (any(split) or stated.value("only_data_parallel") is True):
+    if infer_replicas and replicas is None and world and (any(split) or stated.value("only_data_parallel") is True):
         share = math.prod(size or 1 for size in split)
         replicas = world // share if world % share == 0 else None
     batch = given.get("global_batch_size") or stated.count("global_batch_size")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
@@ -62,7 +62,7 @@ class StepReader:
     def other(self, line: Line) -> None:
         """Looks at a line that holds no figures of a step."""
 
-    def done(self, training: Training) -> None:
+    def done(self, training: LoggedTraining) -> None:
         """Completes a training when the log is over."""
 
     def finish(self) -> list[ParsedLog]:
@@ -73,7 +73,7 @@ class StepReader:
         """Hands a record on."""
         self.sorter.take(record)
 
-    def _reading(self, training: Training) -> ParsedLog:
+    def _reading(self, training: LoggedTraining) -> ParsedLog:
         self.done(training)
         last = training is self.sorter.trainings[-1]
         return RunBuilder(

@@ -18,7 +18,7 @@ from tprimat.read.parsing import hparams
 from tprimat.read.parsing.file_format import FileFormat, InputFile, folder_of
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
-from tprimat.read.parsing.records import LogContext, Record, Training
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, number, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.run import Timing
@@ -194,7 +194,7 @@ def _reading(
     parts: Sequence[InputFile],
     beside: Mapping[str, bytes],
 ) -> ParsedLog:
-    training = Training(around=LogContext())
+    training = LoggedTraining(around=LogContext())
     stated = training.around.stated
     base = columns.get("loss") or columns.get("seconds") or columns["tokens_per_second_per_gpu"]
     steps = sorted(set(base) | set(columns.get("seconds", ())))
@@ -289,37 +289,9 @@ def _arguments(texts: Mapping[str, str]) -> LoggedValues:
 
 
 def _state_megatron(arguments: LoggedValues, stated: LoggedValues, warnings: list[str]) -> Any:
-    """States what the arguments say, and gives the model's shape."""
-    for argument, field in (
-        ("world_size", "num_gpus"),
-        ("seq_length", "sequence_length"),
-        ("global_batch_size", "global_batch_size"),
-        ("micro_batch_size", "micro_batch_size"),
-        ("train_iters", "max_steps"),
-        ("log_interval", "logging_steps"),
-        ("tensor_model_parallel_size", "tensor_model_parallel_size"),
-        ("pipeline_model_parallel_size", "pipeline_model_parallel_size"),
-        ("context_parallel_size", "context_parallel_size"),
-        ("expert_model_parallel_size", "expert_model_parallel_size"),
-        ("data_parallel_size", "data_parallel_size"),
-        ("seed", "seed"),
-        ("optimizer", "optimizer"),
-        ("lr_decay_style", "schedule"),
-        ("lr", "peak_learning_rate"),
-        ("adam_beta1", "beta1"),
-        ("adam_beta2", "beta2"),
-        ("adam_eps", "epsilon"),
-        ("weight_decay", "weight_decay"),
-        ("clip_grad", "gradient_clipping"),
-    ):
-        state(stated, field, arguments.value(argument), f"{argument}: {arguments.value(argument)}")
-    precision, detail = megatron_setup.precision(arguments)
-    state(stated, "precision", precision)
-    state(stated, "precision_detail", detail)
-    state(stated, "recomputation", megatron_setup.recomputation(arguments))
-    state(stated, "data", megatron_setup.data(arguments).kind)
-    called = megatron_setup.model_name(arguments)
-    state(stated, "model", called.value if called else None)
+    """State what the arguments say, and return the model's shape."""
+    for name, each in megatron_setup.fields_of(arguments).items():
+        state(stated, name, each.value, each.text)
     shape, left_out = megatron_setup.model_config(arguments)
     warnings += left_out
     return shape
@@ -349,7 +321,7 @@ def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
 
 
 def _batch(
-    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], stated: LoggedValues, training: Training
+    sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], stated: LoggedValues, training: LoggedTraining
 ) -> None:
     """The batch that was really used: by its tag, or by how far the samples advance with each step."""
     used = {int(size) for size in sizes.values() if size >= 1}
@@ -391,7 +363,7 @@ def _batch(
 
 
 def _windows(
-    layout: Layout, columns: dict[str, dict[int, float]], stated: LoggedValues, training: Training, shift: int
+    layout: Layout, columns: dict[str, dict[int, float]], stated: LoggedValues, training: LoggedTraining, shift: int
 ) -> None:
     """How many steps a record averages, where the files tell."""
     found = training.ordered()

@@ -14,19 +14,21 @@ native_metrics: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `mfu_percent`, `m
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
-from tprimat.read.parsing.records import Record, RecordSequencer, Training
+from tprimat.read.parsing.known_models import known_model
+from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.torchtitan import setup as torchtitan_setup
-from tprimat.results.run import Data, GpuInfo, MemoryMetrics, Run, Source, Timing, TrainingConfig
+from tprimat.read.torchtitan import setup
+from tprimat.results.run import ParallelismConfig, Timing, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
 
 _STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
@@ -53,6 +55,14 @@ DEFAULT_LOG_FREQ = 10
 """torchtitan's metrics.log_freq where nobody sets it."""
 
 
+TIMING = Timing(
+    clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
+    covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and checkpoints "
+    "too; not validation",
+    over_ranks="the rank that prints",
+)
+
+
 class Reader:
     """Reads one log. See reading.Reader."""
 
@@ -61,7 +71,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._sorter = RecordSequencer(_reconcile)
-        self._setup = torchtitan_setup.Setup()
+        self._setup = setup.Setup()
         self._own = False
         self._lines = 0
         self._groups: set[str] = set()
@@ -86,8 +96,8 @@ class Reader:
         """The trainings, in the order of the log."""
         trainings = self._sorter.finish()
         if not trainings and self._own:
-            trainings = [Training(around=self._sorter.pending)]
-        return [self._reading(training) for training in trainings]
+            trainings = [LoggedTraining(around=self._sorter.pending)]
+        return [self._builder(training).reading() for training in trainings]
 
     def _step(self, line: Line) -> bool:
         anchor = _STEP.search(line.text)
@@ -122,31 +132,29 @@ class Reader:
             record.not_finite = tuple(name for name in record.not_finite if name != "loss")
         world = re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before)
         if world:
-            self._sorter.pending.state("world", int(world[1]), line.number, world[0])
+            self._sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
         self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or record.stamp
         self._sorter.take(record)
         self._setup.stepped = True
         return True
 
-    def _reading(self, training: Training) -> ParsedLog:
+    def _builder(self, training: LoggedTraining) -> TorchtitanRun:
         stated = training.around.stated
-        names = {
-            "model": _model_statement(training),
-            "num_gpus": stated.counted("world"),
-            "sequence_length": stated.counted("sequence"),
-            "global_batch_size": _batch(training),
-            "micro_batch_size": stated.counted("local_batch"),
-            "max_steps": stated.counted("steps"),
-            "tensor_model_parallel_size": stated.counted("tp"),
-            "precision": stated.get("converters") or stated.get("parameter_type"),
-        }
-        groups = sorted(self._groups)
-
-        def build(given: Mapping[str, Any]) -> Run:
-            return _run(training, groups, given)
-
-        found = {name: statement for name, statement in names.items() if statement is not None}
-        return ParsedLog(len(training.records), found, training.notes(), build)
+        shape, left_out = setup.model_config(stated)
+        setup.complete(stated)
+        gib = stated.number("device_gib")
+        memory = [gb for record in training.ordered() if (gb := record.native.get("memory_reserved_gb")) is not None]
+        return TorchtitanRun(
+            framework="torchtitan",
+            log_format="torchtitan",
+            training=training,
+            timing=TIMING,
+            shape=shape,
+            left_out=left_out,
+            groups=len(self._groups),
+            gpu={"total_memory_gb": round_figure(gib_to_gb(gib)) if gib and gib > 0 else None},
+            memory={"peak_memory_reserved_gb": round_figure(max(memory)) or 0.0} if memory else {},
+        )
 
 
 def _reconcile(known: Record, double: Record) -> None:
@@ -154,53 +162,61 @@ def _reconcile(known: Record, double: Record) -> None:
         known.loss = double.loss
 
 
-def _batch(training: Training) -> LoggedValue | None:
-    """The global batch: as stated, or what local batch, replicas and accumulation make of it."""
-    stated = training.around.stated
-    if statement := stated.counted("global_batch"):
-        return statement
-    local, replicas = stated.count("local_batch"), stated.count("replicas")
-    accumulation = stated.count("accumulation") or 1
-    if local and replicas:
-        # Without a global batch size torchtitan accumulates nothing.
-        source = stated["local_batch"]
-        return LoggedValue(local * replicas * accumulation, source.line, source.text, 0)
-    return None
+@dataclasses.dataclass
+class TorchtitanRun(RunBuilder):
+    """Makes the Run of one training of torchtitan."""
+
+    left_out: list[str] = dataclasses.field(default_factory=list)
+    groups: int = 0
+
+    def reading(self) -> ParsedLog:
+        """Return what a reader hands over."""
+        parsed = super().reading()
+        shown = {name: each for name, each in parsed.stated.items() if name != "model"}
+        if (called := self.stated.get("model")) and self.shape:
+            name, _, _ = known_model(self.shape, str(called.value))
+            shown |= {"model": dataclasses.replace(called, value=name)} if name else {}
+        local, batch = self.stated.get("micro_batch_size"), self.sizes({})[0].global_batch_size
+        if local and batch and "global_batch_size" not in shown:
+            shown["global_batch_size"] = dataclasses.replace(local, value=batch, weight=0)
+        return dataclasses.replace(parsed, stated=shown)
+
+    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+        """Return what a step is and how it is spread."""
+        stated = LoggedValues(self.stated)
+        local, replicas = stated.counted("micro_batch_size"), stated.count("data_parallel_size")
+        if local and replicas and not (stated.count("global_batch_size") or given.get("global_batch_size")):
+            # Without a global batch size torchtitan accumulates nothing.
+            stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
+        return sizes_of(stated, given, infer_replicas=False)
+
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """Return the series of a Run as its arguments, and warnings."""
+        found, warnings = self.training.ordered(), list[str]()
+        windows = _windows(found, self.stated.count("log_freq"), warnings)
+        warnings += _derive_times(found, sizes)
+        warnings += records.warnings_of(self.training, windows)
+        if self.groups > 1:
+            warnings.append(
+                f"{self.groups} replica groups of one fault-tolerant training print into this log: the figures are "
+                "those of the first that printed each step, and the batch of one group"
+            )
+        planned = sizes.max_steps
+        if found and planned and found[-1].step < planned and "success" in self.training.around.marks:
+            warnings.append(
+                f"the last step that is printed is {found[-1].step}, and the training went on to {planned}: torchtitan "
+                f"prints every {self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
+            )
+        return records.series(found, windows), [*warnings, *self.left_out, *doubts]
+
+    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+        """Return a warning where the GPU is unknown."""
+        return [] if self.stated.word("device_name") else ["the log doesn't state the GPU"]
 
 
-def _accumulation(training: Training, batch: int | None) -> int | None:
-    stated = training.around.stated
-    if known := stated.count("accumulation"):
-        return known
-    local, replicas = stated.count("local_batch"), stated.count("replicas")
-    if batch and local and replicas and batch % (local * replicas) == 0:
-        return batch // (local * replicas)
-    return None
-
-
-def _model_statement(training: Training) -> LoggedValue | None:
-    statement = _called(training)
-    if statement is None:
-        return None
-    shape, _ = torchtitan_setup.model_config(training.around.stated)
-    name, _, _ = megatron_setup.known_model(shape, str(statement.value))
-    return LoggedValue(name, statement.line, statement.text, statement.weight) if name else None
-
-
-def _called(training: Training) -> LoggedValue | None:
-    stated = training.around.stated
-    if statement := stated.get("model"):
-        return statement
-    name, flavor = stated.get("model_name"), stated.word("model_flavor")
-    if name is None or not name.value:
-        return None
-    return LoggedValue(f"{name.value} {flavor}" if flavor else str(name.value), name.line, name.text)
-
-
-def _windows(found: list[Record], training: Training, warnings: list[str]) -> list[int]:
-    """Steps that each record averages: torchtitan logs step 1 and every multiple of log_freq."""
+def _windows(found: list[Record], interval: int | None, warnings: list[str]) -> list[int]:
+    """Return the steps that each record averages: torchtitan logs step 1 and every multiple of log_freq."""
     steps = [record.step for record in found]
-    interval = training.around.stated.count("log_freq")
     if interval is None:
         regular = [step for step in steps if step > 1]
         interval = math.gcd(*regular) if len(regular) > 1 or regular == [DEFAULT_LOG_FREQ] else 1
@@ -212,87 +228,9 @@ def _windows(found: list[Record], training: Training, warnings: list[str]) -> li
     return megatron_times.windows(steps, interval)
 
 
-def _run(training: Training, groups: list[str], given: Mapping[str, Any]) -> Run:
-    stated, found = training.around.stated, training.ordered()
-    warnings: list[str] = []
-    windows = _windows(found, training, warnings)
-    stated_batch = _batch(training)
-    world = given.get("num_gpus") or stated.count("world")
-    batch = given.get("global_batch_size") or (stated_batch.value if stated_batch else None)
-    sequence = given.get("sequence_length") or stated.count("sequence")
-    warnings += _derive_times(found, batch, sequence, world)
-    warnings += records.said_of(training, windows)
-    if len(groups) > 1:
-        warnings.append(
-            f"{len(groups)} replica groups of one fault-tolerant training print into this log: the figures are those "
-            "of the first that printed each step, and the batch of one group"
-        )
-    planned = stated.count("steps")
-    if found and planned and found[-1].step < planned and "success" in training.around.marks:
-        warnings.append(
-            f"the last step that is printed is {found[-1].step}, and the training went on to {planned}: torchtitan "
-            f"prints every {stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
-        )
-    status, reason = records.status(training, planned)
-    shape, left_out = torchtitan_setup.model_config(stated)
-    called = _called(training)
-    model, scale, doubts = megatron_setup.known_model(shape, str(called.value) if called else None)
-    if model is None or (given.get("model") and given["model"] != model):
-        model, doubts = given.get("model"), [] if given.get("model") else doubts
-    warnings += [*left_out, *doubts]
-    device = stated.word("device")
-    amd = "AMD" in device if device else None
-    if device is None:
-        warnings.append("the log doesn't state the GPU")
-    memory = [record.native["memory_reserved_gb"] for record in found if "memory_reserved_gb" in record.native]
-    precision, detail = torchtitan_setup.precision(stated)
-    seed = stated.value("seed")
-    gib = stated.number("device_gib")
-    dataset = stated.word("dataset")
-    return Run(
-        status=status,
-        status_reason=reason,
-        platform=None if device is None else "amd" if amd else "nvd" if "NVIDIA" in device else None,
-        framework="torchtitan",
-        model=model,
-        scale=scale,
-        timestamp=records.timestamp(training.around.first_stamp, warnings),
-        warnings=tuple(dict.fromkeys(warnings)),
-        source=Source(kind="log", dialect="torchtitan"),
-        gpu_info=GpuInfo(
-            device_name=device,
-            device_count=world,
-            total_memory_gb=round_figure(gib_to_gb(gib)) if gib and gib > 0 else None,
-            software_stack="rocm" if amd else "cuda" if device and "NVIDIA" in device else None,
-        ),
-        model_config=shape,
-        training_config=TrainingConfig(
-            max_steps=planned,
-            global_batch_size=batch,
-            micro_batch_size=stated.count("local_batch"),
-            sequence_length=sequence,
-            num_gpus=world,
-            precision=precision,
-            precision_detail=detail,
-            recomputation=torchtitan_setup.recomputation(stated),
-            seed=seed if isinstance(seed, int) and not isinstance(seed, bool) and abs(seed) < 2**63 else None,
-        ),
-        parallelism_config=torchtitan_setup.parallelism(stated, _accumulation(training, batch)),
-        optimizer=torchtitan_setup.optimizer(stated),
-        data=Data(kind=dataset),
-        timing=Timing(
-            clock="host clock at the log line, from which torchtitan works out tps; the step time follows from that",
-            covers="all between two log lines: data wait, forward and backward, optimizer; garbage collection and "
-            "checkpoints too; not validation",
-            over_ranks="the rank that prints",
-        ),
-        memory_metrics=MemoryMetrics(peak_memory_reserved_gb=round_figure(max(memory)) if memory else None),
-        **records.series(found, windows),
-    )
-
-
-def _derive_times(found: list[Record], batch: int | None, sequence: int | None, world: int | None) -> list[str]:
-    """Sets the step times that follow from tps; returns what is to be said of it."""
+def _derive_times(found: list[Record], sizes: TrainingConfig) -> list[str]:
+    """Set the step times that follow from tps; return warnings."""
+    batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
         return ["there are no step times: the lines have no tps to work them out from"] if found else []

@@ -17,10 +17,10 @@ import math
 import re
 from typing import Any
 
-from tprimat.read.parsing.parsed_log import LoggedValues
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig
+from tprimat.results.run import ModelConfig
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
 """Weights of statements: what was asked for, what the training was configured with, what it worked out."""
@@ -28,22 +28,31 @@ ECHOED, DUMPED, COMPUTED = 1, 2, 3
 # fmt: off
 ARGUMENTS: dict[str, str] = {
     # The later name first; what stands after the colon is older.
-    "training.local_batch_size": "local_batch", "training.batch_size": "local_batch",
-    "training.global_batch_size": "global_batch",
-    "training.seq_len": "sequence", "training.steps": "steps", "training.seed": "seed", "debug.seed": "seed",
-    "training.max_norm": "clip", "training.dataset": "dataset", "dataloader.dataset": "dataset",
+    "training.local_batch_size": "micro_batch_size", "training.batch_size": "micro_batch_size",
+    "training.global_batch_size": "global_batch_size",
+    "training.seq_len": "sequence_length",
+    "training.steps": "max_steps",
+    "training.seed": "seed",
+    "debug.seed": "seed",
+    "training.max_norm": "gradient_clipping", "training.dataset": "data", "dataloader.dataset": "data",
     "training.mixed_precision_param": "parameter_type", "training.dtype": "dtype",
     "metrics.log_freq": "log_freq", "model.name": "model_name", "model.flavor": "model_flavor",
     "model.converters": "converters", "mx.recipe_name": "mx_recipe",
     "quantize.linear.mx.recipe_name": "mx_recipe",
     "activation_checkpoint.mode": "recomputation",
-    "optimizer.name": "optimizer", "optimizer.lr": "lr", "optimizer.beta1": "beta1", "optimizer.beta2": "beta2",
-    "optimizer.eps": "eps", "optimizer.weight_decay": "weight_decay",
+    "optimizer.name": "optimizer",
+    "optimizer.lr": "peak_learning_rate",
+    "optimizer.beta1": "beta1",
+    "optimizer.beta2": "beta2",
+    "optimizer.eps": "epsilon", "optimizer.weight_decay": "weight_decay",
     "lr_scheduler.decay_type": "schedule",
-    "parallelism.tensor_parallel_degree": "tp", "training.tensor_parallel_degree": "tp",
-    "parallelism.pipeline_parallel_degree": "pp", "experimental.pipeline_parallel_degree": "pp",
-    "parallelism.context_parallel_degree": "cp", "experimental.context_parallel_degree": "cp",
-    "parallelism.expert_parallel_degree": "ep",
+    "parallelism.tensor_parallel_degree": "tensor_model_parallel_size",
+    "training.tensor_parallel_degree": "tensor_model_parallel_size",
+    "parallelism.pipeline_parallel_degree": "pipeline_model_parallel_size",
+    "experimental.pipeline_parallel_degree": "pipeline_model_parallel_size",
+    "parallelism.context_parallel_degree": "context_parallel_size",
+    "experimental.context_parallel_degree": "context_parallel_size",
+    "parallelism.expert_parallel_degree": "expert_model_parallel_size",
     "parallelism.data_parallel_replicate_degree": "dp_replicate",
     "training.data_parallel_replicate_degree": "dp_replicate",
     "parallelism.data_parallel_shard_degree": "dp_shard", "training.data_parallel_shard_degree": "dp_shard",
@@ -64,11 +73,11 @@ _LABELLED = re.compile(
     r"(local batch size|global batch size|gradient accumulation steps|sequence length|total steps):? (\d{1,15})\b"
 )
 _LABELS = {
-    "local batch size": "local_batch",
-    "global batch size": "global_batch",
-    "gradient accumulation steps": "accumulation",
-    "sequence length": "sequence",
-    "total steps": "steps",
+    "local batch size": "micro_batch_size",
+    "global batch size": "global_batch_size",
+    "gradient accumulation steps": "gradient_accumulation_steps",
+    "sequence length": "sequence_length",
+    "total steps": "max_steps",
 }
 _RANK = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
 _STARTS = ("Starting job:", "Training starts at step")
@@ -137,7 +146,7 @@ class Setup:
             state("model", f"{building[1]} {building[2]}", DUMPED)
             state("model_arguments", building[3], DUMPED)
         if capacity := _CAPACITY.search(text):
-            state("device", capacity[1], COMPUTED)
+            state("device_name", capacity[1], COMPUTED)
             state("device_gib", float(capacity[2]), COMPUTED)
         if "batch size " in text and ("Trainer" in text or "Training starts" in text):
             for label, figure in _LABELLED.findall(text):
@@ -154,7 +163,7 @@ class Setup:
         self.own = self.own or own
         # Lines of another program in the same log have ranks too.
         if self.own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
-            state("world", int(world[1]), ECHOED)
+            state("num_gpus", int(world[1]), ECHOED)
         return own
 
     def _continue(self, text: str, around: LogContext) -> None:
@@ -178,10 +187,10 @@ def _state_mesh(sizes: dict[str, int], state: Any) -> None:
     # A mesh names the dimensions that are larger than 1; data parallelism may be split for experts.
     split = sizes.get("dp_shard_mod_ep", 1) * sizes.get("dp_shard_in_ep", 1)
     replicas = sizes.get("dp_replicate", 1) * sizes.get("dp_shard", 1) * sizes.get("dp", 1) * split
-    for name in ("tp", "pp", "cp"):
-        state(name, sizes.get(name, 1), COMPUTED)
-    state("world", replicas * sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1), COMPUTED)
-    state("replicas", replicas, COMPUTED)
+    for name, kind in (("tp", "tensor_model"), ("pp", "pipeline_model"), ("cp", "context")):
+        state(f"{kind}_parallel_size", sizes.get(name, 1), COMPUTED)
+    state("num_gpus", replicas * sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1), COMPUTED)
+    state("data_parallel_size", replicas, COMPUTED)
 
 
 def _parsed(text: str) -> Any:
@@ -213,6 +222,25 @@ def _value(text: str) -> Any:
         return text
 
 
+def complete(stated: LoggedValues) -> None:
+    """Add by a result's fields what follows from the statements."""
+    known, detail = precision(stated)
+    origin = stated.get("converters") or stated.get("parameter_type") or stated.get("quantised") or stated.get("dtype")
+    name, flavor = stated.get("model_name"), stated.word("model_flavor")
+    device = stated.get("device_name")
+    stack = device and ("rocm" if "AMD" in device.value else "cuda" if "NVIDIA" in device.value else None)
+    if stated.word("recomputation") not in ("none", "selective", "full"):
+        stated.pop("recomputation", None)
+    for field, value, source in (
+        ("precision", known, origin),
+        ("precision_detail", detail, origin),
+        ("software_stack", stack, device),
+        ("model", name and name.value and (f"{name.value} {flavor}" if flavor else str(name.value)), name),
+    ):
+        if value and source:
+            stated.setdefault(field, LoggedValue(value, source.line, source.text))
+
+
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     """Precision of the matrix products, and the same in the log's own words."""
     parameters = stated.value("parameter_type") or stated.value("dtype")
@@ -234,39 +262,6 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value] if isinstance(value, str) and value else []
-
-
-def recomputation(stated: LoggedValues) -> str | None:
-    """none, selective or full."""
-    mode = stated.word("recomputation")
-    return mode if mode in ("none", "selective", "full") else None
-
-
-def parallelism(stated: LoggedValues, accumulation: int | None) -> ParallelismConfig:
-    """How the work is spread."""
-    return ParallelismConfig(
-        tensor_model_parallel_size=stated.count("tp"),
-        pipeline_model_parallel_size=stated.count("pp"),
-        context_parallel_size=stated.count("cp"),
-        expert_model_parallel_size=stated.count("ep"),
-        data_parallel_size=stated.count("replicas"),
-        gradient_accumulation_steps=accumulation,
-    )
-
-
-def optimizer(stated: LoggedValues) -> Optimizer:
-    """What the configuration says of the optimizer."""
-    rate = stated.number("lr")
-    return Optimizer(
-        name=stated.word("optimizer"),
-        learning_rate=rate if rate is not None and rate >= 0 else None,
-        schedule=stated.word("schedule"),
-        beta1=stated.number("beta1"),
-        beta2=stated.number("beta2"),
-        epsilon=stated.number("eps"),
-        weight_decay=stated.number("weight_decay"),
-        gradient_clipping=stated.number("clip"),
-    )
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
