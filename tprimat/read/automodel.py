@@ -32,8 +32,9 @@ import msgspec
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, number, sizes_of, state
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.results.run import Run, Timing
 from tprimat.units import gib_to_gb, round_figure

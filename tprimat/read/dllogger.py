@@ -15,8 +15,9 @@ from typing import Any
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, number
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
 
 MARK = "DLLL"

@@ -20,8 +20,9 @@ import statistics
 
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, state
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.results.run import Timing
 
@@ -149,10 +150,10 @@ class Reader:
         shift = 1 if found and found[0].step == 0 else 0
         times = [record.seconds for record in found if record.seconds]
         middle = statistics.median(times) if times else 0.0
-        fast = [record.step for record in found if record.seconds and record.seconds < IMPOSSIBLY_FAST * middle]
-        if fast and len(times) > 5:
+        fast = (record.step for record in found if record.seconds and record.seconds < IMPOSSIBLY_FAST * middle)
+        if (where := records.spans((step, step) for step in fast)) and len(times) > 5:
             training.warnings.append(
-                f"{records.spans(fast)}: less than a tenth of the middle step time, since the host runs ahead of the "
+                f"{where}: less than a tenth of the middle step time, since the host runs ahead of the "
                 "device; the time shows in other steps"
             )
         _say_precision(training)

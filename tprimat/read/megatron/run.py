@@ -19,8 +19,8 @@ from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
 from tprimat.read.parsing.known_models import known_model
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
 from tprimat.read.parsing.records import RATE_AGREEMENT, spans
-from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.results.run import LARGEST_COUNT, ModelConfig, Status, Timing, TrainingConfig
+from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.results.run import LARGEST_COUNT, ModelConfig, ParallelismConfig, Status, Timing, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
 
 _NATIVE: dict[str, tuple[str, Callable[[float], float]]] = {
@@ -111,6 +111,11 @@ class MegatronRun(RunBuilder):
         name, scale, _ = known_model(self.shape or ModelConfig(), called.value if called else None)
         origin = (layers or called) if scale is not None else (called or layers)
         return dataclasses.replace(origin, value=name) if name and origin else None
+
+    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+        """Return what a step is and how it is spread."""
+        split = [self.fields.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
+        return sizes_of(self.fields, given, infer=None not in split)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the series of a Run as its arguments, and warnings."""

@@ -83,19 +83,19 @@ def _hints(text: str, around: LogContext) -> bool:
 
 
 class Reader:
-    """Reads one log. See reading.Reader."""
+    """Reads one log. See parsed_log.Reader."""
 
     name = "mlperf"
     looks_for = "MLPerf's events (“:::MLLOG {…}”)"
 
     def __init__(self) -> None:
-        self._trainings: list[run.Training] = []
+        self._trainings: list[run.BenchmarkRun] = []
         self._around = LogContext()
         self._seen: dict[str, float] = {}
         self._decoder = json.JSONDecoder()
         self._lines = 0
         self._open: tuple[str, int, int] | None = None
-        self._summary: run.Training | None = None
+        self._summary: run.BenchmarkRun | None = None
         self._flux: dict[str, tuple[str, int]] | None = None
 
     @property
@@ -126,7 +126,7 @@ class Reader:
         trainings = [each for each in self._trainings if each.told] or ([self._summary] if self._summary else [])
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
             return [summary.summary_reading(self._flux)]
-        return [run.reading(training) for training in trainings]
+        return [run.builder(training).reading() for training in trainings]
 
     def _events(self, line: Line) -> None:
         start = line.text.find(MARK)
@@ -151,9 +151,9 @@ class Reader:
                 self._event(found, line.number)
             start = following
 
-    def _training(self) -> run.Training:
+    def _training(self) -> run.BenchmarkRun:
         if not self._trainings:
-            self._trainings.append(run.Training(self._around))
+            self._trainings.append(run.BenchmarkRun(around=self._around))
         return self._trainings[-1]
 
     def _event(self, found: Mapping[str, Any], line: int) -> None:
@@ -168,7 +168,7 @@ class Reader:
             return
         training = self._training()
         if key in _BEGINS and training.over_before(key, time):
-            training = run.Training(LogContext(stated=run.carried(self._around.stated)))
+            training = run.BenchmarkRun(around=LogContext(stated=run.carried(self._around.stated)))
             self._trainings.append(training)
         training.told = True
         training.time(time)
@@ -197,7 +197,7 @@ class Reader:
         elif key in STATED:
             training.around.state(key, run.plain(value), line, f"{key}: {value}", LOGGED)
 
-    def _tracked(self, training: run.Training, event: Event) -> None:
+    def _tracked(self, training: run.BenchmarkRun, event: Event) -> None:
         values = event.values
         if any(name in values for name in (*TIMES, *LOSSES, RATE)):
             training.events.append(event)
@@ -271,7 +271,7 @@ class Reader:
     def _summarise(self, text: str, number: int) -> None:
         if self._trainings:
             return
-        training = self._summary = self._summary or run.Training(self._around)
+        training = self._summary = self._summary or run.BenchmarkRun(around=self._around)
         for name, pattern in (("duration", _DURATION), ("samples", _SAMPLES), (RATE, _THROUGHPUT)):
             if match := pattern.search(text):
                 training.whole_run[name] = float(match[1])

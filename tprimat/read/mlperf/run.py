@@ -16,37 +16,34 @@ from typing import Any
 from tprimat.catalog import models
 from tprimat.read.mlperf import streams
 from tprimat.read.mlperf import system as mlperf_system
-from tprimat.read.mlperf.streams import Block, Event, Found, Point, number
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
-from tprimat.read.parsing.records import LogContext, spans
-from tprimat.results.run import (
-    LARGEST_VALUE,
-    Environment,
-    GpuInfo,
-    Optimizer,
-    ParallelismConfig,
-    Run,
-    Source,
-    Status,
-    Timing,
-    TrainingConfig,
-)
+from tprimat.read.mlperf.streams import Block, Event, Point, StepPoints, number
+from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
+from tprimat.read.parsing.records import LoggedTraining, spans
+from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, Timing, TrainingConfig
 
 FIRST_BLOCK = 0.01
 """Share of the first block's wall time that its mean may leave out without a word."""
+
+_COVERS = {
+    "block": "mean of the steps between two evaluations, as the submitter's timer takes it",
+    "mean": "mean of the steps since the record before",
+    "sampled": "one step of those since the record before",
+    "derived": "wall time from a block's start to its stop, divided by its steps; evaluations not included",
+}
 
 _MODELS = {"llama31_8b": "llama3.1_8b"}
 
 
 @dataclasses.dataclass
-class Training:
+class BenchmarkRun(LoggedTraining):
     """What the log holds of one run of a benchmark.
 
     Attributes:
         told: whether an event of it could be read.
+        parsed: what was made of the events, when the log is over.
     """
 
-    around: LogContext
     events: list[Event] = dataclasses.field(default_factory=list)
     blocks: list[Block] = dataclasses.field(default_factory=list)
     evaluations: list[tuple[Mapping[str, float], float]] = dataclasses.field(default_factory=list)
@@ -60,6 +57,16 @@ class Training:
     end_step: float | None = None
     first: float | None = None
     told: bool = False
+    parsed: StepPoints = dataclasses.field(default_factory=lambda: StepPoints([], [], None))
+
+    @property
+    def step_count(self) -> int:
+        """Records of steps that it has."""
+        return len(self.parsed.points)
+
+    def notes(self) -> tuple[str, ...]:
+        """What was done with the events that leaves no doubt."""
+        return (f"{len(self.evaluations)} evaluations",) if self.evaluations else ()
 
     def time(self, time: float) -> None:
         """Takes an event's time."""
@@ -107,44 +114,86 @@ def plain(value: Any) -> Any:
     return value if known is None else plain(known)
 
 
-def reading(training: Training) -> ParsedLog:
-    """The common form of a training."""
+def builder(training: BenchmarkRun) -> RunBuilder:
+    """Return what makes the Run of a benchmark's run whose log is over."""
     stated = training.around.stated
-    batch, sequence = stated.count("global_batch_size"), _sequence(stated)
+    batch, sequence = stated.count("global_batch_size"), _first_of(stated, *_SEQUENCE)
     last = training.end_samples
     if last is None and training.end_step and batch:
         last = training.end_step * batch
-    found = streams.find(training.events, training.blocks, batch, sequence.value if sequence else None, last)
-    names = {
-        "model": _model(stated),
-        "num_gpus": _world(stated),
-        "global_batch_size": stated.counted("global_batch_size"),
-        "sequence_length": sequence,
-        "precision": precision(stated)[2],
-    }
-    shown = {name: statement for name, statement in names.items() if statement is not None}
-    notes = [f"{len(training.evaluations)} evaluations"] if training.evaluations else []
+    training.parsed = streams.find(training.events, training.blocks, batch, sequence.value if sequence else None, last)
+    benchmark = stated.word("submission_benchmark")
+    return MlperfRun(
+        framework="mlperf",
+        log_format=f"mlperf ({benchmark})" if benchmark else "mlperf",
+        training=training,
+        timing=Timing(
+            clock="the submitter's own, of the rank that logs",
+            covers=_COVERS.get(training.parsed.kind or ""),
+            over_ranks="the rank that logs",
+        ),
+        fields=_fields_of(stated),
+    )
 
-    def build(given: Mapping[str, Any]) -> Run:
-        return _run(training, found, given)
 
-    return ParsedLog(len(found.points), shown, tuple(notes), build)
+def _first_of(stated: LoggedValues, *names: str) -> LoggedValue | None:
+    return next((each for name in names if (each := stated.counted(name))), None)
+
+
+_SEQUENCE = ("max_sequence_length", "encoder_seq_length", "seq_length")
+_COUNTS = {
+    "global_batch_size": ("global_batch_size",),
+    "micro_batch_size": ("micro_batch_size",),
+    "max_steps": ("max_steps",),
+    "gradient_accumulation_steps": ("gradient_accumulation_steps",),
+    "sequence_length": _SEQUENCE,
+    "tensor_model_parallel_size": ("tensor_parallelism", "tensor_model_parallel_size"),
+    "pipeline_model_parallel_size": ("pipeline_parallelism", "pipeline_model_parallel_size"),
+    "context_parallel_size": ("context_parallelism", "context_parallel_size"),
+    "expert_model_parallel_size": ("expert_parallelism",),
+}
+_OPTIMIZER = {
+    "schedule": ("opt_learning_rate_decay_schedule",),
+    "beta1": ("opt_adamw_beta_1", "opt_adam_beta_1"),
+    "beta2": ("opt_adamw_beta_2", "opt_adam_beta_2"),
+    "epsilon": ("opt_adamw_epsilon", "opt_adam_epsilon"),
+    "weight_decay": ("opt_adamw_weight_decay", "opt_weight_decay"),
+    "gradient_clipping": ("opt_gradient_clip_norm",),
+}
+"""Fields of a result, and the events or arguments that state them: the first one counts."""
+
+
+def _fields_of(stated: LoggedValues) -> LoggedValues:
+    """Return what the log states, by a result's fields."""
+    fields = LoggedValues({name: each for name, of in _COUNTS.items() if (each := _first_of(stated, *of))})
+    for name, of in _OPTIMIZER.items():
+        is_stated = stated.word if name == "schedule" else stated.number
+        if origin := next((each for each in of if is_stated(each) is not None), None):
+            fields[name] = stated[origin]
+    rate = stated.number("opt_base_learning_rate")
+    if rate is not None and rate > 0:
+        # Some logs have 0.0 there, which nothing learns with.
+        fields["peak_learning_rate"] = stated["opt_base_learning_rate"]
+    if stated.word("opt_name"):
+        fields["optimizer"] = stated["opt_name"]
+    elif adamw := stated.get("opt_adamw_beta_1") or stated.get("opt_adamw_weight_decay"):
+        fields["optimizer"] = dataclasses.replace(adamw, value="adamw")
+    known_precision, detail, decisive = precision(stated)
+    if decisive is not None:
+        fields["precision"] = dataclasses.replace(decisive, value=known_precision)
+        fields["precision_detail"] = dataclasses.replace(decisive, value=detail)
+    for name, each in (("model", _model(stated)), ("num_gpus", _world(stated))):
+        if each is not None:
+            fields[name] = each
+    return fields
 
 
 def _model(stated: LoggedValues) -> LoggedValue | None:
-    benchmark = stated.get("submission_benchmark")
-    word = stated.word("submission_benchmark")
+    benchmark, word = stated.get("submission_benchmark"), stated.word("submission_benchmark")
     if benchmark is None or word is None:
         return None
     row = models.recognize(_MODELS.get(word, word))
-    return LoggedValue(row.name if row else word, benchmark.line, benchmark.text, benchmark.weight)
-
-
-def _sequence(stated: LoggedValues) -> LoggedValue | None:
-    for name in ("max_sequence_length", "encoder_seq_length", "seq_length"):
-        if statement := stated.counted(name):
-            return statement
-    return None
+    return dataclasses.replace(benchmark, value=row.name if row else word)
 
 
 def _world(stated: LoggedValues) -> LoggedValue | None:
@@ -154,9 +203,7 @@ def _world(stated: LoggedValues) -> LoggedValue | None:
     if system is not None and isinstance(system.value, mlperf_system.System) and system.value.devices:
         return LoggedValue(system.value.devices, system.line, system.text)
     nodes, devices = stated.count("num_nodes"), stated.counted("devices")
-    if nodes and devices:
-        return LoggedValue(nodes * devices.value, devices.line, devices.text)
-    return None
+    return LoggedValue(nodes * devices.value, devices.line, devices.text) if nodes and devices else None
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue | None]:
@@ -173,66 +220,76 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue
     return known.get(base or ""), words[0] if words else None, stated.get("precision")
 
 
-def _run(training: Training, found: Found, given: Mapping[str, Any]) -> Run:
-    stated = training.around.stated
-    warnings: list[str] = []
-    series, native = _series(training, found, stated)
-    world_statement, sequence_statement = _world(stated), _sequence(stated)
-    world = given.get("num_gpus") or (world_statement.value if world_statement else None)
-    sequence = given.get("sequence_length") or (sequence_statement.value if sequence_statement else None)
-    benchmark = stated.word("submission_benchmark")
-    model = _model(stated)
-    if world is None:
-        warnings.append(
-            f"{mlperf_system.UNSTATED}: the system description of the submission (systems/*.json) does; "
-            f"submission_platform ({stated.value('submission_platform') or 'not logged'}) is free text and isn't used"
-        )
-    if sequence is None:
-        warnings.append("the log doesn't state the sequence length: step times and samples only, no rate in tokens")
-    warnings += _said_of(training, found)
-    status, reason = _status(training, found)
-    known_precision, detail, _ = precision(stated)
-    accumulation = stated.count("gradient_accumulation_steps")
-    system = stated.value("system")
-    run = Run(
-        status=status,
-        status_reason=reason,
-        framework="mlperf",
-        model=given.get("model") or (str(model.value) if model else None),
-        timestamp=_timestamp(training, warnings),
-        warnings=tuple(dict.fromkeys(warnings)),
-        source=Source(kind="log", dialect=f"mlperf ({benchmark})" if benchmark else "mlperf"),
-        gpu_info=GpuInfo(device_count=world),
-        environment=Environment(versions={}),
-        training_config=TrainingConfig(
-            max_steps=stated.count("max_steps"),
-            global_batch_size=given.get("global_batch_size") or stated.count("global_batch_size"),
-            micro_batch_size=stated.count("micro_batch_size"),
-            sequence_length=sequence,
-            num_gpus=world,
-            precision=known_precision,
-            precision_detail=detail,
-        ),
-        parallelism_config=ParallelismConfig(
-            tensor_model_parallel_size=stated.count("tensor_parallelism") or stated.count("tensor_model_parallel_size"),
-            pipeline_model_parallel_size=stated.count("pipeline_parallelism")
-            or stated.count("pipeline_model_parallel_size"),
-            context_parallel_size=stated.count("context_parallelism") or stated.count("context_parallel_size"),
-            expert_model_parallel_size=stated.count("expert_parallelism"),
-            gradient_accumulation_steps=accumulation,
-        ),
-        optimizer=_optimizer(stated),
-        timing=_timing(found),
-        native_metrics=native,
-        **series,
-    )
-    if isinstance(system, mlperf_system.System):
-        return mlperf_system.applied(run, system, f"on line {stated['system'].line}")
-    return run
+@dataclasses.dataclass
+class MlperfRun(RunBuilder):
+    """Makes the Run of one run of a benchmark."""
+
+    training: BenchmarkRun
+    fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)
+
+    @property
+    def stated(self) -> LoggedValues:
+        """What the log states, by a result's fields."""
+        return self.fields
+
+    def run(self, given: Mapping[str, Any]) -> Run:
+        """Return the Run, with what a system description in the log adds."""
+        run, system = super().run(given), self.training.around.stated.get("system")
+        if system is None or not isinstance(system.value, mlperf_system.System):
+            return run
+        return mlperf_system.applied(run, system.value, f"on line {system.line}")
+
+    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
+        """Return the model that the benchmark's name means."""
+        return given.get("model") or self.fields.word("model"), None, []
+
+    def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
+        """Return what a step is and how it is spread."""
+        return sizes_of(self.fields, given, infer=False)
+
+    def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """Return the series of a Run as its arguments, and warnings."""
+        warnings = []
+        if sizes.num_gpus is None:
+            platform = self.training.around.stated.value("submission_platform") or "not logged"
+            warnings.append(
+                f"{mlperf_system.UNSTATED}: the system description of the submission (systems/*.json) does; "
+                f"submission_platform ({platform}) is free text and isn't used"
+            )
+        if sizes.sequence_length is None:
+            warnings.append("the log doesn't state the sequence length: step times and samples only, no rate in tokens")
+        return _series(self.training), warnings + _warnings_of(self.training)
+
+    def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
+        """Return nothing: the series' warnings have it."""
+        return []
+
+    def started(self, warnings: list[str]) -> str | None:
+        """Return when the training began."""
+        moment = self.training.run_start or self.training.first
+        if moment is None:
+            warnings.append("timestamp unknown: the log has no event times")
+            return None
+        return datetime.datetime.fromtimestamp(moment, datetime.timezone.utc).isoformat()
+
+    def status(self, planned: int | None, series: Mapping[str, Any], warnings: list[str]) -> tuple[Status, str | None]:
+        """Return the status and its reason."""
+        training, points = self.training, self.training.parsed.points
+        cause = training.around.causes.reason()
+        if training.end_status == "success":
+            return "complete", None
+        if training.end_line is not None:
+            ended = f"the run ended with status {training.end_status or 'no status'} (line {training.end_line})"
+            return "incomplete", f"{ended}: the target was not reached"
+        if training.run_start is None and not points:
+            return "failed", cause or "the log ends before the training starts (no run_start)"
+        last = points[-1].step if points else 0
+        return "incomplete", f"no run_stop: the log ends after step {last}" + (f": {cause}" if cause else "")
 
 
-def _series(training: Training, found: Found, stated: LoggedValues) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The series, of all steps that have a time or a loss, and the native figures."""
+def _series(training: BenchmarkRun) -> dict[str, Any]:
+    """Return the series, of all steps that have a time or a loss, as arguments of a Run."""
+    found, stated = training.parsed, training.around.stated
     rows: dict[int, dict[str, Any]] = {}
     for point in found.points:
         rows[point.step] = {"time": point.seconds, "window": point.window, **_figures(point)}
@@ -272,7 +329,8 @@ def _series(training: Training, found: Found, stated: LoggedValues) -> tuple[dic
         "learning_rates": column("learning_rate"),
         "grad_norms": (None,) * len(steps),
         "lines": column("line"),
-    }, native
+        "native_metrics": native,
+    }
 
 
 def _figures(point: Point) -> dict[str, Any]:
@@ -300,15 +358,15 @@ def _evaluated_at(place: Mapping[str, float], batch: int | None, rows: Mapping[i
     return next((int(each) for each in (step, step + 1) if each in rows), None)
 
 
-def _minutes(training: Training) -> float | None:
+def _minutes(training: BenchmarkRun) -> float | None:
     if training.run_start is not None and training.run_stop is not None:
         return round((training.run_stop - training.run_start) / 60, 6)
     duration = training.whole_run.get("duration")
     return round(duration / 60, 6) if duration else None
 
 
-def _said_of(training: Training, found: Found) -> list[str]:
-    warnings = []
+def _warnings_of(training: BenchmarkRun) -> list[str]:
+    warnings, found = [], training.parsed
     points = found.points
     if found.kind == "sampled":
         apart = points[1].step - points[0].step
@@ -331,59 +389,7 @@ def _said_of(training: Training, found: Found) -> list[str]:
         warnings.append(f"{len(training.unreadable)} events can't be read, the first on line {training.unreadable[0]}")
     lossless = [point.step for point in found.points if point.step not in {each.step for each in found.losses}]
     if found.losses and lossless and found.kind in ("mean", "sampled"):
-        warnings.append(f"no loss is logged at {spans(lossless)}")
+        warnings.append(f"no loss is logged at {spans((step, step) for step in lossless)}")
     if training.evaluations:
         warnings.append("eval_accuracy is what the benchmark evaluates: for language models a loss, lower is better")
     return warnings
-
-
-def _status(training: Training, found: Found) -> tuple[Status, str | None]:
-    cause = training.around.causes.reason()
-    where = f" (line {training.end_line})" if training.end_line else ""
-    if training.end_status == "success":
-        return "complete", None
-    if training.end_line is not None:
-        said = training.end_status or "no status"
-        return "incomplete", f"the run ended with status {said}{where}: the target was not reached"
-    if training.run_start is None and not found.points:
-        return "failed", cause or "the log ends before the training starts (no run_start)"
-    last = found.points[-1].step if found.points else 0
-    return "incomplete", f"no run_stop: the log ends after step {last}" + (f": {cause}" if cause else "")
-
-
-def _timestamp(training: Training, warnings: list[str]) -> str | None:
-    moment = training.run_start or training.first
-    if moment is None:
-        warnings.append("timestamp unknown: the log has no event times")
-        return None
-    return datetime.datetime.fromtimestamp(moment, datetime.timezone.utc).isoformat()
-
-
-def _optimizer(stated: LoggedValues) -> Optimizer:
-    def either(*names: str) -> float | None:
-        return next((value for name in names if (value := stated.number(name)) is not None), None)
-
-    adamw = "opt_adamw_beta_1" in stated or "opt_adamw_weight_decay" in stated
-    rate = stated.number("opt_base_learning_rate")
-    return Optimizer(
-        name=stated.word("opt_name") or ("adamw" if adamw else None),
-        # Some logs have 0.0 there, which nothing learns with.
-        learning_rate=rate if rate is not None and 0 < rate <= LARGEST_VALUE else None,
-        schedule=stated.word("opt_learning_rate_decay_schedule"),
-        beta1=either("opt_adamw_beta_1", "opt_adam_beta_1"),
-        beta2=either("opt_adamw_beta_2", "opt_adam_beta_2"),
-        epsilon=either("opt_adamw_epsilon", "opt_adam_epsilon"),
-        weight_decay=either("opt_adamw_weight_decay", "opt_weight_decay"),
-        gradient_clipping=stated.number("opt_gradient_clip_norm"),
-    )
-
-
-def _timing(found: Found) -> Timing:
-    covers = {
-        "block": "mean of the steps between two evaluations, as the submitter's timer takes it",
-        "mean": "mean of the steps since the record before",
-        "sampled": "one step of those since the record before",
-        "derived": "wall time from a block's start to its stop, divided by its steps; evaluations not included",
-        None: None,
-    }[found.kind]
-    return Timing(clock="the submitter's own, of the rank that logs", covers=covers, over_ranks="the rank that logs")

@@ -76,7 +76,7 @@ class Point:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class StepPoints:
     """What was made of the events.
 
     Attributes:
@@ -113,7 +113,7 @@ def find(
     batch: int | None,
     sequence: int | None,
     last: float | None,
-) -> Found:
+) -> StepPoints:
     """Step records from the events of one training.
 
     Args:
@@ -144,9 +144,9 @@ def find(
             unplaced += 0 if placed else len(group)
             losses += placed
     if points:
-        return Found(points, losses, kind, _missed(points, blocks) if kind == "block" else None, unplaced)
+        return StepPoints(points, losses, kind, _missed(points, blocks) if kind == "block" else None, unplaced)
     derived = _derived(blocks, ends)
-    return Found(derived, losses, "derived" if derived else None, None, unplaced)
+    return StepPoints(derived, losses, "derived" if derived else None, None, unplaced)
 
 
 def _timed(

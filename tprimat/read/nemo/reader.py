@@ -24,8 +24,9 @@ import statistics
 from tprimat.read.nemo import setup
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import Timing
 from tprimat.units import GB, round_figure

@@ -112,13 +112,11 @@ class RunBuilder:
         stated = self.stated
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
-        model, scale, doubts = known_model(shape, stated.word("model"))
-        if model is None or (given.get("model") and given["model"] != model):
-            model, doubts = given.get("model"), [] if given.get("model") else doubts
+        model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, doubts)
         warnings += self.unknowns(sizes, series)
         status, reason = self.fixed_status or self.status(sizes.max_steps, series, warnings)
-        timestamp = self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
+        timestamp = self.started(warnings)
         warnings += self.last_remarks()
         series["native_metrics"] = {**_finite(self.figures), **series["native_metrics"]}
         stack = stated.word("software_stack")
@@ -156,6 +154,13 @@ class RunBuilder:
     def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given)
+
+    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
+        """Return model and scale, and warnings of what is doubtful of them."""
+        model, scale, doubts = known_model(shape, self.stated.word("model"))
+        if model is None or (given.get("model") and given["model"] != model):
+            model, doubts = given.get("model"), [] if given.get("model") else doubts
+        return model, scale, doubts
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the series of a Run as its arguments, and warnings.
@@ -198,6 +203,10 @@ class RunBuilder:
         if self.ended is True:
             return "complete", None
         return records.status(self.training, planned, done=series["steps"][-1] if series["steps"] else None)
+
+    def started(self, warnings: list[str]) -> str | None:
+        """Return when the training began, with its offset; None, and a warning, where that is unknown."""
+        return self.timestamp or records.timestamp(self.training.around.first_stamp, warnings)
 
     def last_remarks(self) -> list[str]:
         """Return warnings that go last."""
@@ -251,21 +260,21 @@ def precision_of(text: object) -> str | None:
 
 
 def sizes_of(
-    stated: LoggedValues, given: Mapping[str, Any], *, infer_replicas: bool = True
+    stated: LoggedValues, given: Mapping[str, Any], *, infer: bool = True
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return what a step is and how it is spread, with what follows from the rest.
 
     Args:
         stated: what the source says, by the fields' names.
         given: what the user says, by names in parsed_log.GIVEN; it goes before what is stated.
-        infer_replicas: whether GPUs that share no layer are replicas.
+        infer: whether GPUs that share no layer are replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
     spread = {f"{kind}_parallel_size": stated.count(f"{kind}_parallel_size") for kind in _SPREAD}
     micro, accumulation = stated.count("micro_batch_size"), stated.count("gradient_accumulation_steps")
     replicas = spread["data_parallel_size"]
     split = [spread[f"{kind}_parallel_size"] for kind in ("tensor_model", "pipeline_model", "context")]
-    if infer_replicas and replicas is None and world and (any(split) or stated.value("only_data_parallel") is True):
+    if infer and replicas is None and world and (any(split) or stated.value("only_data_parallel") is True):
         share = math.prod(size or 1 for size in split)
         replicas = world // share if world % share == 0 else None
     batch = given.get("global_batch_size") or stated.count("global_batch_size")

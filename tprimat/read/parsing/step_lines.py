@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
 

@@ -24,8 +24,9 @@ from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
 from tprimat.read.parsing.known_models import known_model
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, RecordSequencer
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, Timing, TrainingConfig
@@ -188,7 +189,7 @@ class TorchtitanRun(RunBuilder):
         if local and replicas and not (stated.count("global_batch_size") or given.get("global_batch_size")):
             # Without a global batch size torchtitan accumulates nothing.
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
-        return sizes_of(stated, given, infer_replicas=False)
+        return sizes_of(stated, given, infer=False)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the series of a Run as its arguments, and warnings."""

@@ -1,0 +1,158 @@
+"""Sorts records of steps into trainings: tells doubles, restarts and trainings apart.
+
+the same step, the same moment or figures   a double (several ranks print); passed over
+a step again, later                         a restart: its records take the place of the former
+again from the first step or before         another training: one of its own
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
+
+SAME_MOMENT = 2.0
+"""s. Ranks print a step within milliseconds; no process comes back from a crash this quickly."""
+
+SAME_FIGURES = 0.05
+"""Share by which the rates of one step differ between ranks at most."""
+
+
+class RecordSequencer:
+    """Sorts records into trainings as they come.
+
+    Args:
+        reconcile: called with (known, double): takes from a double what the first record lacks.
+    """
+
+    def __init__(self, reconcile: Callable[[Record, Record], None] | None = None) -> None:
+        self.trainings: list[LoggedTraining] = []
+        self.pending = LogContext()
+        self.cut_off: int | None = None
+        self._reconcile = reconcile
+
+    def take(self, record: Record) -> None:
+        """Takes the next record of the log."""
+        pending, self.pending = self.pending, LogContext()
+        training = self.trainings[-1] if self.trainings else None
+        if training is None or training.last is None:
+            self._begin(record, pending)
+            return
+        known = training.records.get(record.step)
+        if known is not None and _same(known, record, training.last):
+            training.around.absorb(pending)
+            self._double(training, known, record)
+            return
+        if known is None and "success" in pending.marks and _jumps(record, training):
+            self._begin(record, pending)
+        elif known is None and (record.step > training.last.step or _late(record, training)):
+            if pending.begun:
+                training.attempts.append(record.step)
+            self._add(training, record, pending)
+        elif record.step <= min(training.records):
+            self._begin(record, pending)
+        else:
+            self._restart(training, record)
+            self._add(training, record, pending)
+
+    def finish(self) -> list[LoggedTraining]:
+        """The trainings, with what stands after the last record."""
+        pending, self.pending = self.pending, LogContext()
+        if self.trainings:
+            training = self.trainings[-1]
+            if pending.begun and pending.causes.reason():
+                training.warnings.append(
+                    f"started again after line {training.last.line if training.last else 1}, and that attempt logged "
+                    f"no step: {pending.causes.reason()}"
+                )
+            training.around.absorb(pending)
+            training.cut_off = self.cut_off
+        else:
+            self.pending = pending
+        return self.trainings
+
+    def _begin(self, record: Record, pending: LogContext) -> None:
+        if self.trainings:
+            # What ends a training stands before the first record of the next one.
+            former = self.trainings[-1].around
+            former.causes, pending.causes = pending.causes, FailureReasons()
+            if "success" in pending.marks:
+                former.marks["success"] = pending.marks.pop("success")
+        training = LoggedTraining(attempts=[record.step])
+        self.trainings.append(training)
+        self._add(training, record, pending)
+
+    def _add(self, training: LoggedTraining, record: Record, pending: LogContext) -> None:
+        training.around.absorb(pending)
+        if training.around.first_stamp is None:
+            training.around.first_stamp = record.stamp
+        training.records[record.step] = record
+        if training.last is None or record.step > training.last.step:
+            training.last = record
+
+    def _restart(self, training: LoggedTraining, record: Record) -> None:
+        again = sorted(step for step in training.records if step >= record.step)
+        for step in again:
+            del training.records[step]
+        training.warnings.append(
+            f"restarted on line {record.line} from step {record.step}: the records of steps {again[0]} to {again[-1]} "
+            "before it are left out"
+        )
+        training.attempts.append(record.step)
+        training.last = None
+
+    def _double(self, training: LoggedTraining, known: Record, record: Record) -> None:
+        training.doubles += 1
+        if self._reconcile:
+            self._reconcile(known, record)
+        mine, other = known.figures(), record.figures()
+        for name in other.keys() - mine.keys():
+            known.put(name, other[name])
+        differing = [
+            name for name in mine if name in other and not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)
+        ]
+        if differing and len(training.conflicts) < 5:
+            training.conflicts.append(
+                f"step {record.step} is printed twice with different figures ({', '.join(sorted(differing))}; lines "
+                f"{known.line} and {record.line}): the first is kept"
+            )
+
+
+def _same(known: Record, record: Record, last: Record) -> bool:
+    """Whether two records of one step are of one moment, not of two attempts at it."""
+    if known.stamp is not None and record.stamp is not None:
+        apart = record.stamp.seconds_after(known.stamp)
+        if apart is not None:
+            return abs(apart) <= max(SAME_MOMENT, 0.5 * (known.seconds or 0.0), known.stamp.resolution)
+    mine, other = known.figures(), record.figures()
+    if mine == other:
+        return True
+    if record.step < last.step - 1:
+        return False
+    if known.origin != record.origin and known.origin is not None and record.origin is not None:
+        return True
+    # Several ranks print one step, each its own rate of the same loss.
+    return (
+        mine.keys() == other.keys()
+        and known.loss == record.loss
+        and known.step == last.step
+        and all(math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES) for name in mine)
+    )
+
+
+def _jumps(record: Record, training: LoggedTraining) -> bool:
+    """Whether a step lies so far behind the last one that no training goes on there."""
+    *_, before, last = (0, *sorted(training.records))
+    return record.step - last > 2 * (last - before)
+
+
+def _late(record: Record, training: LoggedTraining) -> bool:
+    """Whether a step that is over was only logged late, not run again."""
+    assert training.last is not None
+    if record.stamp is not None and training.last.stamp is not None:
+        after = record.stamp.seconds_after(training.last.stamp)
+        if after is not None:
+            return after <= SAME_MOMENT
+    return record.step > min(training.records)
