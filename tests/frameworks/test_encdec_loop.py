@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import signal
 import subprocess
@@ -23,7 +22,6 @@ from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec import step as encdec_step
-from tprimat.frameworks.encdec.pairs import InMemory, Pairs
 from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings, parameters
 from tprimat.record import lifecycle, outcome, recovery
@@ -75,8 +73,7 @@ class Slow:
     """Batches from memory whose reading takes longer, and what it really took."""
 
     def __init__(self, wanted):
-        pairs = Pairs(wanted.vocab_size, wanted.seq_len, wanted.seed)
-        self._batches = InMemory(pairs, wanted.all_epochs * wanted.steps_per_epoch, wanted.batch_size)
+        self._batches = encdec_data.dataset(wanted, Ranks())
         self.slept = []
 
     def __getitem__(self, index):
@@ -413,17 +410,9 @@ class TestTwoProcesses:
         stdout, _ = by_torchrun
         assert stdout.count("epoch 2 of 3") == 1
         assert stdout.count("writing 2 shards") == 1
-        assert stdout.count("Results saved to:") == 1
+        assert stdout.count("\nResults: ") == 1
 
     def test_samples_are_of_both(self, by_torchrun):
         _, run = by_torchrun
         assert {epoch["samples"] for epoch in run.epochs} == {48}
         assert len(run.steps) == 18
-
-
-def test_the_order_of_an_epoch():
-    order = encdec_data.Order()
-    assert len(order) == 0
-    order.epoch(2, 3)
-    assert list(order) == [6, 7, 8]
-    assert list(itertools.chain(order, order)) == [6, 7, 8, 6, 7, 8]

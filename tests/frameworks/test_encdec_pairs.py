@@ -8,7 +8,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK, InMemory, Pairs
+from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK, Pairs
 
 PAIRS = Pairs(vocab_size=5480, seq_len=8, seed=1234)
 
@@ -50,25 +50,6 @@ def test_tokens_are_uniform_over_the_vocabulary():
 def test_a_large_number_does_not_overflow():
     assert PAIRS.rows(10**12, 2).shape == (2, 17)
     assert (PAIRS.rows(10**12, 2)[1] == PAIRS.rows(10**12 + 1, 1)[0]).all()
-
-
-class TestInMemory:
-    def test_processes_share_the_global_batch(self):
-        alone = InMemory(PAIRS, batches=3, batch_size=4)
-        first, second = (InMemory(PAIRS, 3, 2, rank, 2) for rank in range(2))
-        for index in range(3):
-            shared = np.concatenate([first[index][0], second[index][0]])
-            assert (shared == alone[index][0]).all()
-
-    def test_no_pair_comes_again(self):
-        batches = InMemory(PAIRS, batches=40, batch_size=5)
-        rows = np.concatenate([batches[index][0] for index in range(40)])
-        assert len(np.unique(rows, axis=0)) == 200
-        assert batches[0][1] == 0.0
-
-    def test_ends(self):
-        with pytest.raises(IndexError):
-            InMemory(PAIRS, batches=2, batch_size=1)[2]
 
 
 class TestDescribed:

@@ -1,39 +1,144 @@
-"""Where the batches of the encoder-decoder come from: memory or shards, and the loader over either."""
+"""The batches of the encoder-decoder, from memory or from shards on disk, and the loader over them."""
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
+import itertools
+import mmap
+import os
+import random
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tprimat.frameworks.encdec import shards, storage
-from tprimat.frameworks.encdec.pairs import InMemory, Pairs
+from tprimat.frameworks.encdec import shards
+from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings
+from tprimat.frameworks.encdec.shards import Contents
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PREFETCHED = 4
 """Batches that each reading worker has ready."""
 
 
-class Order:
-    """Which batches come next: those of one epoch, in their order."""
+class ShardReader:
+    """The pairs of all epochs, numbered through, read from shards.
 
-    def __init__(self) -> None:
-        self._batches = range(0)
+    Each epoch has the shards in a random order of its own and goes through each from its first pair to its last,
+    as sharded data are read in production. A stretch is mapped only while it is copied: pages that are mapped
+    can't be dropped from the cache.
 
-    def epoch(self, index: int, steps: int) -> None:
-        """Those of this epoch."""
-        self._batches = range(index * steps, (index + 1) * steps)
+    Args:
+        folder: of the shards.
+        contents: what they hold.
+        samples_per_epoch: pairs of an epoch; those left over at its end aren't read.
+    """
+
+    def __init__(self, folder: Path, contents: Contents, samples_per_epoch: int) -> None:
+        self._folder = folder
+        self._pairs = contents.pairs
+        self._seed = contents.seed
+        self._shards = contents.shards()
+        self._samples_per_epoch = samples_per_epoch
+        self._files: dict[int, int] = {}
+        self._order: tuple[int, list[int], list[int]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the open files out: a worker opens its own."""
+        return {**self.__dict__, "_files": {}}
+
+    def rows(self, first: int, count: int) -> NDArray[np.int32]:
+        """Read the pairs first, first + 1, …, all of one epoch; shape (count, 2 × seq_len + 1)."""
+        import numpy as np
+
+        epoch, position = divmod(first, self._samples_per_epoch)
+        order, starts = self._epoch(epoch)
+        tokens = np.empty((count, self._pairs.tokens), dtype="<i4")
+        filled = 0
+        while filled < count:
+            place = bisect.bisect_right(starts, position) - 1
+            shard, within = order[place], position - starts[place]
+            stretch = tokens[filled : filled + self._shards[shard].samples - within]
+            self._copy(shard, within * self._pairs.bytes, stretch)
+            filled += len(stretch)
+            position += len(stretch)
+        return tokens
+
+    def _epoch(self, epoch: int) -> tuple[list[int], list[int]]:
+        """Return the shards in their order of an epoch, and how many pairs lie before each."""
+        if self._order is None or self._order[0] != epoch:
+            order = list(range(len(self._shards)))
+            random.Random(f"{self._seed} {epoch}").shuffle(order)
+            sizes = [self._shards[index].samples for index in order]
+            self._order = epoch, order, list(itertools.accumulate(sizes[:-1], initial=0))
+        return self._order[1:]
+
+    def _copy(self, shard: int, offset: int, into: NDArray[np.int32]) -> None:
+        # Not numpy.memmap, which takes longer for a small batch.
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        end = offset + into.nbytes
+        with mmap.mmap(self._file(shard), end - start, access=mmap.ACCESS_READ, offset=start) as view:
+            into.data.cast("B")[:] = memoryview(view)[offset - start :]
+
+    def _file(self, shard: int) -> int:
+        if shard not in self._files:
+            path = self._folder / self._shards[shard].name
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            size, expected = os.fstat(handle).st_size, self._shards[shard].samples * self._pairs.bytes
+            if size != expected:
+                # Reading beyond the end of a mapped file kills the process with SIGBUS.
+                os.close(handle)
+                raise OSError(f"{path}: {size} bytes, and {expected} were written: it was changed during the training")
+            self._files[shard] = handle
+        return self._files[shard]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """The batches of one process, numbered through all epochs: a map-style data set.
+
+    Batch b of process p holds the pairs (b × processes + p) × batch_size …, so that the same pairs are trained on in
+    a step with any number of processes.
+
+    Args:
+        source: of the pairs.
+        batch_size: pairs of a batch.
+        rank, world_size: which process of how many.
+    """
+
+    source: Pairs | ShardReader
+    batch_size: int
+    rank: int = 0
+    world_size: int = 1
+
+    def __getitem__(self, index: int) -> tuple[NDArray[np.int32], float]:
+        """Return pairs, shape (batch_size, 2 × seq_len + 1), and the seconds that making or reading them took."""
+        began = time.perf_counter()
+        first = (index * self.world_size + self.rank) * self.batch_size
+        return self.source.rows(first, self.batch_size), time.perf_counter() - began
+
+
+class EpochSampler:
+    """The indices of an epoch's batches, for a loader that outlives the epoch. Set `batches` before each."""
+
+    batches = range(0)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._batches)
+        return iter(self.batches)
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return len(self.batches)
 
 
-def contents_of(settings: Settings) -> shards.Contents:
-    """What lies on disk for a training; it doesn't depend on the batch, nor on how many train."""
-    return shards.Contents(
+def contents_of(settings: Settings) -> Contents:
+    """Return what lies on disk for a training; independent of the batch and of the number of processes."""
+    return Contents(
         num_samples=settings.num_samples,
         seq_len=settings.seq_len,
         vocab_size=settings.vocab_size,
@@ -43,41 +148,34 @@ def contents_of(settings: Settings) -> shards.Contents:
 
 
 def prepare(settings: Settings, say: Callable[[str], None]) -> None:
-    """Has the shards lie there, whole and checked, where there are to be any. Raises UsageError."""
+    """Write or check the shards, where the data are to be on disk. Raises UsageError."""
     if settings.data_dir is not None:
         shards.prepare(settings.data_dir, contents_of(settings), say)
 
 
-def dataset(settings: Settings, ranks: Ranks) -> Any:
-    """The batches of one process, for all epochs: a map-style data set, numbered through."""
-    if settings.data_dir is None:
-        return InMemory(
-            Pairs(settings.vocab_size, settings.seq_len, settings.seed),
-            settings.all_epochs * settings.steps_per_epoch,
-            settings.batch_size,
-            ranks.rank,
-            ranks.world_size,
-        )
-    return storage.FromShards(
-        settings.data_dir,
-        contents_of(settings),
-        settings.steps_per_epoch,
-        settings.batch_size,
-        settings.seed,
-        ranks.rank,
-        ranks.world_size,
-    )
+def files_of(settings: Settings) -> list[Path]:
+    """Return the files of the data; none where they are made in memory."""
+    folder = settings.data_dir
+    return [] if folder is None else [folder / shard.name for shard in contents_of(settings).shards()]
 
 
-def loader(batches: Any, order: Order, settings: Settings, on_gpu: bool) -> Any:
-    """A DataLoader over the batches that are in order; an item is pairs, and the seconds that reading them took."""
+def dataset(settings: Settings, ranks: Ranks) -> Batches:
+    """Return the batches of one process."""
+    source: Pairs | ShardReader = settings.pairs
+    if settings.data_dir is not None:
+        source = ShardReader(settings.data_dir, contents_of(settings), settings.samples_per_epoch)
+    return Batches(source, settings.batch_size, ranks.rank, ranks.world_size)
+
+
+def loader(batches: Any, sampler: EpochSampler, settings: Settings, on_gpu: bool) -> Any:
+    """Return a DataLoader over the sampled batches; an item is pairs, and the seconds that reading them took."""
     from torch.utils.data import DataLoader
 
     workers = settings.workers
     return DataLoader(
         batches,
         batch_size=None,
-        sampler=order,
+        sampler=sampler,
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         persistent_workers=workers > 0,

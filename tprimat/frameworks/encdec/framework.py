@@ -10,7 +10,6 @@ from tprimat import units
 from tprimat.analysis import efficiency, metrics
 from tprimat.frameworks.encdec import data, shards
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.settings import FRAMEWORK, MODEL, Settings, parameters
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import launch as loops
@@ -67,8 +66,7 @@ def introduce(request: Request) -> list[str]:
     """Return the model, the training and its data, a line each."""
     settings = _settings(request)
     pairs, steps = f"{settings.samples_per_epoch:,} pairs", f"{settings.steps_per_epoch:,} steps"
-    pair = Pairs(settings.vocab_size, settings.seq_len, settings.seed)
-    amount = shards.size_text(settings.num_samples * pair.bytes)
+    amount = shards.size_text(settings.num_samples * settings.pairs.bytes)
     if settings.data_dir is None:
         source = f"data: made in memory, {amount} an epoch"
     else:

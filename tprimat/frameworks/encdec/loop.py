@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
-from tprimat.frameworks.encdec import data, storage
+from tprimat.frameworks.encdec import data
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
 from tprimat.frameworks.encdec.waits import DataWait
-from tprimat.machine import utilisation
+from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Sampler
 from tprimat.record.describe import Description
 from tprimat.record.lifecycle import Processes, Recording
@@ -141,9 +141,10 @@ class Training:
         )
         self._scalars = self.recording.scalars
         self._waits = DataWait(self.recording.clock)
-        self._dataset = dataset if dataset is not None else data.dataset(settings, ranks)
-        self._order = data.Order()
-        self._loader = data.loader(self._dataset, self._order, settings, on_gpu)
+        self._files = [] if dataset is not None or ranks.local_rank else data.files_of(settings)
+        dataset = dataset if dataset is not None else data.dataset(settings, ranks)
+        self._order = data.EpochSampler()
+        self._loader = data.loader(dataset, self._order, settings, on_gpu)
         self._step = step.Step(settings, self._device, ranks)
         self._sampler = None
         if ranks.first:
@@ -193,7 +194,7 @@ class Training:
         """Train on all the data once; return False where the time is up."""
         settings, recording, steps = self._settings, self.recording, self._settings.steps_per_epoch
         cached = self._caches(index)
-        self._order.epoch(index, steps)
+        self._order.batches = range(index * steps, (index + 1) * steps)
         self._rendezvous.barrier()
         began = time.monotonic()
         recording.resume()
@@ -260,15 +261,11 @@ class Training:
 
     def _caches(self, index: int) -> float | None:
         """Empty the page cache where that is requested; return the share of the data that is in it now."""
-        settings = self._settings
-        if settings.data_dir is None or not isinstance(self._dataset, storage.FromShards) or self._ranks.local_rank:
-            return None
-        files = storage.paths(settings.data_dir, data.contents_of(settings))
-        if settings.drop_caches:
-            problem = storage.drop_caches(files)
+        if self._files and self._settings.drop_caches:
+            problem = page_cache.drop_caches(self._files)
             if problem and index == 0:
                 self.state.warnings.append(f"--drop-caches: {problem}")
-        return storage.cached_share(files)
+        return page_cache.cached_share(self._files)
 
     def _synchronize(self) -> None:
         if self._device.type == "cuda":

@@ -1,9 +1,8 @@
 """Synthetic sequence pairs: uniform random tokens, a function of (seed, number of the pair) alone.
 
-Uniform tokens teach nothing, and are meant to: what is measured is the hardware, not a data
-pipeline or a language. The loss stays near ln(vocabulary), which is the entropy of such data, as
-long as no pair comes a second time. Numbers come from SplitMix64, which is addressed by a counter:
-the same pairs on every platform, for every number of processes and workers. Knows no torch.
+There is nothing to learn in them: the benchmark measures hardware. The loss stays near ln(vocabulary), the
+entropy of such data, as long as no pair is repeated. Random numbers come from SplitMix64 with a counter: the
+same pairs on every platform, for every number of processes and workers. Knows no torch.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ IN_MEMORY = "random"
 ON_DISK = "random, from shards on disk"
 DIGEST_PAIRS = 256
 TOKEN_BYTES = 4
-"""A token as 32 bits, which embeddings take as they are: a batch is copied, never converted."""
+"""Tokens have 32 bits, which embeddings accept: a batch is copied, never converted."""
 
 # The increment of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 _INCREMENT = 0x9E3779B97F4A7C15
@@ -46,27 +45,23 @@ class Pairs:
 
     @property
     def tokens(self) -> int:
-        """Of one pair, as it is stored."""
+        """Tokens of one pair, as it is stored."""
         return 2 * self.seq_len + 1
 
     @property
     def bytes(self) -> int:
-        """Of one pair, as it is stored."""
+        """Bytes of one pair, as it is stored."""
         return self.tokens * TOKEN_BYTES
 
     def rows(self, first: int, count: int) -> NDArray[np.int32]:
-        """Pairs with the numbers first, first + 1, …
-
-        Returns:
-            Shape (count, 2 × seq_len + 1): the source, then the target.
-        """
+        """Return the pairs first, first + 1, …; shape (count, 2 × seq_len + 1): the source, then the target."""
         import numpy as np
 
-        # Two tokens of each 64-bit number; each pair begins with a number of its own.
+        # Two tokens of each 64-bit number; each pair begins with a new number.
         words = (self.tokens + 1) // 2
         with np.errstate(over="ignore"):
             counter = np.arange(first * words + 1, (first + count) * words + 1, dtype=np.uint64)
-            # Mixed, since the numbers of neighbouring seeds would else be each other's, one place on.
+            # Mixed: neighbouring seeds would otherwise give the same numbers, shifted by one.
             start = mixed(np.asarray([self.seed], dtype=np.uint64))
             bits = mixed(counter * np.uint64(_INCREMENT) + start)
         halves = bits.view("<u4").reshape(count, 2 * words)[:, : self.tokens]
@@ -77,11 +72,11 @@ class Pairs:
         return tokens
 
     def described(self, kind: str, *, repeats: bool) -> Data:
-        """What a result says of the data.
+        """Return the training data as a result states them.
 
         Args:
             kind: IN_MEMORY or ON_DISK, which have the same pairs in different orders.
-            repeats: whether a pair comes more than once. A model can then learn it by heart, and no
+            repeats: whether a pair is trained on more than once. A model can then memorize it, and no
                 entropy bounds its loss.
         """
         first = kind.encode() + self.rows(0, DIGEST_PAIRS).astype("<i4").tobytes()
@@ -93,34 +88,3 @@ class Pairs:
             unigram_entropy=entropy,
             seed=self.seed,
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class InMemory:
-    """What one process trains on, made when it is asked for: a map-style data set of batches.
-
-    Item b of process p holds pairs (b × processes + p) × batch_size … and no pair comes again, in
-    no epoch.
-
-    Args:
-        pairs: where they come from.
-        batches: of one process, over all epochs.
-        batch_size: pairs of a batch.
-        rank, world_size: which process of how many.
-    """
-
-    pairs: Pairs
-    batches: int
-    batch_size: int
-    rank: int = 0
-    world_size: int = 1
-
-    def __len__(self) -> int:
-        return self.batches
-
-    def __getitem__(self, index: int) -> tuple[NDArray[np.int32], float]:
-        """Pairs, shape (batch_size, 2 × seq_len + 1), and the seconds that storage took: none."""
-        if not 0 <= index < self.batches:
-            raise IndexError(index)
-        first = (index * self.world_size + self.rank) * self.batch_size
-        return self.pairs.rows(first, self.batch_size), 0.0

@@ -9,10 +9,9 @@ import msgspec
 
 from tprimat import units
 from tprimat.frameworks.encdec import shards
-from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK, Pairs
+from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.settings import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, Settings
-from tprimat.frameworks.encdec.storage import CACHED_AT_ALL
-from tprimat.machine import utilisation
+from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Reading
 from tprimat.results.run import MemoryMetrics, ParallelismConfig, Run, TrainingConfig
 from tprimat.units import GB, round_figure
@@ -85,7 +84,6 @@ class TrainingState:
 def setup_of(settings: Settings, precision_detail: str) -> Run:
     """Return what is known before the training: a Run without records."""
     world = settings.num_gpus
-    pairs = Pairs(settings.vocab_size, settings.seq_len, settings.seed)
     return Run(
         framework=FRAMEWORK,
         model=MODEL,
@@ -113,7 +111,9 @@ def setup_of(settings: Settings, precision_detail: str) -> Run:
             gradient_accumulation_steps=1,
         ),
         optimizer=OPTIMIZER,
-        data=pairs.described(_kind(settings), repeats=settings.data_dir is not None and settings.all_epochs > 1),
+        data=settings.pairs.described(
+            _kind(settings), repeats=settings.data_dir is not None and settings.all_epochs > 1
+        ),
         framework_config={"dropout": DROPOUT, "reading_workers": settings.workers, "num_samples": settings.num_samples},
     )
 
@@ -198,7 +198,7 @@ def _metrics(settings: Settings, state: TrainingState) -> dict[str, float | tupl
     if settings.data_dir is not None:
         written = shards.write_rate(settings.data_dir)
         figures |= {
-            "dataset_gb": round_figure(settings.num_samples * _pair_bytes(settings) / GB),
+            "dataset_gb": round_figure(settings.num_samples * settings.pairs.bytes / GB),
             "delivered_gb_per_second": round_figure(_delivered(settings, measured)),
             "read_gb_per_second_per_worker": round_figure(_reading(settings, measured)),
             "written_gb_per_second": round_figure(written / GB) if written is not None else None,
@@ -253,7 +253,7 @@ def _cache_warnings(measured: Sequence[Epoch]) -> list[str]:
     known = [share for share in shares if share is not None]
     if len(known) < len(shares):
         return ["the page cache may have helped: how much of the data lay in it isn't known here"]
-    if known and max(known) > CACHED_AT_ALL:
+    if known and max(known) > page_cache.MIN_SHARE:
         return [
             f"the page cache helped: before a measured epoch up to {_share(max(known))} of the data lay in memory, so "
             "this isn't the storage's own speed (--drop-caches empties it before each epoch)"
@@ -261,12 +261,8 @@ def _cache_warnings(measured: Sequence[Epoch]) -> list[str]:
     return []
 
 
-def _pair_bytes(settings: Settings) -> int:
-    return Pairs(settings.vocab_size, settings.seq_len, settings.seed).bytes
-
-
 def _bytes(settings: Settings, epochs: Sequence[Epoch]) -> int:
-    return sum(epoch.samples for epoch in epochs) * _pair_bytes(settings)
+    return sum(epoch.samples for epoch in epochs) * settings.pairs.bytes
 
 
 def _delivered(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
