@@ -20,9 +20,9 @@ from made_runs import MI300X, make_run
 from test_benchmark import CHILD, CPU
 from test_find_logs import log, put
 
-from tprimat import frameworks
-from tprimat.cli import COMMANDS, _display, _local_logs, run
-from tprimat.cli._display import Verbosity
+from tprimat import console, frameworks
+from tprimat.cli import COMMANDS, _local_logs, run
+from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.frameworks.nemo import launch as nemo
@@ -31,6 +31,7 @@ from tprimat.machine import gpu_processes, platforms
 from tprimat.machine.gpu_processes import Process
 from tprimat.machine.platforms import Machine
 from tprimat.measure import session
+from tprimat.report import machine
 from tprimat.results.run import Environment, GpuInfo, TrainingConfig
 from tprimat.store import store
 from tprimat.store.store import save_as
@@ -453,12 +454,12 @@ class TestTelling:
     def test_each_function_has_its_amounts(self, capsys):
         spoken = {}
         for amount in Verbosity:
-            with _display.capture_output(amount) as output:
+            with console.capture_output(amount, lambda: machine) as output:
                 print("somebody else")
-                _display.info("told")
-                _display.debug("detail")
-                _display.summary("essence")
-                _display.warn("wrong")
+                console.info("told")
+                console.debug("detail")
+                console.summary("essence")
+                console.warn("wrong")
                 output.finish(0)
             said = capsys.readouterr()
             spoken[amount] = said.out.splitlines(), said.err.splitlines()
@@ -470,6 +471,6 @@ class TestTelling:
         assert err == ["somebody else"]
 
     def test_an_error_before_any_result_leaves_the_output_empty(self, capsys):
-        with pytest.raises(UsageError), _display.capture_output(Verbosity.JSON, results=[]):
+        with pytest.raises(UsageError), console.capture_output(Verbosity.JSON, lambda: machine, results=[]):
             raise UsageError("no: do", heading="wrong-usage")
         assert capsys.readouterr() == ("", "")

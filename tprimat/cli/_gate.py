@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tprimat import files
-from tprimat.cli import _display, _overrides, _results
+from tprimat import console, files
+from tprimat.cli import _overrides, _results
 from tprimat.compare import Loaded, allowance
 from tprimat.compare.gate import gate
 from tprimat.errors import UsageError
@@ -62,12 +62,12 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         options=options,
     )
     if arguments.json:
-        _display.echo(machine.dumped(machine.gate_values(check)))
+        console.echo(machine.dumped(machine.gate_values(check)))
     elif arguments.quiet:
-        _display.echo(report.verdict(check))
+        console.echo(report.verdict(check))
     else:
-        width, color = _display.terminal_size()
-        _display.echo(report.console(check, width=width, color=color))
+        width, color = console.terminal_size()
+        console.echo(report.console(check, width=width, color=color))
     if arguments.summary is not None:
         path = Path(arguments.summary)
         try:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tprimat import console, units
 from tprimat.catalog import models
-from tprimat.cli import _display, extract_primus
-from tprimat.cli._display import Verbosity
+from tprimat.cli import extract_primus
+from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
 from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
@@ -79,7 +79,7 @@ def instead_of_measuring(options: argparse.Namespace, machine: Machine) -> int |
     _say(found, wanted)
     if options.dry_run:
         for each in found.found:
-            _display.summary(plain(each.path))
+            console.summary(plain(each.path))
         console.info("\nNothing was read.")
         return ExitStatus.WELL
     return _read(found, options)
@@ -101,14 +101,14 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
         stated = f" ({plain(found.stated, 60)})" if found.stated and found.stated != found.model else ""
         console.info(f"  {found.model:<8} {found.path}")
         console.info(f"  {'':<8} found by {found.why}{stated}; written {age} ago")
-    most = len(search.passed_over) if _display.verbosity() is Verbosity.VERBOSE else MOST_SAID
+    most = len(search.passed_over) if console.verbosity() is Verbosity.VERBOSE else MOST_SAID
     for text in search.passed_over[:most]:
         console.info(f"  passed over: {plain(text)}")
     if len(search.passed_over) > most:
         console.info(f"  passed over: {len(search.passed_over) - most} more")
     for folder in search.looked_in:
-        _display.debug(f"  looked in: {plain(folder)}")
-    _display.current().values["logs"] = [
+        console.debug(f"  looked in: {plain(folder)}")
+    console.current().values["logs"] = [
         {"model": found.model, "path": str(found.path), "found_by": found.why} for found in search.found
     ]
     missing = [model for model in wanted if model not in {found.model for found in search.found}]

@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 
 from tprimat import console, frameworks
-from tprimat.cli import _display, _encdec, _local_logs, compare
-from tprimat.cli._arguments import verbosity
+from tprimat.cli import _encdec, _local_logs, compare
+from tprimat.cli._arguments import capture_output
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
@@ -22,7 +22,7 @@ from tprimat.measure.session import measure, show
 
 def main(options: argparse.Namespace) -> int:
     """Measure, or show what would be run."""
-    with _display.capture_output(verbosity(options), results=[]) as output:
+    with capture_output(options, results=[]) as output:
         return output.finish(_encdec.measure(options) if options.encdec else _measure(options))
 
 

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tprimat import __version__
-from tprimat.cli import _display, _gate, _overrides, _results
+from tprimat import __version__, console
+from tprimat.cli import _gate, _overrides, _results
 from tprimat.cli.options import compare as options
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_atomically
-from tprimat.report import FORMS, Picture, Provenance, console, efficiency, machine
+from tprimat.report import FORMS, Picture, Provenance, efficiency, machine
+from tprimat.report import console as console_report
 from tprimat.report.sheets import micro_batches, sheets
 
 
@@ -35,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
     _print(comparison, arguments)
     written = _write(comparison, folder, None if arguments.no_plot else picture, _command_line(arguments.argv))
     if not arguments.json and not arguments.quiet:
-        _display.echo("\n".join(["", *written]))
+        console.echo("\n".join(["", *written]))
     return comparison.status
 
 
@@ -81,14 +82,20 @@ def _comparison(arguments: argparse.Namespace, folder: Path) -> Comparison:
 
 def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        _display.echo(machine.dumped(machine.comparison_values(comparison)))
+        console.echo(machine.dumped(machine.comparison_values(comparison)))
         return
-    width, color = _display.terminal_size()
-    limits = console.QUIET if arguments.quiet else console.VERBOSE if arguments.verbose else console.NORMAL
-    _display.echo(console.render(comparison, width=width, color=color, limits=limits))
+    width, color = console.terminal_size()
+    limits = (
+        console_report.QUIET
+        if arguments.quiet
+        else console_report.VERBOSE
+        if arguments.verbose
+        else console_report.NORMAL
+    )
+    console.echo(console_report.render(comparison, width=width, color=color, limits=limits))
     if arguments.enhanced or arguments.peak_tflops is not None or arguments.energy_from_tdp:
         text = efficiency.console(sheets(comparison), micro_batches(comparison), width=width, color=color)
-        _display.echo(f"\n{text}")
+        console.echo(f"\n{text}")
 
 
 def _write(comparison: Comparison, folder: Path, picture: Path | None, command: str) -> list[str]:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tprimat import console
 from tprimat.analysis.efficiency import Options
-from tprimat.cli import _display, _results
+from tprimat.cli import _results
 from tprimat.cli.options.compare_frameworks import NAMED
 from tprimat.compare import Comparison, Loaded, compare
 from tprimat.errors import UsageError
@@ -33,22 +34,22 @@ def main(arguments: argparse.Namespace) -> int:
     _print(comparison, arguments)
     written = not arguments.no_plot and _draw(comparison, path)
     if written and not arguments.quiet and not arguments.json:
-        _display.echo(f"\nPicture: {path}")
+        console.echo(f"\nPicture: {path}")
     return comparison.status
 
 
 def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        _display.echo(machine.dumped(machine.comparison_values(comparison)))
+        console.echo(machine.dumped(machine.comparison_values(comparison)))
         return
-    room, _ = _display.terminal_size()
+    room, _ = console.terminal_size()
     width = max(room, 100) if sys.stdout.isatty() else 100
     if arguments.quiet:
-        _display.echo(frameworks.brief(comparison, width=width))
+        console.echo(frameworks.brief(comparison, width=width))
         return
-    _display.echo(frameworks.render(comparison, width=width))
+    console.echo(frameworks.render(comparison, width=width))
     if arguments.verbose:
-        _display.echo("\n".join(evidence.lines(comparison)))
+        console.echo("\n".join(evidence.lines(comparison)))
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> Comparison:

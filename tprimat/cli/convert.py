@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tprimat import console
 from tprimat.catalog import models
-from tprimat.cli import _display
-from tprimat.cli._arguments import verbosity
+from tprimat.cli._arguments import capture_output
 from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.text import plain
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     if options.target is None:
         raise UsageError("say import or export, what to convert, and the folder to write", heading="convert")
     command = shlex.join(["tprimat", "convert", *argv])
-    with _display.capture_output(verbosity(options), command=command, model=options.model) as output:
+    with capture_output(options, command=command, model=options.model) as output:
         return output.finish(_converted(options))
 
 
@@ -63,16 +63,16 @@ def _converted(options: argparse.Namespace) -> int:
             "NeMo converts on an NVIDIA GPU, and torch sees none here: run this where the GPU is",
             heading="nemo-needs-a-gpu",
         )
-    values = _display.current().values
+    values = console.current().values
     values |= {"direction": options.direction, "source": source, "target": str(target)}
     for name in ("direction", "source", "target", "command"):
-        _display.debug(f"{name}: {plain(values[name])}")
+        console.debug(f"{name}: {plain(values[name])}")
     if options.direction == "import":
         nemo_convert.to_nemo(options.model, source, target, overwrite=options.overwrite)
     else:
         nemo_convert.to_hugging_face(Path(source), target, overwrite=options.overwrite)
-    _display.info(f"{models.title(options.model)} is in {options.target}")
-    _display.summary(str(options.target))
+    console.info(f"{models.title(options.model)} is in {options.target}")
+    console.summary(str(options.target))
     return ExitStatus.WELL
 
 

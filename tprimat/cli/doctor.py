@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tprimat import console, units
-from tprimat.cli import _display
 from tprimat.errors import ExitStatus
 from tprimat.machine.gpu import GpuState
 from tprimat.measure.diagnosis import Diagnosis, diagnose
@@ -25,9 +24,9 @@ def main(options: argparse.Namespace) -> int:
     """
     diagnosis = diagnose(Path(options.output_dir))
     if options.json:
-        _display.echo(json.dumps(_values(diagnosis), indent=2, ensure_ascii=False))
+        console.echo(json.dumps(_values(diagnosis), indent=2, ensure_ascii=False))
     else:
-        _display.echo("\n".join(lines(diagnosis, quiet=options.quiet, verbose=options.verbose)))
+        console.echo("\n".join(lines(diagnosis, quiet=options.quiet, verbose=options.verbose)))
     return ExitStatus.WELL
 
 

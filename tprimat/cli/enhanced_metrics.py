@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tprimat.cli import _display, _overrides
+from tprimat import console
+from tprimat.cli import _overrides
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.report import efficiency, evidence, machine
@@ -30,12 +31,12 @@ def main(arguments: argparse.Namespace) -> int:
     comparison = _overrides.priced(compare(loaded, notes=notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:
-        _display.echo(machine.dumped({"results": machine.sheet_values(sheets(comparison)), "notes": notes}))
+        console.echo(machine.dumped({"results": machine.sheet_values(sheets(comparison)), "notes": notes}))
     elif arguments.quiet:
-        _display.echo("\n".join(efficiency.brief(sheets(comparison))))
+        console.echo("\n".join(efficiency.brief(sheets(comparison))))
     else:
-        width, color = _display.terminal_size()
-        _display.echo(efficiency.console(sheets(comparison), notes, width=width, color=color))
+        width, color = console.terminal_size()
+        console.echo(efficiency.console(sheets(comparison), notes, width=width, color=color))
         if arguments.verbose:
-            _display.echo("\n".join(evidence.lines(comparison)))
+            console.echo("\n".join(evidence.lines(comparison)))
     return ExitStatus.WELL

@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from tprimat import units
+from tprimat import console, units
 from tprimat.analysis import metrics
-from tprimat.cli import _details, _display
-from tprimat.cli._arguments import verbosity
-from tprimat.cli._display import Verbosity, info
+from tprimat.cli import _details
+from tprimat.cli._arguments import capture_output
+from tprimat.console import Verbosity, info
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
@@ -27,7 +27,7 @@ def main(arguments: argparse.Namespace) -> int:
     Args:
         arguments: of `extract-primus`.
     """
-    with _display.capture_output(verbosity(arguments), results=[]) as output:
+    with capture_output(arguments, results=[]) as output:
         return output.finish(_extract_all(arguments))
 
 
@@ -78,8 +78,8 @@ def extract(log_file: str, output_dir: Path | str, given: GivenValues, output: P
         _show(each)
         saved.append(store.save_as(each.run, Path(output)) if output else store.save(each.run, Path(output_dir)))
         _show_saved(saved[-1])
-        _display.record(each.run, saved[-1].path, each.title)
-        _display.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
+        console.record(each.run, saved[-1].path, each.title)
+        console.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
     return saved
 
 
@@ -150,7 +150,7 @@ def _show(extracted: Extracted) -> None:
         place = f"line {statement.line}" if statement else ""
         shown = units.UNKNOWN if value in (None, "") else plain(str(value))
         info(f"  {label:<18} {shown:<44} {place}".rstrip())
-    if _display.verbosity() is Verbosity.VERBOSE:
+    if console.verbosity() is Verbosity.VERBOSE:
         for line in _details.lines(run, summary):
             info(f"  {line}")
     for note in parsed.notes:

@@ -9,10 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from tprimat import console, units
-from tprimat.cli import _display
-from tprimat.cli._arguments import verbosity
-from tprimat.cli._display import Verbosity
+from tprimat.cli._arguments import capture_output
 from tprimat.cli.options.gpu_memory import name
+from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.machine import gpu_processes
 from tprimat.machine.gpu_processes import Process
@@ -28,12 +27,12 @@ def main(options: argparse.Namespace) -> int:
     """
     if options.yes and not options.kill:
         raise UsageError("--yes answers the question of --kill: give both", heading="wrong-usage")
-    with _display.capture_output(verbosity(options)) as output:
+    with capture_output(options) as output:
         return output.finish(_list_and_end(options))
 
 
 def _list_and_end(options: argparse.Namespace) -> int:
-    host, output = Host(), _display.current()
+    host, output = Host(), console.current()
     listed = gpu_processes.listed(host)
     if listed is None:
         raise UsageError(
@@ -45,7 +44,7 @@ def _list_and_end(options: argparse.Namespace) -> int:
     for number, line in enumerate(_lines(listed, ours)):
         console.info(line)
         if number > 0 or not listed:
-            _display.summary(line)
+            console.summary(line)
     if not options.kill:
         if ours:
             console.info(f"\nTo end those of yours: {name()} --kill")
@@ -61,14 +60,14 @@ def _list_and_end(options: argparse.Namespace) -> int:
     left = gpu_processes.end(ours, host, say=console.info)
     output.values["still_there"] = [process.pid for process in left]
     for process in left:
-        _display.warn(f"process {process.pid} is still there")
+        console.warn(f"process {process.pid} is still there")
     return ExitStatus.TRAINING_FAILED if left else ExitStatus.WELL
 
 
 def _lines(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
     if not processes:
         return ["No process holds GPU memory."]
-    is_verbose = _display.verbosity() is Verbosity.VERBOSE
+    is_verbose = console.verbosity() is Verbosity.VERBOSE
     rows = [["GPU", "process", "user", "memory", *(["may be ended"] if is_verbose else []), "command"]]
     rows += [
         [
@@ -93,7 +92,7 @@ def _is_confirmed(processes: Sequence[Process]) -> bool:
     numbers = ", ".join(str(process.pid) for process in processes)
     noun = "process" if len(processes) == 1 else "processes"
     # The question is for a person, also where the answer of the command is for a program.
-    visible = _display.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
+    visible = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     with contextlib.nullcontext() if visible else contextlib.redirect_stdout(sys.stderr):
         answer = input(f"\nEnd {noun} {numbers} of yours? [y/N] ")
     return answer.strip().lower() in ("y", "yes")

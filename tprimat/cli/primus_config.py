@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from tprimat import console
 from tprimat.catalog import models
-from tprimat.cli import _display
-from tprimat.cli._arguments import verbosity
+from tprimat.cli._arguments import capture_output
 from tprimat.cli.options._parser import Parser, add_output_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus.installation import FILES, PRECISIONS
@@ -81,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     words = list(argv)
     cut = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:cut])
-    with _display.capture_output(verbosity(options)) as output:
+    with capture_output(options) as output:
         return output.finish(_shown(options, tuple(words[cut + 1 :])))
 
 
@@ -142,7 +141,7 @@ def _show(made: Plan) -> None:
 
     run = made.setup()
     title = models.title(run.model)
-    _display.current().values |= {
+    console.current().values |= {
         "configuration": str(made.configuration.path),
         "model": run.model,
         "precision": made.precision,
@@ -174,8 +173,8 @@ def _show(made: Plan) -> None:
     named = {name for _, name in SHOWN}
     for name, setting in sorted(made.configuration.settings.items()):
         if name not in named:
-            _display.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
-    _display.debug(f"  command line: {plain(shlex.join(made.arguments)) or 'nothing'}")
+            console.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
+    console.debug(f"  command line: {plain(shlex.join(made.arguments)) or 'nothing'}")
     for note in made.notes:
         console.note(note)
 
@@ -187,7 +186,7 @@ def _show_essence(made: Plan) -> None:
     for label, name in SHOWN:
         setting = made.configuration.settings.get(name)
         if setting is not None and setting.value is not None:
-            _display.summary(f"{label}: {plain(setting.value)}")
+            console.summary(f"{label}: {plain(setting.value)}")
 
 
 def _differences(ours: Run, theirs: Run) -> Iterator[tuple[str, object, object]]:
@@ -216,14 +215,14 @@ def _at(run: Run, path: str) -> object:
 def _show_differences(different: Sequence[tuple[str, object, object]], named: Path) -> None:
     from tprimat.text import plain
 
-    _display.current().values |= {
+    console.current().values |= {
         "against": str(named),
         "differences": [{"name": label, "here": here, "there": there} for label, here, there in different],
     }
     console.info("")
     if not different:
         console.info(f"The same setup as {plain(str(named))}.")
-        _display.summary(f"The same setup as {plain(str(named))}.")
+        console.summary(f"The same setup as {plain(str(named))}.")
         return
     console.info(f"Not as in {plain(str(named))}:")
     rows: list[tuple[str, ...]] = [("", "here", "there")]
@@ -231,7 +230,7 @@ def _show_differences(different: Sequence[tuple[str, object, object]], named: Pa
     for line in console.table(rows):
         console.info(f"  {line}")
     for label, here, there in different:
-        _display.summary(f"{label}: {_text(here)} here, {_text(there)} there")
+        console.summary(f"{label}: {_text(here)} here, {_text(there)} there")
     console.info(f"To run Primus with that setup: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}")
 
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tprimat import units
+from tprimat import console, units
 from tprimat.analysis import metrics
-from tprimat.cli import _details, _display
-from tprimat.cli._arguments import verbosity
-from tprimat.cli._display import Verbosity, info
+from tprimat.cli import _details
+from tprimat.cli._arguments import capture_output
+from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
 from tprimat.log_import.importer import ImportedResult, LogImport
@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
         )
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs}: at least 1 file is read at a time", heading="wrong-usage")
-    with _display.capture_output(verbosity(arguments), results=[]) as output:
+    with capture_output(arguments, results=[]) as output:
         names = inputs.named_files(arguments.paths)
         logs, skipped = sources.units_of(names)
         if not logs and not skipped:
@@ -54,13 +54,13 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _record(result: ImportedResult) -> None:
-    _display.record(result.run, result.path, result.title)
-    _display.current().notes.extend(f"{result.title}: {note}" for note in result.notes)
+    console.record(result.run, result.path, result.title)
+    console.current().notes.extend(f"{result.title}: {note}" for note in result.notes)
 
 
 def _report(batch: LogImport) -> int:
     """Show what was saved, skipped and not readable; return the exit status."""
-    is_verbose = _display.verbosity() is Verbosity.VERBOSE
+    is_verbose = console.verbosity() is Verbosity.VERBOSE
     if is_verbose or len(batch.results) <= FULL_ACCOUNT:
         for result in batch.results:
             _show_one(result)
@@ -69,7 +69,7 @@ def _report(batch: LogImport) -> int:
     reasons: dict[str, list[str]] = {}
     for each in batch.skipped:
         reasons.setdefault(each.reason, []).append(each.path)
-    values = _display.current().values
+    values = console.current().values
     values["passed_over"] = [{"path": each.path, "reason": each.reason} for each in batch.skipped]
     values["errors"] = list(batch.errors)
     if batch.skipped:
@@ -121,7 +121,7 @@ def _show_one(result: ImportedResult) -> None:
     for label, value in rows:
         info(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
     for line in _details.lines(run, summary):
-        _display.debug(f"  {line}")
+        console.debug(f"  {line}")
     for note in result.notes:
         info(f"  note: {plain(note)}")
     for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
@@ -151,7 +151,7 @@ def _show_table(results: Sequence[ImportedResult]) -> None:
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
     """Show a progress bar on a terminal, nothing elsewhere; yield what to call when a source is done."""
-    is_shown = _display.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
+    is_shown = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     if total < 2 or not sys.stderr.isatty() or not is_shown:
         yield lambda _: None
         return

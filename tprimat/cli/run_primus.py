@@ -11,8 +11,7 @@ import shlex
 from pathlib import Path
 
 from tprimat import console, frameworks
-from tprimat.cli import _display
-from tprimat.cli._arguments import verbosity
+from tprimat.cli._arguments import capture_output
 from tprimat.cli.options import run_primus as primus_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus import installation as primus_installation
@@ -39,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
     Returns:
         The status of the training that ended last, or an ExitStatus where none was started.
     """
-    with _display.capture_output(verbosity(options), results=[]) as output:
+    with capture_output(options, results=[]) as output:
         return output.finish(_measure(options))
 
 
