@@ -2,7 +2,7 @@
 
 Every scale keeps the ratios that give an architecture its character: query heads per key/value
 head, feed-forward size, vocabulary and attention width per hidden size; and SwiGLU, biases and tied
-weights, which are no sizes. What each doesn't keep stands in its row.
+weights, which are no sizes. What each doesn't keep is in its row.
 
 Each division is exact for every model in models.py: 16 divides all widths and vocabularies.
 """
@@ -19,7 +19,7 @@ from tprimat.results.run import ModelConfig
 
 FULL = "full"
 OTHER = "other"
-"""The scale of a shape, taken over from somebody's result, that no row gives."""
+"""The scale of a matched result's shape that no row gives."""
 
 SIZES = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size", "vocab_size")
 """Fields of a ModelConfig without which a model can't be built."""
@@ -42,7 +42,7 @@ class Scale:
         depth_share: the layers are divided by this where depth is None.
         head_dim: size of one attention head; None for the full-size model's.
         sequence_length, micro_batch_size, gradient_accumulation_steps: of a training, unless the
-            user says otherwise. The global batch of N processes is N times that of one.
+            user chooses others. The global batch of N processes is N times that of one.
         loses: what is not as in the full-size model.
     """
 
@@ -70,17 +70,17 @@ SCALES = (
 
 
 def names() -> tuple[str, ...]:
-    """What a user can type for a scale."""
+    """Return what a user can type for a scale."""
     return tuple(scale.name for scale in SCALES)
 
 
 def by_name(name: str) -> Scale:
-    """The row of a name. Raises KeyError for a name that no row has."""
+    """Return the row of a name. Raises KeyError for a name that no row has."""
     return {scale.name: scale for scale in SCALES}[name]
 
 
 def shape(model: Model, scale: Scale) -> ModelConfig:
-    """The model's shape at a scale, num_parameters included."""
+    """Return the model's shape at a scale, num_parameters included."""
     full = model.shape
     hidden, heads = _known(full.hidden_size), _known(full.num_attention_heads)
     groups = _known(full.num_query_groups)
@@ -102,7 +102,7 @@ def shape(model: Model, scale: Scale) -> ModelConfig:
 
 
 def parameters(model: Model, config: ModelConfig) -> int:
-    """How many weights a shape of this model has.
+    """Return how many weights a shape of this model has.
 
     Per layer: queries and output h × n_q d each, keys and values h × n_kv d each (Qwen 2 with biases
     on queries, keys and values), three SwiGLU matrices h × f, two norms; and the embedding, the last
@@ -119,7 +119,7 @@ def parameters(model: Model, config: ModelConfig) -> int:
 
 
 def bytes_needed(config: ModelConfig) -> int:
-    """Memory of weights, gradients and AdamW's states, without activations."""
+    """Return the memory of weights, gradients and AdamW's states, without activations."""
     return BYTES_PER_PARAMETER * _known(config.num_parameters)
 
 
@@ -138,17 +138,17 @@ def largest_that_fits(
 
 
 def of_shape(model: Model, config: ModelConfig) -> Scale | None:
-    """The scale at which the model has this very shape; None where no row gives it."""
+    """Return the scale at which the model has this very shape; None where no row gives it."""
     for scale in SCALES:
-        candidate = shape(model, scale)
-        same = all(getattr(candidate, size) == getattr(config, size) for size in SIZES)
-        if same and config.head_dim in (None, candidate.head_dim):
+        scaled = shape(model, scale)
+        is_same = all(getattr(scaled, size) == getattr(config, size) for size in SIZES)
+        if is_same and config.head_dim in (None, scaled.head_dim):
             return scale
     return None
 
 
 def _known(value: int | None) -> int:
-    """A size that every row of models.py states."""
+    """Return a size that every row of models.py states."""
     if value is None:
         raise ValueError("a size of the model's shape is unknown")
     return value

@@ -28,12 +28,12 @@ PRECISION_DETAILS = {
 
 
 def stage_of(framework: str) -> int:
-    """The ZeRO stage in the name of a framework, deepspeed-zero1 and so on."""
+    """Return the ZeRO stage in the name of a framework, deepspeed-zero1 and so on."""
     return int(framework.rpartition("zero")[2])
 
 
 def configuration(training: Recipe, stage: int) -> dict[str, Any]:
-    """DeepSpeed's configuration of the training."""
+    """Return DeepSpeed's configuration of the training."""
     request = training.request
     return {
         "train_batch_size": request.global_batch_size,
@@ -72,7 +72,7 @@ class Zero:
     def step(
         self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
     ) -> tuple[Sequence[Any], Any]:
-        """One optimizer step: the engine counts micro-batches and steps at the last one."""
+        """Do one optimizer step: the engine counts micro-batches and steps at the last one."""
         losses = []
         for _ in range(self._accumulation):
             batch = next(micro_batches)

@@ -47,7 +47,7 @@ class FullyShard:
     def step(
         self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
     ) -> tuple[Sequence[Any], Any]:
-        """One optimizer step."""
+        """Do one optimizer step."""
         import torch
 
         losses = []

@@ -3,7 +3,7 @@
     python -m tprimat.frameworks.lightning.loop --model=llama --scale=tiny …
 
 Its options are a Request's. Under torchrun each process runs this module, and the first one writes
-the result. What it trains, on what and how is in recipe.py, how it is timed in collect.
+the result. What it trains, on what and how is in loops/recipe.py.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def train(request: Request) -> None:
 
 
 def _module(training: Recipe, model: Any) -> Any:
-    """The model as Lightning's module: loss by the model itself, shifted cross entropy over the tokens."""
+    """Return the model as Lightning's module: loss by the model itself, shifted cross entropy over the tokens."""
     import lightning.pytorch as pl
     import torch
 
@@ -99,7 +99,7 @@ def _strategy(request: Request) -> Any:
 
 
 def _cluster(request: Request) -> list[Any]:
-    """Who started the processes; said, since Lightning would take a Slurm job for its own launcher."""
+    """Return who started the processes, since Lightning would take a Slurm job for its own launcher."""
     from lightning.pytorch.plugins.environments import LightningEnvironment, TorchElasticEnvironment
 
     return [TorchElasticEnvironment() if request.num_gpus > 1 else LightningEnvironment()]

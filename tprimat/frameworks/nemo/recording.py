@@ -1,4 +1,4 @@
-"""BenchmarkCallback as a NeMo recipe has it: made of plain words, so that NeMo-Run can write it down.
+"""BenchmarkCallback of a NeMo recipe: made from plain words, so that NeMo-Run can write it down.
 
 Its own part: NeMo's timing of each step as a cross-check, and the settings that NeMo really ran with.
 """
@@ -83,7 +83,7 @@ class NemoBenchmark(RequestedBenchmark):
         self._optimizer: Any = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """The first step starts; NeMo has changed what it wanted to change."""
+        """Start the first step; NeMo has made its own changes by now."""
         self._native = {}
         self._timer = next((each.timer for each in trainer.callbacks if type(each).__name__ == "TimingCallback"), None)
         self._settings = dict(settings_of(trainer, pl_module))
@@ -91,17 +91,17 @@ class NemoBenchmark(RequestedBenchmark):
         super().on_train_start(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A step has ended."""
+        """End a step."""
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
         if self._timer is not None and TIMER in self._timer.timers:
             self._native[trainer.global_step] = float(self._timer[TIMER])
 
     def agreement(self, trainer: Any) -> Callable[[bool], bool]:
-        """Through torch's store: NeMo's strategy reduces on the GPU."""
+        """Return a vote through torch's store: NeMo's strategy reduces on the GPU."""
         return RankConsensus(ranks.open_store(), trainer.global_rank, "time-limit")
 
     def completed(self, run: Run) -> Run:
-        """Adds NeMo's own timing and the settings that ran."""
+        """Add NeMo's own timing and the settings that ran."""
         run = super().completed(run)
         native = dict(run.native_metrics)
         if self._native and run.steps:

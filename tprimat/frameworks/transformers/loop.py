@@ -66,14 +66,14 @@ class Sequences:
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Several at once, as torch's loader asks where it can."""
+        """Return several at once, as torch's loader asks where it can."""
         import numpy as np
         import torch
 
         request = self._training.request
-        places = np.asarray(indices)
+        positions = np.asarray(indices)
         rows = self._training.source.rows(
-            places // request.global_batch_size + 1, places % request.global_batch_size, request.sequence_length
+            positions // request.global_batch_size + 1, positions % request.global_batch_size, request.sequence_length
         )
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
 
@@ -125,24 +125,24 @@ def _trainer(training: Recipe, process: Process, recording: Any, scratch: str) -
     )
     # Otherwise it would divide by the tokens of the whole batch, which versions count differently.
     trainer.model_accepts_loss_kwargs = False
-    _hand_on_norm(trainer, recording)
+    _note_norm(trainer, recording)
     return trainer
 
 
-def _hand_on_norm(trainer: Any, recording: Any) -> None:
-    """The norm is a by-product of clipping, which the Trainer only logs."""
+def _note_norm(trainer: Any, recording: Any) -> None:
+    """Hand the gradient norm to the recorder: a by-product of clipping, which the Trainer only logs."""
     clip = trainer.accelerator.clip_grad_norm_
 
-    def clip_and_tell(*arguments: Any, **named: Any) -> Any:
+    def clip_and_note(*arguments: Any, **named: Any) -> Any:
         norm = clip(*arguments, **named)
         recording.note_grad_norm(norm)
         return norm
 
-    trainer.accelerator.clip_grad_norm_ = clip_and_tell
+    trainer.accelerator.clip_grad_norm_ = clip_and_note
 
 
 def _time_limit(request: Request, process: Process, recording: Any) -> Any:
-    """Ends the training, in good order, when its time is up."""
+    """Return a callback that ends the training, in good order, when its time is up."""
     from transformers import TrainerCallback
 
     class Limited(TrainerCallback):  # type: ignore[misc]  # untyped here
