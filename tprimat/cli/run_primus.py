@@ -114,7 +114,7 @@ def _plans(options: argparse.Namespace, installation: Installation, machine: Mac
 def _advice(options: argparse.Namespace, iterations: int) -> str:
     """Return what to say of a training that is too short, with the command for a measurement."""
     script = "./run_primus_all.sh" if options.model == "all" else f"scripts/run_primus_{options.model}.sh"
-    if options.model not in ("all", *primus_options.MODELS):
+    if options.model not in ("all", *primus_options.PRIMUS.models):
         script = f"tprimat run-primus --model {shlex.quote(options.model)}"
     return (
         f"{iterations} iterations are a smoke test: they show that it runs, not how fast. "

@@ -96,9 +96,13 @@ def by_name(name: str) -> Framework:
 
 
 def names() -> tuple[str, ...]:
-    """Return what a user can type for a framework: names of groups in place of their members, then those."""
-    members = {member: group for group, names in GROUPS.items() for member in names}
-    return tuple(dict.fromkeys(members.get(framework.name, framework.name) for framework in FRAMEWORKS))
+    """Return what a user can type for a framework, for help: a group once, with its first and last member."""
+    texts = {
+        member: f"{group} (or {members[0]} to {members[-1].removeprefix(group)})"
+        for group, members in GROUPS.items()
+        for member in members
+    }
+    return tuple(dict.fromkeys(texts.get(framework.name, framework.name) for framework in FRAMEWORKS))
 
 
 def several(name: str | None) -> tuple[str, ...] | None:

@@ -6,15 +6,9 @@ import argparse
 from pathlib import Path
 
 from tprimat.cli.options._training import at_least
+from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
+from tprimat.frameworks.request import DATA, MOCK
 
-# Names and defaults of frameworks/, whose import takes a second; a test compares them.
-DATA = ("mock", "tokens")
-PRESETS = {
-    "performance": "what NVIDIA publishes as fastest for the card; where it publishes nothing, the recipe's own",
-    "recipe": "NeMo's recipe as it is",
-    "classic": "global batch 128, sequences of 2048, tensor parallel 4, fp8: as earlier scripts of this kind had it",
-}
-DEFAULT_PRESET = "performance"
 EXECUTORS = ("local", "slurm")
 
 
@@ -35,14 +29,14 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         metavar="NAME",
         help="what is left open is taken from: "
         + "; ".join(f"{name}: {text}" for name, text in PRESETS.items())
-        + f" (default: {DEFAULT_PRESET})",
+        + f" (default: {PERFORMANCE})",
     )
     group.add_argument(
         "--data",
         choices=DATA,
         metavar="NAME",
         help="mock: NeMo's random tokens; tokens: the token source of TensorPrimat, written once as a file that "
-        f"Primus reads too (default: {DATA[0]})",
+        f"Primus reads too (default: {MOCK})",
     )
     group.add_argument(
         "--set",

@@ -38,6 +38,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} ({self._hint}{self.prog} --help says more)", heading="wrong-usage")
 
 
+class PassingParser(Parser):
+    """A parser that keeps what follows -- as `passed`, for another program."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the words before --."""
+        words = list(sys.argv[1:] if args is None else args)
+        cut = words.index("--") if "--" in words else len(words)
+        options = super().parse_args(words[:cut], namespace)
+        options.passed = tuple(words[cut + 1 :])
+        return options
+
+
 def program(script_free: str) -> str:
     """Return what the usage line calls this program: the script's name, or `tprimat COMMAND`."""
     name = sys.argv[0].replace("\\", "/").rpartition("/")[2]

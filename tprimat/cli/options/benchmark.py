@@ -13,17 +13,11 @@ from tprimat.cli.options import _nemo, encdec
 from tprimat.cli.options._encdec_choice import is_meant
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
 from tprimat.cli.options._training import add_gpus, add_output_dir, add_sizes, at_least, duration, label, names, seconds
+from tprimat.frameworks import defaults, scales
+from tprimat.frameworks import names as framework_names
+from tprimat.frameworks.request import PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "10m"
-
-# Names and defaults of frameworks/, whose import takes a second; a test compares them.
-SCALES = ("tiny", "small", "medium", "large", "quarter", "half", "full")
-PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
-PROFILERS = {
-    "torch": "PyTorch's own: a Chrome trace with memory",
-    "nsys": "Nsight Systems, for NVIDIA",
-    "rocprof": "rocprofv3, for AMD",
-}
 
 DESCRIPTION = """\
 Trains language models on this machine and records the time of every step. With
@@ -77,15 +71,15 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--scale",
         metavar="NAME",
-        help=f"size of the models: {', '.join(SCALES)} (default: the largest whose weights, gradients and "
-        "optimizer states leave a fifth of a GPU's memory free; tiny on a CPU)",
+        help=f"size of the models: {', '.join(scales.names())} (default: the largest whose weights, gradients and "
+        f"optimizer states leave {scales.SPARE:.0%}% of a GPU's memory free; {scales.SCALES[0].name} on a CPU)",
     )
     group.add_argument(
         "--precision",
         type=names(PRECISIONS, "precision"),
         metavar="NAME",
         help=f"{', '.join(PRECISIONS)}; several with commas between are measured in turn, each labelled by its name "
-        "(default: bf16 on a GPU that has it, fp32 on a CPU)",
+        f"(default: {defaults.PRECISION_ON_GPU} on a GPU that has it, {defaults.PRECISION_ON_CPU} on a CPU)",
     )
     add_sizes(group)
     group.add_argument(
@@ -109,7 +103,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
         "--steps",
         type=at_least(1),
         metavar="N",
-        help="steps of a training (default: 60 on a CPU, 200 on a GPU)",
+        help=f"steps of a training (default: {defaults.STEPS_ON_CPU} on a CPU, {defaults.STEPS_ON_GPU} on a GPU)",
     )
     group.add_argument(
         "--time-limit",
@@ -128,9 +122,8 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--framework",
         metavar="NAME",
-        help="what trains: lightning, transformers, fsdp, deepspeed (or deepspeed-zero1 to -zero3), nemo, primus, "
-        "megatron, torchtitan; several with commas between, or all that can run here, are measured in turn and "
-        "compared (default: the first that can run here)",
+        help=f"what trains: {', '.join(framework_names())}; several with commas between, or all that can run here, are "
+        "measured in turn and compared (default: the first that can run here)",
     )
     group.add_argument("--label", type=label, metavar="NAME", help="your name for the setup; also in the file's name")
     add_output_dir(group, "output")

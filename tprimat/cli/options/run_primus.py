@@ -8,16 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, PassingParser, add_output_options, program
 from tprimat.cli.options._training import add_sizes, at_least, seconds
 from tprimat.errors import UsageError
+from tprimat.frameworks import by_name
+from tprimat.frameworks.primus import DEFAULT_PRECISION, LAUNCHERS
 
 DEFAULT_ITERATIONS = 10
 
-# Names of frameworks/primus, whose import takes a second; a test compares them.
-MODELS = ("llama", "qwen")
-LAUNCHERS = ("primus-cli", "run_pretrain.sh")
-PRECISIONS = ("bf16", "fp8", "mxfp8", "mxfp4")
+PRIMUS = by_name("primus")
 
 DESCRIPTION = """\
 Trains with AMD's Primus, keeps the log and makes a result of it. Everything that
@@ -34,20 +33,17 @@ well and logged no whole run.
 """
 
 
-class PrimusParser(Parser):
-    """The parser of `run-primus`: what follows -- is kept as `passed`, for Primus."""
+class PrimusParser(PassingParser):
+    """The parser of `run-primus`: what follows -- is for Primus."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words before --."""
         words = list(sys.argv[1:] if args is None else args)
-        cut = words.index("--") if "--" in words else len(words)
-        if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and cut > 1:
+        if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and len(words) > 1 and words[1] != "--":
             # A script for one model names it before what the user says.
             self._model.default = words[1]
             self._model.help = _model_help(words[1])
-        options = super().parse_args(words[:cut], namespace)
-        options.passed = tuple(words[cut + 1 :])
-        return options
+        return super().parse_args(words, namespace)
 
     def add_model(self, group: argparse._ArgumentGroup) -> None:
         """Add --model."""
@@ -56,7 +52,7 @@ class PrimusParser(Parser):
 
 def _model_help(default: str) -> str:
     own = "mistral with --config only, since Primus has no configuration for it"
-    return f"{', '.join(MODELS)}, or all (default: {default}); {own}"
+    return f"{', '.join(PRIMUS.models)}, or all (default: {default}); {own}"
 
 
 def parser() -> Parser:
@@ -73,7 +69,10 @@ def parser() -> Parser:
     parser.add_model(what)
     what.add_argument("--config", type=Path, metavar="FILE", help="a configuration of your own (PRIMUS_CONFIG)")
     what.add_argument(
-        "--precision", choices=PRECISIONS, metavar="NAME", help=f"{', '.join(PRECISIONS)} (default: bf16)"
+        "--precision",
+        choices=PRIMUS.precisions,
+        metavar="NAME",
+        help=f"{', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
     )
     what.add_argument(
         "--match", type=Path, metavar="RESULT", help="take batch, sequence, parallelism and precision from this result"

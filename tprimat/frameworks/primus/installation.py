@@ -13,6 +13,8 @@ from pathlib import Path
 
 from tprimat.catalog import gpus
 from tprimat.errors import UsageError
+from tprimat.frameworks import by_name
+from tprimat.frameworks.primus import LAUNCHERS
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, GIB
 
@@ -23,7 +25,6 @@ CONFIGS = Path("examples/megatron/configs")
 SCRIPT = Path("examples/run_pretrain.sh")
 CLI = Path("runner/primus-cli")
 CLI_DIRECT = Path("runner/primus-cli-direct.sh")
-LAUNCHERS = ("primus-cli", "run_pretrain.sh")
 
 FILES = {"llama": "llama3.1_8B", "qwen": "qwen2.5_7B"}
 """What Primus calls our models; there is none for Mistral 7B."""
@@ -39,7 +40,7 @@ FOLDERS = {
 }
 """Folders of configurations for a GPU, the fitting one first."""
 
-PRECISIONS = ("bf16", "fp8", "mxfp8", "mxfp4")
+PRECISIONS = by_name("primus").precisions
 """What Primus has configurations for."""
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.frameworks.primus import DEFAULT_PRECISION, match
 from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus import installation as primus_installation
-from tprimat.frameworks.primus import match
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, Installation
 from tprimat.frameworks.request import Launch
@@ -218,7 +218,7 @@ def plan(
     found = (
         primus_installation.DiscoveredInstallation(wanted.config.expanduser().absolute())
         if wanted.config is not None
-        else installation.config(wanted.model, gpu, wanted.precision or "bf16")
+        else installation.config(wanted.model, gpu, wanted.precision or DEFAULT_PRECISION)
     )
     base = primus_config.read(found.path, installation.path, environ)
     notes = [*found.notes, *base.notes]
