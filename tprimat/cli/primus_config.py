@@ -37,7 +37,7 @@ SHOWN = (
     ("recomputed layers", "recompute_num_layers"),
     ("optimizer", "optimizer"),
     ("learning rate", "lr"),
-    ("chosen-up data", "mock_data"),
+    ("made-up data", "mock_data"),
     ("tokenizer", "tokenizer_model"),
     ("log level", "stderr_sink_level"),
     ("log interval", "log_interval"),
