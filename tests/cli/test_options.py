@@ -1,4 +1,4 @@
-"""Parsers name what they offer without importing it; here the names are compared with the tables."""
+"""Help texts follow the tables; where a parser repeats names of a heavier part, they are compared with it."""
 
 import dataclasses
 import re
@@ -6,12 +6,10 @@ import re
 import pytest
 
 from tprimat import frameworks
-from tprimat.cli.options import _encdec_choice, _nemo, benchmark, compare_frameworks, encdec, run_primus
+from tprimat.cli.options import _encdec_choice, benchmark, compare_frameworks, encdec
 from tprimat.frameworks import defaults as framework_defaults
-from tprimat.frameworks import request, scales
 from tprimat.frameworks.encdec import launch as encdec_launch
 from tprimat.frameworks.encdec.settings import MODEL
-from tprimat.frameworks.nemo import defaults
 from tprimat.frameworks.primus import installation
 from tprimat.measure import plan
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS
@@ -22,24 +20,18 @@ def test_platforms_and_frameworks_are_those_of_the_older_results():
     assert ", ".join(f"{short} ({name})" for short, name in FRAMEWORKS.items()) == compare_frameworks.SHORT
 
 
-def test_benchmark_and_nemo_know_the_names_of_the_frameworks():
-    assert scales.names() == benchmark.SCALES
-    assert request.PRECISIONS == benchmark.PRECISIONS
-    assert request.PROFILERS == benchmark.PROFILERS
-    assert request.DATA == _nemo.DATA
-    assert defaults.PRESETS == _nemo.PRESETS
-    assert defaults.PERFORMANCE == _nemo.DEFAULT_PRESET
+def test_help_of_benchmark_is_made_from_the_rows_of_frameworks(monkeypatch):
+    monkeypatch.setattr(framework_defaults, "STEPS_ON_CPU", 61)
+    row = frameworks.Framework("another-framework")
+    monkeypatch.setattr(frameworks, "FRAMEWORKS", (*frameworks.FRAMEWORKS, row))
     shown = " ".join(benchmark.parser().format_help().split())
-    assert all(name in shown for name in frameworks.names())
-    steps = f"(default: {framework_defaults.STEPS_ON_CPU} on a CPU, {framework_defaults.STEPS_ON_GPU} on a GPU)"
-    assert steps in shown
+    assert f"(default: 61 on a CPU, {framework_defaults.STEPS_ON_GPU} on a GPU)" in shown
+    assert "megatron, torchtitan, primus, another-framework; several" in shown
     assert f"(default: {plan.COOLDOWN_ON_GPU:.0f} on a GPU, 0 on a CPU)" in shown
 
 
-def test_run_primus_knows_the_names_of_primus():
-    assert tuple(installation.FILES) == run_primus.MODELS
-    assert tuple(installation.LAUNCHERS) == run_primus.LAUNCHERS
-    assert tuple(installation.PRECISIONS) == run_primus.PRECISIONS
+def test_primus_has_a_configuration_for_each_model_of_its_row():
+    assert tuple(installation.FILES) == frameworks.by_name("primus").models
 
 
 @pytest.mark.parametrize(
