@@ -15,6 +15,7 @@ import pytest
 from gpu_fakes import MI300X as AMDSMI_MI300X
 from gpu_fakes import NVIDIA_APPS, NVIDIA_QUERY, ROCM_PROCESSES, FakeAmdsmi, amd_files, fake_host, nvidia_row
 
+from tprimat.catalog import gpus
 from tprimat.machine import platforms
 from tprimat.machine.platforms import detect, held_by_others
 
@@ -191,7 +192,7 @@ def test_clock_of_an_older_rocm_torch_comes_from_the_kernel(here):
     )
     machine = detect(rocm_torch(FakeCuda([properties])), host)
     assert machine.gpu_info.clock_mhz == 2400
-    found = platforms.gpus.match(machine.gpu_info)
+    found = gpus.match(machine.gpu_info)
     assert found.gpu is not None, found.reason
     assert found.gpu.key == "mi355x"
 

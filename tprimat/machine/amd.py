@@ -8,12 +8,11 @@ Processes are known to amdsmi and the tools alone. ROCm brings amdsmi
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState, decode_json
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, decode_json, known
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
@@ -23,6 +22,10 @@ SOURCES = "amdsmi, the driver's files and rocm-smi"
 _PCI = "/sys/bus/pci/devices"
 _KFD = "/sys/class/kfd/kfd/topology/nodes"
 _UNITS = {"B": 1, "KB": 2**10, "KIB": 2**10, "MB": 2**20, "MIB": 2**20, "GB": 2**30, "GIB": 2**30}
+
+
+class _Amdsmi(VendorLibrary):
+    name, error, start, stop = "amdsmi", "AmdSmiException", "amdsmi_init", "amdsmi_shut_down"
 
 
 def states(host: Host) -> tuple[GpuState, ...]:
@@ -64,10 +67,10 @@ def peak_clock_mhz(host: Host) -> float | None:
 
 def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Mapping[str, float]]]:
     """Yield functions that read utilisation in percent by GpuState.id, the cheapest first."""
-    handles = dict(_handles(smi := _opened(host)))
+    handles = dict(_handles(smi := _Amdsmi(host)))
     if set(ids) <= set(handles):
-        yield lambda: _known({each: _activity(smi, handles[each]) for each in ids})
-    yield lambda: _known({each: _read(host, f"{_PCI}/{each}/gpu_busy_percent") for each in ids})
+        yield lambda: known({each: _activity(smi, handles[each]) for each in ids})
+    yield lambda: known({each: _read(host, f"{_PCI}/{each}/gpu_busy_percent") for each in ids})
     yield lambda: _rocm_smi_utilisation(host)
 
 
@@ -98,59 +101,29 @@ def _read(host: Host, name: str, factor: float = 1.0) -> float | None:
     return int(text) * factor if re.fullmatch(r"\d{1,18}", text) else None
 
 
-def _opened(host: Host) -> Any:
-    """Return amdsmi, ready to be asked; None where it isn't installed or finds no driver."""
-    smi = host.library("amdsmi")
-    if smi is None:
-        return None
-    try:
-        smi.amdsmi_init()
-    except smi.AmdSmiException:
-        return None
-    return smi
-
-
-def _ask(smi: Any, function: str, *arguments: Any) -> Any:
-    """Return amdsmi's answer; None where it can't or may not tell."""
-    try:
-        return getattr(smi, function)(*arguments)
-    except (smi.AmdSmiException, AttributeError):
-        return None
-
-
-def _handles(smi: Any) -> list[tuple[str, Any]]:
+def _handles(smi: VendorLibrary) -> list[tuple[str, Any]]:
     """Return PCI address and handle of each GPU, in the order in which amd-smi numbers them."""
-    handles = (_ask(smi, "amdsmi_get_processor_handles") or ()) if smi is not None else ()
-    return [(str(_ask(smi, "amdsmi_get_gpu_device_bdf", handle)).lower(), handle) for handle in handles]
+    handles = smi.ask("amdsmi_get_processor_handles") or ()
+    return [(str(smi.ask("amdsmi_get_gpu_device_bdf", handle)).lower(), handle) for handle in handles]
 
 
-def _activity(smi: Any, handle: Any) -> float | None:
+def _activity(smi: VendorLibrary, handle: Any) -> float | None:
     # "N/A" where the firmware doesn't state it.
-    value = (_ask(smi, "amdsmi_get_gpu_activity", handle) or {}).get("gfx_activity")
+    value = (smi.ask("amdsmi_get_gpu_activity", handle) or {}).get("gfx_activity")
     return float(value) if isinstance(value, (int, float)) else None
 
 
-@contextlib.contextmanager
-def _library(host: Host) -> Iterator[Any]:
-    smi = _opened(host)
-    try:
-        yield smi
-    finally:
-        if smi is not None:
-            _ask(smi, "amdsmi_shut_down")
-
-
 def _library_states(host: Host) -> Iterator[GpuState]:
-    with _library(host) as smi:
+    with _Amdsmi(host) as smi:
         for index, (address, handle) in enumerate(_handles(smi)):
             total, used = (
                 # In bytes; the pair that amdsmi_get_gpu_vram_usage() returns is in MiB.
-                _ask(smi, f"amdsmi_get_gpu_memory_{which}", handle, smi.AmdSmiMemoryType.VRAM)
+                smi.ask(f"amdsmi_get_gpu_memory_{which}", handle, smi.module.AmdSmiMemoryType.VRAM)
                 for which in ("total", "usage")
             )
             yield GpuState(
                 index=index,
-                name=(_ask(smi, "amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU",
+                name=(smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU",
                 memory_total_gb=None if total is None else total / GB,
                 memory_used_gb=None if used is None else used / GB,
                 id=address,
@@ -159,17 +132,17 @@ def _library_states(host: Host) -> Iterator[GpuState]:
 
 
 def _library_processes(host: Host) -> list[GpuProcess] | None:
-    with _library(host) as smi:
+    with _Amdsmi(host) as smi:
         found = []
         for index, (address, handle) in enumerate(_handles(smi)):
-            listed = _ask(smi, "amdsmi_get_gpu_process_list", handle)
+            listed = smi.ask("amdsmi_get_gpu_process_list", handle)
             # Before ROCm 6.1 these were handles, of which amd-smi knows more.
             if listed is None or not all(isinstance(each, Mapping) for each in listed):
                 return None
             for each in listed:
                 memory = (each.get("memory_usage") or {}).get("vram_mem")
                 found.append(GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory)))
-        return found if smi is not None and _handles(smi) else None
+        return found if _handles(smi) else None
 
 
 def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
@@ -229,7 +202,3 @@ def _gigabytes(memory: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or unit not in _UNITS:
         return None
     return value * _UNITS[unit] / GB
-
-
-def _known(percents: Mapping[str, float | None]) -> dict[str, float]:
-    return {each: percent for each, percent in percents.items() if percent is not None}

@@ -1,11 +1,13 @@
-"""What is known of a GPU and of a process on it: rows that every vendor's module fills alike."""
+"""What is known of a GPU and of a process on it: rows that every vendor's module fills alike, and what both need."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from tprimat.machine.host import Host
 from tprimat.results.run import GpuInfo
 
 
@@ -86,6 +88,49 @@ class GpuProcess:
     gpu_id: str | None = None
     name: str | None = None
     memory_gb: float | None = None
+
+
+class VendorLibrary:
+    """A vendor's Python library, ready to be asked until the block ends; without one, its answers are None.
+
+    Attributes:
+        name, error, start, stop: of its module, its errors' base, and the functions that open and close it.
+        module: None where it isn't installed or finds no driver.
+    """
+
+    name: ClassVar[str]
+    error: ClassVar[str]
+    start: ClassVar[str]
+    stop: ClassVar[str]
+
+    def __init__(self, host: Host) -> None:
+        self.module: Any = host.library(self.name)
+        if self.module is not None:
+            try:
+                getattr(self.module, self.start)()
+            except getattr(self.module, self.error):
+                self.module = None
+
+    def __enter__(self) -> VendorLibrary:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ask(self.stop)
+
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """Return the library's answer; None where it can't or may not tell."""
+        if self.module is None or None in arguments:
+            return None
+        try:
+            return getattr(self.module, function)(*arguments)
+        except (getattr(self.module, self.error), AttributeError, TypeError):
+            # Older releases lack functions and arguments.
+            return None
+
+
+def known(percents: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the values that are known."""
+    return {each: percent for each, percent in percents.items() if percent is not None}
 
 
 def decode_json(text: str | None) -> Any:

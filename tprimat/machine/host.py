@@ -5,12 +5,16 @@ Knows no GPU. Everything is read through a Host, which a test replaces by a dire
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib.metadata
+import io
 import math
 import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,39 +29,16 @@ ROCM_LIBRARIES = "share/amd_smi"
 """Where ROCm keeps its Python package amdsmi, below its own directory."""
 
 PACKAGES = (
-    "torch",
-    "lightning",
-    "pytorch-lightning",
-    "transformers",
-    "accelerate",
-    "numpy",
-    "nemo_toolkit",
-    "nemo_run",
-    "megatron-core",
-    "megatron-bridge",
-    "transformer_engine",
-    "deepspeed",
-    "torchtitan",
-    "torchao",
-    "flash-attn",
-    "triton",
-    "pytorch-triton-rocm",
-)
+    "torch", "lightning", "pytorch-lightning", "transformers", "accelerate", "numpy", "nemo_toolkit", "nemo_run",
+    "megatron-core", "megatron-bridge", "transformer_engine", "deepspeed", "torchtitan", "torchao", "flash-attn",
+    "triton", "pytorch-triton-rocm",
+)  # fmt: skip
 """Distributions whose version affects speed, named as they are installed."""
 
 CPU_INSTRUCTIONS = (
-    "avx2",
-    "avx512f",
-    "avx512_vnni",
-    "avx512_bf16",
-    "avx512_fp16",
-    "amx_tile",
-    "amx_bf16",
-    "asimdhp",
-    "sve",
-    "i8mm",
+    "avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "asimdhp", "sve", "i8mm",
     "bf16",
-)
+)  # fmt: skip
 """Instruction sets that affect training, as Linux names them in /proc/cpuinfo."""
 
 _SETTING = re.compile(
@@ -75,8 +56,6 @@ _SECRET_VALUE = re.compile(
 
 def run_bounded(argv: Sequence[str]) -> str | None:
     """Return what a command prints, or None where it is missing, fails, or takes longer than COMMAND_SECONDS."""
-    import subprocess
-
     try:
         done = subprocess.run(
             list(argv),
@@ -95,8 +74,6 @@ def run_bounded(argv: Sequence[str]) -> str | None:
 
 def installed_version(package: str) -> str | None:
     """Return the version of a distribution, or None where it isn't installed. Imports nothing."""
-    import importlib.metadata
-
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -105,10 +82,6 @@ def installed_version(package: str) -> str | None:
 
 def vendor_library(name: str) -> Any | None:
     """Import pynvml or amdsmi; None where it isn't installed or can't load the vendor's library."""
-    import contextlib
-    import importlib
-    import io
-
     rocm = str(Path(os.environ.get("ROCM_PATH", "/opt/rocm"), ROCM_LIBRARIES))
     sys.path.append(rocm)
     try:

@@ -6,12 +6,11 @@ prints: `nvidia-smi --help-query-gpu`.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, known
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
@@ -26,9 +25,13 @@ _QUERY = (
 _APPS = "gpu_uuid,pid,process_name,used_memory"
 
 
+class _Nvml(VendorLibrary):
+    name, error, start, stop = "pynvml", "NVMLError", "nvmlInit", "nvmlShutdown"
+
+
 def states(host: Host) -> tuple[GpuState, ...]:
     """Return all GPUs in the driver's order; none where neither NVML nor nvidia-smi answers."""
-    with _library(host) as nvml:
+    with _Nvml(host) as nvml:
         devices = _handles(nvml)
         if devices and None not in devices:
             return tuple(_state(nvml, index, handle) for index, handle in enumerate(devices))
@@ -39,7 +42,7 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
     """Return the processes that compute, in the order of their GPUs; None where nothing answers."""
-    with _library(host) as nvml:
+    with _Nvml(host) as nvml:
         devices = _handles(nvml)
         by_device = [_processes(nvml, index, handle) for index, handle in enumerate(devices)]
     found = tuple(process for each in by_device if each is not None for process in each)
@@ -55,8 +58,8 @@ def driver_version(host: Host) -> str | None:
     text = host.read("/proc/driver/nvidia/version") or ""
     match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
     if not match:
-        with _library(host) as nvml:
-            text = _text(_ask(nvml, "nvmlSystemGetDriverVersion")) or ""
+        with _Nvml(host) as nvml:
+            text = _text(nvml.ask("nvmlSystemGetDriverVersion")) or ""
         text = text or host.command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or ""
         match = re.match(r"\s*(\d+\.[\d.]+)", text)
     return f"NVIDIA {match[1]}" if match else None
@@ -64,68 +67,36 @@ def driver_version(host: Host) -> str | None:
 
 def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Mapping[str, float]]]:
     """Yield functions that read utilisation in percent by GpuState.id, the cheapest first."""
-    nvml = _opened(host)
-    handles = {each: _ask(nvml, "nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids}
+    nvml = _Nvml(host)
+    handles = {each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids}
     if None not in handles.values():
-        yield lambda: _known({each: _utilisation(nvml, handle) for each, handle in handles.items()})
-    yield lambda: _known({row.id: row.utilisation_percent for row in _smi_states(host) if row.id})
+        yield lambda: known({each: _utilisation(nvml, handle) for each, handle in handles.items()})
+    yield lambda: known({row.id: row.utilisation_percent for row in _smi_states(host) if row.id})
 
 
-def _opened(host: Host) -> Any:
-    """Return NVML, ready to be asked; None where it isn't installed or finds no driver."""
-    nvml = host.library("pynvml")
-    if nvml is None:
-        return None
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return None
-    return nvml
-
-
-@contextlib.contextmanager
-def _library(host: Host) -> Iterator[Any]:
-    nvml = _opened(host)
-    try:
-        yield nvml
-    finally:
-        _ask(nvml, "nvmlShutdown")
-
-
-def _ask(nvml: Any, function: str, *arguments: Any) -> Any:
-    """Return NVML's answer; None where it isn't there, or can't or may not tell."""
-    if nvml is None or None in arguments:
-        return None
-    try:
-        return getattr(nvml, function)(*arguments)
-    except (nvml.NVMLError, AttributeError, TypeError):
-        # Older versions of the package lack functions and arguments.
-        return None
-
-
-def _handles(nvml: Any) -> list[Any]:
+def _handles(nvml: VendorLibrary) -> list[Any]:
     """Return the handle of each GPU; None for one that fails."""
-    return [_ask(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(_ask(nvml, "nvmlDeviceGetCount") or 0)]
+    return [nvml.ask("nvmlDeviceGetHandleByIndex", index) for index in range(nvml.ask("nvmlDeviceGetCount") or 0)]
 
 
-def _state(nvml: Any, index: int, handle: Any) -> GpuState:
+def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     # Version 2 counts what the driver reserves apart, as nvidia-smi does.
-    version = getattr(nvml, "nvmlMemory_v2", None)
-    memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", handle, version) or _ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
-    limits = _ask(nvml, "nvmlDeviceGetPowerManagementLimitConstraints", handle)
+    version = getattr(nvml.module, "nvmlMemory_v2", None)
+    memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle, version) or nvml.ask("nvmlDeviceGetMemoryInfo", handle)
+    limits = nvml.ask("nvmlDeviceGetPowerManagementLimitConstraints", handle)
     milliwatts = (
-        _ask(nvml, "nvmlDeviceGetPowerManagementLimit", handle),
-        _ask(nvml, "nvmlDeviceGetPowerManagementDefaultLimit", handle),
+        nvml.ask("nvmlDeviceGetPowerManagementLimit", handle),
+        nvml.ask("nvmlDeviceGetPowerManagementDefaultLimit", handle),
         limits[1] if limits else None,
     )
     cap, default, most = (None if each is None else each / 1000 for each in milliwatts)
     clock, clock_max = (
-        _ask(nvml, f"nvmlDeviceGet{which}ClockInfo", handle, nvml.NVML_CLOCK_SM) for which in ("", "Max")
+        nvml.ask(f"nvmlDeviceGet{which}ClockInfo", handle, nvml.module.NVML_CLOCK_SM) for which in ("", "Max")
     )
-    mig = _ask(nvml, "nvmlDeviceGetMigMode", handle)
+    mig = nvml.ask("nvmlDeviceGetMigMode", handle)
     return GpuState(
         index=index,
-        name=_text(_ask(nvml, "nvmlDeviceGetName", handle)) or "unknown GPU",
+        name=_text(nvml.ask("nvmlDeviceGetName", handle)) or "unknown GPU",
         memory_total_gb=memory.total / GB if memory else None,
         memory_used_gb=memory.used / GB if memory else None,
         power_cap_w=cap,
@@ -134,27 +105,27 @@ def _state(nvml: Any, index: int, handle: Any) -> GpuState:
         clock_mhz=clock,
         clock_max_mhz=clock_max,
         partitioned=bool(mig and mig[0]),
-        id=_id(_text(_ask(nvml, "nvmlDeviceGetUUID", handle))),
+        id=_id(_text(nvml.ask("nvmlDeviceGetUUID", handle))),
         utilisation_percent=_utilisation(nvml, handle),
     )
 
 
-def _utilisation(nvml: Any, handle: Any) -> float | None:
-    rates = _ask(nvml, "nvmlDeviceGetUtilizationRates", handle)
+def _utilisation(nvml: VendorLibrary, handle: Any) -> float | None:
+    rates = nvml.ask("nvmlDeviceGetUtilizationRates", handle)
     return None if rates is None else float(rates.gpu)
 
 
-def _processes(nvml: Any, index: int, handle: Any) -> list[GpuProcess] | None:
-    listed = _ask(nvml, "nvmlDeviceGetComputeRunningProcesses", handle)
+def _processes(nvml: VendorLibrary, index: int, handle: Any) -> list[GpuProcess] | None:
+    listed = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)
     if listed is None:
         return None
-    gpu_id = _id(_text(_ask(nvml, "nvmlDeviceGetUUID", handle)))
+    gpu_id = _id(_text(nvml.ask("nvmlDeviceGetUUID", handle)))
     return [
         GpuProcess(
             pid=each.pid,
             gpu=str(index),
             gpu_id=gpu_id,
-            name=_text(_ask(nvml, "nvmlSystemGetProcessName", each.pid)),
+            name=_text(nvml.ask("nvmlSystemGetProcessName", each.pid)),
             memory_gb=None if each.usedGpuMemory is None else each.usedGpuMemory / GB,
         )
         for each in listed
@@ -199,9 +170,9 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
         if len(words) >= 4 and words[1].isdigit():
             # A name may hold commas, and is [Not Found] where it belongs to another container.
             name, memory, gpu_id = ",".join(words[2:-1]), _number(words[-1]), _id(words[0])
-            known = None if name.startswith("[") else name or None
+            program = None if name.startswith("[") else name or None
             memory_gb = None if memory is None else memory * _MIB / GB
-            found.append(GpuProcess(int(words[1]), indices.get(gpu_id), gpu_id, known, memory_gb))
+            found.append(GpuProcess(int(words[1]), indices.get(gpu_id), gpu_id, program, memory_gb))
     return tuple(found)
 
 
@@ -217,7 +188,3 @@ def _text(value: bytes | str | None) -> str | None:
 def _number(text: str) -> float | None:
     """Return a plain number; None for [N/A], [Not Supported] and the like."""
     return float(text) if re.fullmatch(r"\d{1,18}(\.\d{1,6})?", text) else None
-
-
-def _known(percents: Mapping[str, float | None]) -> dict[str, float]:
-    return {each: percent for each, percent in percents.items() if percent is not None}

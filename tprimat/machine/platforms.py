@@ -8,11 +8,9 @@ trainings takes no memory from them.
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import os
 import platform
-import re
 import warnings as python_warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,14 +18,13 @@ from typing import Any
 
 import msgspec
 
-from tprimat.catalog import gpus
-from tprimat.errors import INSTALL
-from tprimat.machine import amd, gpu_users, nvidia
+from tprimat.machine import amd, gpu_users, nvidia, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
+from tprimat.machine.torch_build import first_line
 from tprimat.results.run import Environment, GpuInfo, Platform
-from tprimat.units import GB, round_figure
+from tprimat.units import round_figure
 
 INSTALLED = object()
 """Stands for the installed torch, which is imported when it is needed."""
@@ -70,12 +67,12 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     host = host or Host()
     warnings: list[str] = []
     if torch is INSTALLED:
-        torch, problem = _import_torch()
+        torch, problem = torch_build.import_torch()
         if problem:
             warnings.append(problem)
     if torch is None:
         return _without_torch(host, warnings)
-    stack = _stack(torch)
+    stack = torch_build.stack_of(torch)
     devices: tuple[Device, ...] = ()
     if stack in _VENDOR:
         devices, problems = _devices(torch, stack, host)
@@ -89,7 +86,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     environment = _environment(
         host,
         hosts.cpu_name(host),
-        versions={**_torch_versions(torch, stack), **_driver(host, vendor)},
+        versions={**torch_build.versions(torch, stack), **_driver(host, vendor)},
         memory_held_by_others_gb=round_figure(max(held)) if held else None,
     )
     warnings += _device_warnings(devices)
@@ -99,7 +96,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
 
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
     """Return the machine with what others hold of its GPUs' memory now."""
-    torch, _ = _import_torch()
+    torch, _ = torch_build.import_torch()
     if torch is None or not machine.devices:
         return machine
     devices, _ = gpu_users.with_held_memory(torch, machine.platform, machine.devices, host or Host())
@@ -109,25 +106,6 @@ def refreshed(machine: Machine, host: Host | None = None) -> Machine:
 def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
     """Return the warning before a run when other processes hold device memory; None where they hold next to none."""
     return gpu_users.held_memory_warning(machine.devices, machine.platform, host or Host())
-
-
-def _import_torch() -> tuple[Any, str | None]:
-    try:
-        import torch
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            return None, f"torch is installed but lacks the package {error.name}: install it again"
-        return None, f"torch is not installed: nothing can be trained here ({INSTALL})"
-    except (ImportError, OSError) as error:
-        return None, f"torch is installed but can't be loaded ({_first_line(error)}): install it again"
-    return torch, None
-
-
-def _stack(torch: Any) -> str:
-    # A ROCm build answers to torch.cuda as well; only torch.version tells them apart.
-    if getattr(torch.version, "hip", None):
-        return "rocm"
-    return "cuda" if getattr(torch.version, "cuda", None) else "cpu"
 
 
 def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], list[str]]:
@@ -140,70 +118,13 @@ def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], li
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             properties = [torch.cuda.get_device_properties(index) for index in range(count)]
         except (RuntimeError, AssertionError) as error:
-            failure = f"torch found a GPU but can't use it: {_first_line(error)}"
+            failure = f"torch found a GPU but can't use it: {first_line(error)}"
     if not properties:
         reasons = [failure] if failure else _why_no_gpu(torch, stack, host)
-        return (), [*reasons, *(f"torch says: {_first_line(each.message)}" for each in torch_warnings)]
-    software = _software_version(torch, stack)
-    kfd_clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
-    devices = []
-    for index, each in enumerate(properties):
-        info = _info(each, stack, software, str(torch.__version__), kfd_clock)
-        devices.append(
-            Device(
-                index=index,
-                info=info,
-                partition=gpus.match(info).partition,
-                uuid=_uuid(each),
-                pci_address=_pci_address(each),
-            )
-        )
+        return (), [*reasons, *(f"torch says: {first_line(each.message)}" for each in torch_warnings)]
+    clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
+    devices = [torch_build.device_of(torch, stack, index, each, clock) for index, each in enumerate(properties)]
     return gpu_users.with_held_memory(torch, _VENDOR[stack][0], devices, host)
-
-
-def _info(properties: Any, stack: str, software: str | None, version: str, kfd_clock: float | None) -> GpuInfo:
-    units = getattr(properties, "multi_processor_count", None)
-    clock = getattr(properties, "clock_rate", None)
-    architecture = f"sm_{properties.major}{properties.minor}"
-    if stack == "rocm":
-        architecture = getattr(properties, "gcnArchName", "").split(":")[0]
-    return GpuInfo(
-        device_name=properties.name or None,
-        device_count=1,
-        total_memory_gb=round_figure(properties.total_memory / GB),
-        gpu_cores=gpus.cores(architecture, units),
-        software_stack="rocm" if stack == "rocm" else "cuda",
-        software_version=software,
-        pytorch_version=version,
-        compute_units=units,
-        architecture=architecture or None,
-        # torch states kHz, and 0 where the driver states nothing.
-        clock_mhz=clock / 1e3 if clock else kfd_clock,
-    )
-
-
-def _software_version(torch: Any, stack: str) -> str | None:
-    """Return the version of CUDA or ROCm that this torch was built with."""
-    if stack == "cuda":
-        return str(torch.version.cuda)
-    if stated := getattr(torch.version, "rocm", None):
-        return str(stated)
-    if match := re.search(r"\+rocm(\d+(\.\d+)*)", str(torch.__version__)):
-        return match[1]
-    # HIP's first two numbers are those of the ROCm that it belongs to.
-    return ".".join(str(torch.version.hip).split(".")[:2])
-
-
-def _uuid(properties: Any) -> str | None:
-    text = str(getattr(properties, "uuid", "") or "")
-    return text.removeprefix("GPU-").lower() or None
-
-
-def _pci_address(properties: Any) -> str | None:
-    domain, bus, device = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
-    if not isinstance(domain, int) or not isinstance(bus, int) or not isinstance(device, int):
-        return None
-    return f"{domain:04x}:{bus:02x}:{device:02x}.0"
 
 
 def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
@@ -322,29 +243,3 @@ def _environment(
 def _driver(host: Host, vendor: Platform) -> dict[str, str]:
     version = _DRIVER[vendor](host)
     return {"driver": version} if version else {}
-
-
-def _torch_versions(torch: Any, stack: str) -> dict[str, str]:
-    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there."""
-    versions = {"torch": str(torch.__version__)}
-    if stack == "rocm":
-        versions["hip"] = str(torch.version.hip)
-    # Builds lack one or the other, and raise different errors.
-    with contextlib.suppress(AttributeError, ImportError, RuntimeError):
-        if number := torch.backends.cudnn.version():
-            versions["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
-    with contextlib.suppress(AttributeError, ImportError, RuntimeError):
-        numbers = torch.cuda.nccl.version()
-        text = ".".join(str(number) for number in numbers) if isinstance(numbers, tuple) else str(numbers)
-        versions["rccl" if stack == "rocm" else "nccl"] = text
-    return versions
-
-
-def _dnn_version(number: int, stack: str) -> str:
-    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen)."""
-    thousand, hundred = (1_000_000, 1_000) if stack == "rocm" else (10_000, 100) if number >= 90_000 else (1_000, 100)
-    return f"{number // thousand}.{number % thousand // hundred}.{number % hundred}"
-
-
-def _first_line(error: object) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,116 @@
+"""What torch states of itself and of the GPUs that it can use."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+from tprimat.catalog import gpus
+from tprimat.errors import INSTALL
+from tprimat.machine.gpu import Device
+from tprimat.results.run import GpuInfo
+from tprimat.units import GB, round_figure
+
+
+def import_torch() -> tuple[Any, str | None]:
+    """Return torch; or None, and why it can't be imported."""
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            return None, f"torch is installed but lacks the package {error.name}: install it again"
+        return None, f"torch is not installed: nothing can be trained here ({INSTALL})"
+    except (ImportError, OSError) as error:
+        return None, f"torch is installed but can't be loaded ({first_line(error)}): install it again"
+    return torch, None
+
+
+def stack_of(torch: Any) -> str:
+    """Return cuda, rocm or cpu: what this torch was built for."""
+    # A ROCm build answers to torch.cuda as well; only torch.version tells them apart.
+    if getattr(torch.version, "hip", None):
+        return "rocm"
+    return "cuda" if getattr(torch.version, "cuda", None) else "cpu"
+
+
+def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:
+    """Return a GPU.
+
+    Args:
+        torch: the module.
+        stack: cuda or rocm.
+        index: torch's number of the GPU.
+        properties: as torch.cuda.get_device_properties() states them.
+        peak_clock_mhz: of the GPU, where torch doesn't state it.
+    """
+    units = getattr(properties, "multi_processor_count", None)
+    clock = getattr(properties, "clock_rate", None)
+    architecture = f"sm_{properties.major}{properties.minor}"
+    if stack == "rocm":
+        architecture = getattr(properties, "gcnArchName", "").split(":")[0]
+    info = GpuInfo(
+        device_name=properties.name or None,
+        device_count=1,
+        total_memory_gb=round_figure(properties.total_memory / GB),
+        gpu_cores=gpus.cores(architecture, units),
+        software_stack="rocm" if stack == "rocm" else "cuda",
+        software_version=_software_version(torch, stack),
+        pytorch_version=str(torch.__version__),
+        compute_units=units,
+        architecture=architecture or None,
+        # torch states kHz, and 0 where the driver states nothing.
+        clock_mhz=clock / 1e3 if clock else peak_clock_mhz,
+    )
+    return Device(index, info, gpus.match(info).partition, _uuid(properties), _pci_address(properties))
+
+
+def versions(torch: Any, stack: str) -> dict[str, str]:
+    """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there."""
+    found = {"torch": str(torch.__version__)}
+    if stack == "rocm":
+        found["hip"] = str(torch.version.hip)
+    # Builds lack one or the other, and raise different errors.
+    with contextlib.suppress(AttributeError, ImportError, RuntimeError):
+        if number := torch.backends.cudnn.version():
+            found["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
+    with contextlib.suppress(AttributeError, ImportError, RuntimeError):
+        numbers = torch.cuda.nccl.version()
+        text = ".".join(str(number) for number in numbers) if isinstance(numbers, tuple) else str(numbers)
+        found["rccl" if stack == "rocm" else "nccl"] = text
+    return found
+
+
+def _dnn_version(number: int, stack: str) -> str:
+    """Return 9.1.0 of 90100 (cuDNN from 9 on), 8.9.7 of 8907 (before), 3.5.0 of 3005000 (MIOpen)."""
+    thousand, hundred = (1_000_000, 1_000) if stack == "rocm" else (10_000, 100) if number >= 90_000 else (1_000, 100)
+    return f"{number // thousand}.{number % thousand // hundred}.{number % hundred}"
+
+
+def first_line(error: object) -> str:
+    """Return the first line of an error's text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def _software_version(torch: Any, stack: str) -> str | None:
+    """Return the version of CUDA or ROCm that this torch was built with."""
+    if stack == "cuda":
+        return str(torch.version.cuda)
+    if stated := getattr(torch.version, "rocm", None):
+        return str(stated)
+    if match := re.search(r"\+rocm(\d+(\.\d+)*)", str(torch.__version__)):
+        return match[1]
+    # HIP's first two numbers are those of the ROCm that it belongs to.
+    return ".".join(str(torch.version.hip).split(".")[:2])
+
+
+def _uuid(properties: Any) -> str | None:
+    text = str(getattr(properties, "uuid", "") or "")
+    return text.removeprefix("GPU-").lower() or None
+
+
+def _pci_address(properties: Any) -> str | None:
+    domain, bus, device = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+    if not isinstance(domain, int) or not isinstance(bus, int) or not isinstance(device, int):
+        return None
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0"
