@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tprimat.analysis.summary import summarize
+from tprimat.results.result_file import encode
 from tprimat.results.run import (
     Data,
     Environment,
@@ -148,7 +149,7 @@ def main() -> int:
             for number in range(count):
                 path = folder / f"{number // 500}" / f"result_{number}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(store.encode(store.as_file([make_run(number)])))
+                path.write_bytes(encode(store.as_file([make_run(number)])))
             answer = subprocess.run(
                 [sys.executable, __file__, "--folder", str(folder)], check=True, capture_output=True, text=True
             )

@@ -18,6 +18,7 @@ from tprimat.cli.options._encdec_choice import OWN_OPTIONS, is_meant
 from tprimat.errors import UsageError
 from tprimat.results.run import GpuInfo, Run
 from tprimat.store import store
+from tprimat.store.naming import file_name
 
 TORCHRUN = {"RANK": "0", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "none"}
 SMALL = (
@@ -156,7 +157,7 @@ class TestRanks:
 
 class TestFileName:
     def name(self, **fields):
-        return store.file_name(Run(model="encdec", timestamp="2026-11-21T10:05:38+00:00", **fields))
+        return file_name(Run(model="encdec", timestamp="2026-11-21T10:05:38+00:00", **fields))
 
     def test_says_gpu_number_and_time(self):
         h100 = GpuInfo(device_name="NVIDIA H100 80GB HBM3", device_count=8)

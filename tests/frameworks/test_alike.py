@@ -23,6 +23,7 @@ from tprimat.checks import compute, training
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.results.run import ModelConfig, Run
 from tprimat.store import store
+from tprimat.store.naming import file_name
 
 ALL = os.environ.get("TPRIMAT_ALL_FRAMEWORKS") == "1"
 REFERENCE = "lightning"
@@ -51,7 +52,7 @@ def train(tmp_path_factory):
     def run(name: str, model: str, processes: int) -> Run:
         folder = shared / "alike" / f"{model}-{processes}"
         folder.mkdir(parents=True, exist_ok=True)
-        result = folder / store.file_name(Run(platform="cpu", framework=name, model=model))
+        result = folder / file_name(Run(platform="cpu", framework=name, model=model))
         with filelock.FileLock(str(folder / f"{name}.lock")):
             if not result.exists():
                 train_in(name, model, processes, folder)

@@ -13,6 +13,7 @@ import pytest
 
 from tprimat.errors import ExitStatus
 from tprimat.store import store
+from tprimat.store.history import HISTORY
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -251,5 +252,5 @@ class TestClock:
         assert len(store.read(first.path)) == 2
         os.utime(first.path, (far, far))
         trainings.fit(callback(sequence_length=8), max_steps=3)
-        assert len(list((Path(tmp_path) / "output" / store.HISTORY).glob("*.json"))) == 1
+        assert len(list((Path(tmp_path) / "output" / HISTORY).glob("*.json"))) == 1
         assert len(store.read(first.path)) == 1

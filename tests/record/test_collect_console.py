@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.record import console
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run
 
@@ -75,7 +75,7 @@ def test_a_steps_line_is_what_users_know():
 
 def test_the_end_is_what_users_know():
     run = finished(memory_metrics=MemoryMetrics(avg_memory_allocated_gb=45.67, peak_memory_allocated_gb=45.89))
-    assert "\n".join(console.end("nvd", run, metrics.summarize(run))) == (
+    assert "\n".join(console.end("nvd", run, summarize(run))) == (
         "============================================================\n"
         "BENCHMARK COMPLETE - Platform: CUDA\n"
         "============================================================\n"
@@ -90,7 +90,7 @@ def test_the_end_is_what_users_know():
 
 def test_the_memory_of_a_process_is_called_that():
     run = finished(memory_metrics=MemoryMetrics(avg_memory_process_gb=1.0, peak_memory_process_gb=2.0))
-    assert console.end("cpu", run, metrics.summarize(run))[-3:-1] == [
+    assert console.end("cpu", run, summarize(run))[-3:-1] == [
         "Avg Process Memory: 1.00GB",
         "Peak Process Memory: 2.00GB",
     ]
@@ -98,7 +98,7 @@ def test_the_memory_of_a_process_is_called_that():
 
 def test_an_end_before_its_time_has_its_reason():
     run = Run(status="failed", status_reason="ValueError: bad data")
-    lines = console.end("cpu", run, metrics.summarize(run))
+    lines = console.end("cpu", run, summarize(run))
     assert lines[1] == "BENCHMARK FAILED - Platform: CPU"
     assert lines[3:6] == ["Reason: ValueError: bad data", "Total Steps: 0", "Total Time: unknown"]
 

@@ -18,6 +18,7 @@ from tprimat.record import folders, journal, outcome, process_identity, recovery
 from tprimat.record.recorder import Record
 from tprimat.results.run import ModelConfig, Run
 from tprimat.store import store
+from tprimat.store.history import HISTORY, UNFINISHED
 
 SETUP = Run(
     platform="cpu",
@@ -282,7 +283,7 @@ class TestRecovering:
         store.save(msgspec.structs.replace(run, scale="tiny"), tmp_path)
         written(tmp_path, gone, {"run": SETUP}, {"final": run})
         (recovered,) = recovery.recover(tmp_path)
-        assert recovered.path.parent.name == store.HISTORY
+        assert recovered.path.parent.name == HISTORY
         assert len([each for path in tmp_path.rglob("*.json") for each in store.read(path)]) == 2
 
     def test_a_recovery_that_was_killed_counts_nothing_twice(self, tmp_path, gone, monkeypatch):
@@ -337,10 +338,10 @@ class TestRecovering:
         assert len(store.read(recovered.path)) == 1
 
     def test_half_written_results_go_too(self, tmp_path, gone):
-        (tmp_path / f".benchmark.x{store.UNFINISHED}").write_bytes(b"{")
+        (tmp_path / f".benchmark.x{UNFINISHED}").write_bytes(b"{")
         written(tmp_path, gone, {"run": SETUP})
         recovery.recover(tmp_path)
-        assert not list(tmp_path.glob(f".*{store.UNFINISHED}"))
+        assert not list(tmp_path.glob(f".*{UNFINISHED}"))
 
 
 def _killed(*_args, **_options):

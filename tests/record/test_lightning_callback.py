@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.record.clocks import HostClock
 from tprimat.results.run import Optimizer
 from tprimat.store import store
@@ -167,7 +167,7 @@ def test_a_step_of_fewer_micro_batches_leaves_no_one_batch_size(trainings, callb
     assert run.steps == (1, 2, 3, 4)
     assert all(run.step_times)
     assert run.training_config.global_batch_size is None
-    assert metrics.summarize(run).performance.tokens_per_second is None
+    assert summarize(run).performance.tokens_per_second is None
     assert any(warning.startswith("steps 2, 4 of fewer than 4 micro-batches") for warning in run.warnings)
 
 
@@ -250,7 +250,7 @@ def test_several_optimizers_share_a_record(trainings, callback):
     # Lightning's global_step counts the steps of both.
     assert run.steps == (2, 4, 6, 8, 10)
     assert run.window_steps == (2,) * 5
-    assert metrics.summarize(run).performance.total_steps == 10
+    assert summarize(run).performance.total_steps == 10
     assert run.training_config.global_batch_size is None
     assert any("up to 2 optimizer steps in one call of training_step" in warning for warning in run.warnings)
     assert all(run.loss_values)

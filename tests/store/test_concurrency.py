@@ -16,6 +16,7 @@ from tprimat import cli, files
 from tprimat.errors import UsageError
 from tprimat.results.run import TrainingConfig
 from tprimat.store import store
+from tprimat.store.history import HISTORY
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="commands are called as on POSIX")
 
@@ -311,7 +312,7 @@ def test_a_writer_that_is_ended_before_the_last_moment_leaves_the_older_result(t
     saved = store.save(another(2), tmp_path)
     assert store.read(path) == (another(2),)
     # What it had put into history/ by then is there once.
-    assert list((tmp_path / store.HISTORY).iterdir()) == [saved.moved]
+    assert list((tmp_path / HISTORY).iterdir()) == [saved.moved]
     assert store.read(saved.moved) == (another(1),)
 
 
@@ -326,7 +327,7 @@ def test_a_full_disk_leaves_the_older_result_and_nothing_in_history(tmp_path, mo
         with pytest.raises(UsageError, match="No space left"):
             store.save(another(2), tmp_path)
     assert store.read(path) == (another(1),)
-    assert not (tmp_path / store.HISTORY).exists()
+    assert not (tmp_path / HISTORY).exists()
 
 
 def test_a_result_is_located_though_it_is_moved_meanwhile(tmp_path, monkeypatch):

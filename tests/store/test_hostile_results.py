@@ -20,6 +20,7 @@ from tprimat import cli
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import inputs
+from tprimat.results.result_file import encode
 from tprimat.results.run import Run
 from tprimat.store import store
 
@@ -40,7 +41,7 @@ RUN = Run(
     grad_norms=(1.5,) * STEPS,
     lines=(None,) * STEPS,
 )
-WHOLE = store.encode(store.as_file((RUN, RUN)))
+WHOLE = encode(store.as_file((RUN, RUN)))
 MOST_LINES = 2000
 
 # The same ones each time: a check that fails is to fail again.

@@ -18,6 +18,7 @@ from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.results.run import Data, Run, Source, SourceFile, TrainingConfig
 from tprimat.store import store
+from tprimat.store.naming import file_name
 
 # Names
 
@@ -35,7 +36,7 @@ from tprimat.store import store
     ],
 )
 def test_a_result_has_the_name_that_users_know(changes, name):
-    assert store.file_name(a_run(**changes)) == name
+    assert file_name(a_run(**changes)) == name
 
 
 HOSTILE_NAMES = [

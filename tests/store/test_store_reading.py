@@ -10,6 +10,7 @@ import pytest
 from stored_runs import a_run, written
 
 from tprimat.errors import UnreadableError
+from tprimat.results.result_file import decode, encode
 from tprimat.store import store
 
 
@@ -28,7 +29,7 @@ def refusal(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def content() -> bytes:
-    return store.encode(store.as_file((a_run(1.0), a_run(2.0))))
+    return encode(store.as_file((a_run(1.0), a_run(2.0))))
 
 
 def test_a_file_cut_at_any_byte_is_one_line(tmp_path):
@@ -84,7 +85,7 @@ def test_a_field_of_another_type_is_one_line_that_names_it(tmp_path, content, wr
             assert not names or names[0] in line or names[-1] in line
         else:
             # What is let through can be summed up and written again.
-            assert store.decode(store.encode(store.as_file(runs[:1]))) == runs[:1]
+            assert decode(encode(store.as_file(runs[:1]))) == runs[:1]
     assert refused
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import Summary
 from tprimat.results.run import Run
 from tprimat.text import plain
 
 
-def lines(run: Run, summary: metrics.Summary) -> list[str]:
+def lines(run: Run, summary: Summary) -> list[str]:
     """Its sources, and every other fact of it, a line each."""
     steady = summary.steady
     shown = [

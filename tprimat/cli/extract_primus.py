@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tprimat import console, units
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import Summary, summarize
 from tprimat.cli import _details
 from tprimat.cli._arguments import capture_output
 from tprimat.console import Verbosity, info
@@ -17,6 +17,7 @@ from tprimat.log_import import extract as log_extract
 from tprimat.log_import.extract import Extracted, GivenValues
 from tprimat.measure.bundle import write_bundle
 from tprimat.store import store
+from tprimat.store.naming import file_name
 from tprimat.store.store import Saved
 from tprimat.text import plain
 
@@ -75,8 +76,10 @@ def extract(log_file: str, output_dir: Path | str, given: GivenValues, output: P
     log = inputs.Log(log_file)
     saved = []
     for each in log_extract.extract(log, given):
-        _show(each)
-        saved.append(store.save_as(each.run, Path(output)) if output else store.save(each.run, Path(output_dir)))
+        summary = summarize(each.run)
+        _show(each, summary)
+        place = Path(output) if output else Path(output_dir, file_name(each.run))
+        saved.append(store.save_as(each.run, place, summary))
         _show_saved(saved[-1])
         console.record(each.run, saved[-1].path, each.title)
         console.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
@@ -102,10 +105,9 @@ def _check_output(arguments: argparse.Namespace) -> None:
             ) from error
 
 
-def _show(extracted: Extracted) -> None:
+def _show(extracted: Extracted, summary: Summary) -> None:
     """Print what was recognised, its line in the log, and the metrics."""
     run, parsed = extracted.run, extracted.parsed
-    summary = metrics.summarize(run)
     figures, steady = summary.performance, summary.steady
     training, spread = run.training_config, run.parallelism_config
     dialect = run.source.dialect if run.source else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console, units
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import Summary
 from tprimat.cli import _details
 from tprimat.cli._arguments import capture_output
 from tprimat.console import Verbosity, info
@@ -89,7 +89,7 @@ def _report(batch: LogImport) -> int:
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.WELL
 
 
-def _figures(run: Run, summary: metrics.Summary) -> tuple[str, str]:
+def _figures(run: Run, summary: Summary) -> tuple[str, str]:
     figures = summary.performance
     return units.seconds(figures.avg_step_time_seconds), units.number(figures.tokens_per_second_per_gpu)
 

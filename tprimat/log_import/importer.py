@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import.sources import ImportedRun, LogSource, Outcome, SkippedFile, digest_of
 from tprimat.read import merge
 from tprimat.results.run import Run
 from tprimat.store import store
+from tprimat.store.naming import file_name
 from tprimat.text import plain
 
 
@@ -32,7 +33,7 @@ class ImportedResult:
 
     title: str
     run: Run
-    summary: metrics.Summary
+    summary: Summary
     notes: tuple[str, ...]
     path: Path
 
@@ -94,15 +95,16 @@ class LogImport:
         candidates, self._waiting = _merged(self._waiting, self.skipped), []
         for each in candidates:
             run = msgspec.structs.replace(each.run, label=self._label) if self._label else each.run
-            saved = store.save_as(run, self._place(run, each.title))
+            summary = summarize(run)
+            saved = store.save_as(run, self._place(run, each.title), summary)
             self._taken.add(saved.path)
-            result = ImportedResult(each.title, run, metrics.summarize(run), each.found.notes, saved.path)
+            result = ImportedResult(each.title, run, summary, each.found.notes, saved.path)
             self.results.append(result)
             self._on_result(result)
 
     def _place(self, run: Run, title: str) -> Path:
         """Return a file of its own for a training: the usual name, or with the source's where that is taken."""
-        usual = store.file_name(run)
+        usual = file_name(run)
         stem = usual.removesuffix(".json")
         source = Path(title.partition(" (")[0])
         parts = [re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40] for part in (source.parent.name, source.stem)]

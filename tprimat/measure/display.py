@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat import __version__, console, units
-from tprimat.analysis import metrics, stats
+from tprimat.analysis import stats
+from tprimat.analysis.summary import Summary
 from tprimat.checks import physics, training
 from tprimat.console import Verbosity
 from tprimat.frameworks import scales
@@ -35,7 +36,7 @@ class Group:
 
     request: Request
     requested: int
-    runs: tuple[tuple[Run, metrics.Summary], ...]
+    runs: tuple[tuple[Run, Summary], ...]
 
 
 def would_run(command: str, request: Request, result: Path | None) -> None:
@@ -131,7 +132,7 @@ def setups(requests: Sequence[Request], parameters: Sequence[int | None]) -> lis
     return console.table(rows)
 
 
-def outcome(title: str, run: Run, summary: metrics.Summary) -> str:
+def outcome(title: str, run: Run, summary: Summary) -> str:
     """Return one line on a training that has ended and left a result."""
     figures = summary.performance
     parts = [

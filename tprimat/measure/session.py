@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tprimat import console
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import ExitStatus
 from tprimat.frameworks import memory
 from tprimat.frameworks.framework import Framework
@@ -50,7 +50,7 @@ class Session:
     """
 
     def __init__(self, plan: Plan, machine: Machine) -> None:
-        self.runs: list[list[tuple[Run, metrics.Summary]]] = [[] for _ in plan.requests]
+        self.runs: list[list[tuple[Run, Summary]]] = [[] for _ in plan.requests]
         self.files: list[Path] = []
         self.failures = 0
         self.interrupted = False
@@ -229,7 +229,7 @@ class Session:
     def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
         """Add a run that left a result."""
         self.files.append(short_path(path))
-        summary = metrics.summarize(run)
+        summary = summarize(run)
         self.runs[index].append((run, summary))
         console.record(run, short_path(path))
         for moved in sorted(set(training_files.history(path.parent)) - history):
@@ -238,7 +238,7 @@ class Session:
         if console.has_progress_bar():
             console.info(outcome)
         console.debug(outcome)
-        figures = self._plan.framework_of(self._requests[index]).hook("figures")(run)
+        figures = self._plan.framework_of(self._requests[index]).hook("figures")(run, summary)
         if figures:
             console.info("")
             for line in console.table(figures):

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from tprimat import console
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.encdec import launch as encdec
@@ -23,6 +23,7 @@ from tprimat.measure.plan import Plan
 from tprimat.measure.training_files import check_writable, identity
 from tprimat.results.run import Environment
 from tprimat.store import store
+from tprimat.store.naming import file_name
 
 
 def train_nemo(plan: Plan, machine: Machine) -> int:
@@ -42,7 +43,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
         for note in [*plan.notes, *([held] if held else [])]:
             console.note(note)
     status = nemo_training.main(request.to_arguments())
-    path = request.output_dir / store.file_name(identity(request))
+    path = request.output_dir / file_name(identity(request))
     output = console.current()
     output.is_main_process = first
     if first and status == 0 and path.is_file() and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
@@ -67,9 +68,10 @@ def train_encdec(requested: encdec.RequestedConfig, ranks: Ranks, output_dir: Pa
         return ExitStatus.WELL
     console.record(run, trained.path)
     console.info("")
-    for line in console.table(figures(run)):
+    summary = summarize(run)
+    for line in console.table(figures(run, summary)):
         console.info(line)
-    for text in dict.fromkeys((*run.warnings, *metrics.summarize(run).warnings)):
+    for text in dict.fromkeys((*run.warnings, *summary.warnings)):
         console.note(text)
     if trained.path is None:
         console.warn("the result was not saved")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tprimat.analysis.metrics import Summary
+from tprimat.analysis.summary import Summary
 from tprimat.results.run import Environment, GpuInfo, Platform, Run
 
 WIDTH = 60

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat.analysis import metrics
+from tprimat.analysis.summary import summarize
 from tprimat.machine.platforms import Machine, detect
 from tprimat.record import console, progress, ranks, result
 from tprimat.record.clocks import DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
@@ -280,7 +280,8 @@ class Recording:
     def _write(self, run: Run) -> None:
         if self._journal:
             self._journal.final(run)
-        self.path, messages = result.write(run, self._options.output_dir)
+        summary = summarize(run)
+        self.path, messages = result.write(run, summary, self._options.output_dir)
         # From here on an interruption must not have it written a second time.
         self.ended = self.path is not None
         if self._journal:
@@ -289,7 +290,6 @@ class Recording:
             # At once: a signal may end this process before its loop has ended.
             progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._options.quiet:
-            summary = metrics.summarize(run)
             saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
             console.echo([*console.end(self.platform, run, summary), saved, console.RULE])
             warnings = dict.fromkeys((*run.warnings, *summary.warnings))

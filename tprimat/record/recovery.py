@@ -19,6 +19,8 @@ from tprimat.record.outcome import KILLED
 from tprimat.record.process_identity import has_exited, lock
 from tprimat.results.run import LARGEST_COUNT, Run
 from tprimat.store import store
+from tprimat.store.history import clear_unfinished
+from tprimat.store.naming import file_name
 from tprimat.text import plain
 
 RECOVERED = "recovered from the journal of the training, step by step as it was recorded"
@@ -82,7 +84,7 @@ def recover(folder: Path) -> list[Recovered]:
                 if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S:
                     path.unlink()
     with contextlib.suppress(OSError, TensorPrimatError):
-        store.clear_unfinished(folder)
+        clear_unfinished(folder)
     with contextlib.suppress(OSError):
         (folder / JOURNALS).rmdir()
     return recovered
@@ -215,7 +217,7 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
         path.rename(kept)
         return Recovered(f"a training's journal can't be read ({plain(error, 200)}): it is kept as {kept}")
     if finished:
-        there = store.locate(folder / store.file_name(run), store.fingerprint(run))
+        there = store.locate(folder / file_name(run), store.fingerprint(run))
         if there:
             path.unlink()
             return Recovered(

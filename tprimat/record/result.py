@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.analysis.summary import Summary
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.platforms import Machine
 from tprimat.record import shapes
@@ -109,24 +110,24 @@ def without_global_batch(run: Run) -> Run:
     return msgspec.structs.replace(run, training_config=training)
 
 
-def write(run: Run, folder: Path) -> tuple[Path | None, list[str]]:
+def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[str]]:
     """Write the result, if need be to a temporary folder: what was measured is not given up.
 
     Returns:
         The file, or None where nothing could be written; and the lines to print as errors.
     """
     try:
-        saved = store.save(run, folder)
+        saved = store.save(run, folder, summary)
     except TensorPrimatError as error:
-        return _write_elsewhere(run, error)
+        return _write_elsewhere(run, summary, error)
     if saved.moved:
         return saved.path, [f"the result of another setup that was there is now {saved.moved}"]
     return saved.path, []
 
 
-def _write_elsewhere(run: Run, first: TensorPrimatError) -> tuple[Path | None, list[str]]:
+def _write_elsewhere(run: Run, summary: Summary, first: TensorPrimatError) -> tuple[Path | None, list[str]]:
     try:
-        saved = store.save(run, Path(tempfile.mkdtemp(prefix="tensorprimat-")))
+        saved = store.save(run, Path(tempfile.mkdtemp(prefix="tensorprimat-")), summary)
     except TensorPrimatError as error:
         return None, [first.line(), error.line()]
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Result files in folders: their names, how runs join one, how they are written and found.
+"""Result files in folders: how they are read and found, how runs join one, how they are written.
 
 Writes are atomic, one writer at a time, and nothing is overwritten: a run joins the file of its
 setup, and a file of another setup that stands in the way moves to history/.
@@ -8,39 +8,33 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-import datetime
-import filecmp
 import hashlib
 import os
 import re
-import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from tprimat import files
 from tprimat.analysis import stats
-from tprimat.analysis.summary import rounded, summarize
-from tprimat.catalog import gpus
+from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.results.result_file import SCHEMA_VERSION, RecordedRepetition, ResultFile, decode, encode
 from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
 from tprimat.store import legacy_results
+from tprimat.store.history import HISTORY, UNFINISHED, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
+from tprimat.store.naming import file_name
 
-HISTORY = "history"
-ENCODER_DECODER = "encdec"
 LARGEST_FILE = 1 << 30
 """Bytes; 10⁶ steps take some 0.1 GB. A larger file is no result."""
 
 SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, are of one training."""
-
-UNFINISHED = ".result.part"
-"""Ending of a result on its way to disk; written under the lock alone."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,33 +69,8 @@ class Saved:
     known: bool = False
 
 
-def file_name(run: Run) -> str:
-    """The name under which users know a result of this kind."""
-    if run.model == ENCODER_DECODER:
-        return _encoder_decoder_name(run)
-    platform_of = {"nemo": "cuda", "primus": "rocm"}
-    framework = _plain(run.framework or "unknown")
-    if run.framework in platform_of:
-        stem = f"benchmark_{platform_of[framework]}"
-    elif run.platform == "cpu" and run.framework == "lightning":
-        stem = "benchmark_cpu"
-    else:
-        stem = f"train_{framework}"
-    parts = [stem, _plain(run.model or "model"), *([_plain(run.label)] if run.label else [])]
-    return "_".join(parts) + ".json"
-
-
-def _encoder_decoder_name(run: Run) -> str:
-    """bench_{GPU}_{N}gpu_{TIMESTAMP}: each training has a file of its own."""
-    on_cpu = run.platform == "cpu"
-    gpu = "cpu" if on_cpu else _plain(gpus.short_name(run.gpu_info.device_name))
-    moment = run.started.strftime("%Y%m%d_%H%M%S") if run.started else "unknown"
-    parts = [f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}", *([_plain(run.label)] if run.label else [])]
-    return "_".join(parts) + ".json"
-
-
 def read(path: Path) -> tuple[Run, ...]:
-    """The runs of one file, of this version's form or an earlier one.
+    """Return the runs of one file, of this version or an earlier tool's.
 
     Raises UnreadableError, one line with the file and the field, for anything else.
     """
@@ -122,7 +91,7 @@ def _content(path: Path) -> bytes:
 
 
 def _if_a_log(path: Path) -> str:
-    """What whoever names a log in the place of a result wants to know."""
+    """Return the hint for a log that is named as a result."""
     return "" if path.suffix == ".json" else "; scripts/analyze_existing_logs.py makes a result of a training's log"
 
 
@@ -148,20 +117,20 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 
 def fingerprint(run: Run) -> str:
-    """What tells a run from all others: its setup, its start, its times to the nanosecond. In hexadecimal."""
+    """Return what tells a run from all others, in hexadecimal: of its setup, its start and its times."""
     content = msgspec.json.encode([run.timestamp, run.status, run.steps, run.step_times, run.loss_values])
     return hashlib.sha256(setup_key(run) + content).hexdigest()[:32]
 
 
-def locate(path: Path, wanted: str) -> tuple[Run, Path] | None:
-    """A run by its fingerprint: in the file that it was written to, or where that was moved to since."""
+def locate(path: Path, mark: str) -> tuple[Run, Path] | None:
+    """Return a run by its fingerprint: from the file that it was written to, or from where that was moved to since."""
     for file in _places(path):
         try:
             runs = read(file)
         except UnreadableError:
             continue
         for run in runs:
-            if fingerprint(run) == wanted:
+            if fingerprint(run) == mark:
                 return run, file
     return None
 
@@ -173,12 +142,12 @@ def _places(path: Path) -> Iterator[Path]:
 
 
 def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
-    """Reads files, and folders with all that lies below them except history/.
+    """Read files, and folders with all below them except history/.
 
     Returns:
-        What was read, in the order of the arguments and within a folder by name; and a warning
-        for each file in a folder that is no result. What vanishes from a folder meanwhile is as
-        good as never there. A broken file that was named itself raises UnreadableError.
+        The files, in the order of the arguments and within a folder by name; and a warning
+        for each file in a folder that is no result. What vanishes from a folder meanwhile counts as
+        never there. A broken file that was named itself raises UnreadableError.
     """
     loaded: dict[str, Loaded] = {}
     warnings: list[str] = []
@@ -205,16 +174,21 @@ def _load(path: Path) -> Loaded:
     return Loaded(path, _decoded(content, path), hashlib.sha256(content).hexdigest())
 
 
-def save(run: Run, folder: Path) -> Saved:
-    """Writes a run to its file in a folder, joining earlier runs of the same setup.
+def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
+    """Write a run to its file in a folder, joining earlier runs of the same setup.
+
+    Args:
+        run: the run.
+        folder: made where there is none.
+        summary: of the run, where the caller has it.
 
     Raises UsageError when the folder can't be written.
     """
-    return save_as(run, folder / file_name(run))
+    return save_as(run, folder / file_name(run), summary)
 
 
-def save_as(run: Run, path: Path) -> Saved:
-    """Writes a run to a file that the user named; the rules are those of save().
+def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
+    """Write a run to a file that the user named; the rules are those of save().
 
     Raises UsageError when the file can't be written.
     """
@@ -228,10 +202,11 @@ def save_as(run: Run, path: Path) -> Saved:
                 path = path.with_stem(f"{path.stem}_failed")
                 earlier = _runs_to_join(path, run)
             runs, known = _joined(earlier, run)
-            _clear_unfinished(folder)
-            with files.write_temp_beside(path, encode(as_file(runs)), UNFINISHED) as whole:
+            remove_unfinished(folder)
+            content = encode(as_file(runs, {id(run): summary} if summary else {}))
+            with files.write_temp_beside(path, content, UNFINISHED) as whole:
                 # Under its name there is a whole result at every moment, the older one or this one.
-                moved = _keep_in_history(path) if path.exists() and not earlier else None
+                moved = keep_in_history(path) if path.exists() and not earlier else None
                 os.replace(whole, path)
     except OSError as error:
         why = f"the result can't be written: {error.strerror or error}"
@@ -239,14 +214,18 @@ def save_as(run: Run, path: Path) -> Saved:
     return Saved(path, moved, len(runs), known)
 
 
-def as_file(runs: Sequence[Run]) -> ResultFile:
-    """The result file of one or more runs of one setup.
+def as_file(runs: Sequence[Run], known: Mapping[int, Summary] = MappingProxyType({})) -> ResultFile:
+    """Return the result file of one or more runs of one setup.
+
+    Args:
+        runs: in the order in which they were made.
+        known: the summaries that the caller has, by the id of their run.
 
     Raises ValueError when their setups differ.
     """
     if len({setup_key(run) for run in runs}) != 1:
         raise ValueError("runs of different setups can't share a file")
-    summaries = [summarize(run) for run in runs]
+    summaries = [known.get(id(run)) or summarize(run) for run in runs]
     mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
     recorded = tuple(
         RecordedRepetition(
@@ -279,7 +258,7 @@ def _version(content: bytes) -> int | None:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # Python wrote the earlier forms, and with them the NaN of a training that diverged.
+        # Python wrote the earlier files, and with them the NaN of a training that diverged.
         parsed = parse(content)
         if isinstance(parsed, dict) and "schema_version" not in parsed:
             return None
@@ -287,18 +266,10 @@ def _version(content: bytes) -> int | None:
 
 
 def _as_utf8(content: bytes) -> bytes:
-    """The content without a byte order mark, which editors and shells on Windows put before it."""
+    """Return the content without a byte order mark, which editors and shells on Windows put before it."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", errors="replace").encode()
     return content.removeprefix(codecs.BOM_UTF8)
-
-
-def _plain(name: str) -> str:
-    """A name as a part of a file name: no separators, no dots at the start, not endless.
-
-    Three parts, and what history/ and an unfinished write add, stay within 255 bytes.
-    """
-    return re.sub(r"[^A-Za-z0-9.+-]+", "-", name).strip(".-")[:60] or "unnamed"
 
 
 def _line_of(content: bytes, error: Exception) -> int | None:
@@ -329,7 +300,7 @@ def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
 
 
 def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
-    """Earlier runs with a new one, and whether it was among them: a log that is read again is no second run."""
+    """Return earlier runs with a new one, and whether it was among them: a log that is read again is no second run."""
     same = next((index for index, each in enumerate(earlier) if _same_training(each, run)), None)
     if same is None:
         return (*earlier, run), False
@@ -339,7 +310,7 @@ def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
 
 
 def _same_training(first: Run, second: Run) -> bool:
-    """Whether two runs are the same one, read twice: from one file, a copy, or a log that has grown."""
+    """Return whether two runs are the same one, read twice: from one file, a copy, or a log that has grown."""
     if not first.source or not second.source:
         return False
     hashes = [[file.sha256 for file in run.source.files] for run in (first, second) if run.source]
@@ -356,39 +327,3 @@ def _same_training(first: Run, second: Run) -> bool:
         getattr(first, name)[:length] == getattr(second, name)[:length]
         for name in ("steps", "step_times", "loss_values", "grad_norms")
     )
-
-
-def _keep_in_history(path: Path) -> Path:
-    """Puts a result under a second name in history/, so that it may be replaced under its own."""
-    written = datetime.datetime.fromtimestamp(path.stat().st_mtime)
-    stem = f"{path.stem}_{written:%Y%m%d_%H%M%S}"
-    target = path.parent / HISTORY / f"{stem}.json"
-    target.parent.mkdir(exist_ok=True)
-    number = 1
-    while target.exists():
-        # It is there already where a program was killed between this and the replacing.
-        if filecmp.cmp(path, target, shallow=False):
-            return target
-        number += 1
-        target = target.with_name(f"{stem}_{number}.json")
-    try:
-        os.link(os.path.realpath(path), target)
-    except OSError:
-        # FAT knows no second names, nor does any system across its borders.
-        with files.write_temp_beside(target, path.read_bytes(), UNFINISHED) as whole:
-            shutil.copystat(path, whole)
-            os.replace(whole, target)
-    return target
-
-
-def clear_unfinished(folder: Path) -> None:
-    """Removes what writers have left behind who were killed. Raises OSError or UsageError where it can't."""
-    if any(folder.glob(f".*{UNFINISHED}")):
-        with files.lock_folder(folder):
-            _clear_unfinished(folder)
-
-
-def _clear_unfinished(folder: Path) -> None:
-    # Whoever writes a result holds the lock, which is ours now.
-    for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
-        left.unlink(missing_ok=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tprimat import units
-from tprimat.analysis import efficiency, metrics
+from tprimat.analysis import efficiency
+from tprimat.analysis.summary import Summary
 from tprimat.frameworks.encdec import data, shards
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.settings import FRAMEWORK, MODEL, Settings, parameters
@@ -86,7 +87,7 @@ def introduce(request: Request) -> list[str]:
     ]
 
 
-def figures(run: Run) -> list[tuple[str, str]]:
+def figures(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """Return what a training reached, beyond what all trainings have: (name, value)."""
     native = {name: value for name, value in run.native_metrics.items() if isinstance(value, (int, float))}
     memory, parts = run.memory_metrics, run.breakdown
@@ -107,7 +108,7 @@ def figures(run: Run) -> list[tuple[str, str]]:
     if run.platform != "cpu":
         busy = native.get("gpu_utilisation_percent")
         rows.append(("GPU utilisation", units.UNKNOWN if busy is None else f"{busy:.0f} %"))
-    rows += [("achieved", text) for text in _achieved(run)]
+    rows += [("achieved", text) for text in _achieved(run, summary)]
     if "delivered_gb_per_second" in native:
         delivered, read, written = (
             _rate(native.get(name))
@@ -119,8 +120,8 @@ def figures(run: Run) -> list[tuple[str, str]]:
     return rows
 
 
-def _achieved(run: Run) -> list[str]:
-    found = efficiency.efficiencies(run, metrics.summarize(run), efficiency.Options())
+def _achieved(run: Run, summary: Summary) -> list[str]:
+    found = efficiency.efficiencies(run, summary, efficiency.Options())
     if not found or (reached := found[-1].values["model_tflops_per_gpu"].value) is None:
         return []
     share = found[-1].values.get("mfu")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tprimat.analysis.summary import Summary
 from tprimat.frameworks import profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import REPOSITORY, Launch, PreflightResult, Request
@@ -15,7 +16,7 @@ from tprimat.frameworks.resolve import Resolver
 from tprimat.machine.host import Host, cpu_threads
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Platform, Run
-from tprimat.store import store
+from tprimat.store.naming import file_name
 
 __all__ = [
     "ENVIRONMENT",
@@ -94,7 +95,7 @@ def latest_log(request: Request) -> str | None:
 def result_name(request: Request) -> str:
     """Return the name of the result file, as far as it is known before the training."""
     run = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
-    return store.file_name(run)
+    return file_name(run)
 
 
 def introduce(request: Request) -> list[str]:
@@ -102,7 +103,7 @@ def introduce(request: Request) -> list[str]:
     return []
 
 
-def figures(run: Run) -> list[tuple[str, str]]:
+def figures(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """Return (name, value) of what a training reached, beyond the closing table."""
     return []
 

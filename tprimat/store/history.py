@@ -1,0 +1,51 @@
+"""What is beside the results of a folder: the replaced ones in history/, and what a killed writer leaves behind."""
+
+from __future__ import annotations
+
+import datetime
+import filecmp
+import os
+import shutil
+from pathlib import Path
+
+from tprimat import files
+
+HISTORY = "history"
+UNFINISHED = ".result.part"
+"""Ending of a result on its way to disk; written under the lock alone."""
+
+
+def keep_in_history(path: Path) -> Path:
+    """Link a result under a second name in history/, so that it may be replaced under its own. Return that name."""
+    written = datetime.datetime.fromtimestamp(path.stat().st_mtime)
+    stem = f"{path.stem}_{written:%Y%m%d_%H%M%S}"
+    target = path.parent / HISTORY / f"{stem}.json"
+    target.parent.mkdir(exist_ok=True)
+    number = 1
+    while target.exists():
+        # It is there already where a program was killed between this and the replacing.
+        if filecmp.cmp(path, target, shallow=False):
+            return target
+        number += 1
+        target = target.with_name(f"{stem}_{number}.json")
+    try:
+        os.link(os.path.realpath(path), target)
+    except OSError:
+        # FAT knows no second names, nor does any system across its borders.
+        with files.write_temp_beside(target, path.read_bytes(), UNFINISHED) as whole:
+            shutil.copystat(path, whole)
+            os.replace(whole, target)
+    return target
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove what killed writers have left behind. Raises OSError or UsageError where it can't."""
+    if any(folder.glob(f".*{UNFINISHED}")):
+        with files.lock_folder(folder):
+            remove_unfinished(folder)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed writers have left behind. Takes the lock of the folder, which a writer holds, as given."""
+    for left in (*folder.glob(f".*{UNFINISHED}"), *folder.glob(f"{HISTORY}/.*{UNFINISHED}")):
+        left.unlink(missing_ok=True)
