@@ -18,6 +18,7 @@ from tprimat.record import recovery
 from tprimat.record.progress import Saved
 from tprimat.results.run import Run
 from tprimat.store import store
+from tprimat.store.history import HISTORY
 
 LOGS = "logs"
 
@@ -84,4 +85,4 @@ def read_back(saved: list[Saved]) -> tuple[Run | None, Path | None]:
 
 def history(folder: Path) -> list[Path]:
     """Return the results that made room for those of another setup."""
-    return list((folder / store.HISTORY).glob("*.json"))
+    return list((folder / HISTORY).glob("*.json"))
