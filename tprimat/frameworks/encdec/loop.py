@@ -27,6 +27,7 @@ from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
 from tprimat.frameworks.encdec.waits import DataWait
+from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Sampler
 from tprimat.record.describe import Description
@@ -132,6 +133,7 @@ class Training:
                 log_every=settings.steps_per_epoch,
                 known=encdec_result.setup_of(settings, step.set_precision(settings)),
                 quiet=True,
+                on_step=reporter(ranks.rank),
             ),
             self._device,
             Processes(ranks.rank, ranks.world_size),
