@@ -26,10 +26,10 @@ SMOKE_TEST_BELOW = 60
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """The runs of one setup, as they came out.
+    """The runs of one request, as they came out.
 
     Attributes:
-        request: the setup.
+        request: the request.
         requested: runs that were asked for.
         runs: those that left a result, complete or not, each with its summary.
     """
@@ -83,7 +83,7 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
 
 
 def machine_lines(platform: Platform, gpu: GpuInfo, environment: Environment) -> list[str]:
-    """Where the trainings will run, in a line or two."""
+    """Return where the trainings will run, in a line or two."""
     device = gpu.device_name or "a device that does not state its name"
     if platform == "cpu":
         threads = f", {environment.cpu_threads} threads" if environment.cpu_threads else ""
@@ -97,13 +97,13 @@ def machine_lines(platform: Platform, gpu: GpuInfo, environment: Environment) ->
 
 
 def software(environment: Environment) -> list[str]:
-    """The versions and settings that speed depends on, a line each."""
+    """Return the versions and settings that speed depends on, a line each."""
     known = (("version", environment.versions), ("setting", environment.settings))
     return [f"{kind}: {plain(name)} {plain(value)}" for kind, facts in known for name, value in facts.items()]
 
 
 def smoke_test(steps: int) -> str:
-    """What is said of trainings that are too short."""
+    """Return the note on trainings that are too short."""
     return (
         f"this is a smoke test: {steps} recorded {'step shows' if steps == 1 else 'steps show'} that it runs, "
         f"a figure to rely on takes {SMOKE_TEST_BELOW} or more"
@@ -111,7 +111,7 @@ def smoke_test(steps: int) -> str:
 
 
 def setups(requests: Sequence[Request], parameters: Sequence[int | None]) -> list[str]:
-    """A line for each setup that will be run, with a heading."""
+    """Return a line for each request that will be run, with a heading."""
     heading = ("model", "scale", "parameters", "precision", "batch", "micro", "sequence", "steps", "processes")
     rows = [(*heading, *_framework(requests, "framework"))]
     rows += [
@@ -145,7 +145,7 @@ def outcome(title: str, run: Run, summary: Summary) -> str:
 
 
 def results(groups: Sequence[Group]) -> list[str]:
-    """The closing table: a line for each setup, of the run whose mean step time is the median one."""
+    """Return the closing table: a line for each request, of the run whose mean step time is the median one."""
     per = "process" if all(group.request.platform == "cpu" for group in groups) else "GPU"
     labelled = any(group.request.label for group in groups)
     requests = [group.request for group in groups]
@@ -164,7 +164,7 @@ def results(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         summaries = [summary.performance for _, summary in group.runs]
         times = [(each.avg_step_time_seconds, each) for each in summaries if each.avg_step_time_seconds is not None]
-        middle = times[stats.median_index([time for time, _ in times])][1] if times else None
+        median = times[stats.median_index([time for time, _ in times])][1] if times else None
         statuses = [run.status for run, _ in group.runs] + ["failed"] * (group.requested - len(group.runs))
         bad = [status for status in statuses if status != "complete"]
         rows.append(
@@ -173,9 +173,9 @@ def results(groups: Sequence[Group]) -> list[str]:
                 *_framework(requests, group.request.framework),
                 *([plain(group.request.label or "", 24)] if labelled else []),
                 f"{statuses.count('complete')}/{group.requested}",
-                str(middle.total_steps) if middle else units.UNKNOWN,
-                units.seconds(middle.avg_step_time_seconds) if middle else units.UNKNOWN,
-                units.number(middle.tokens_per_second_per_gpu, 0) if middle else units.UNKNOWN,
+                str(median.total_steps) if median else units.UNKNOWN,
+                units.seconds(median.avg_step_time_seconds) if median else units.UNKNOWN,
+                units.number(median.tokens_per_second_per_gpu, 0) if median else units.UNKNOWN,
                 bad[0] if bad else "complete",
             ]
         )
@@ -183,27 +183,27 @@ def results(groups: Sequence[Group]) -> list[str]:
 
 
 def findings(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
-    """What is to be known of the runs, each said once and with the runs that it is about.
+    """Return what should be known of the runs, each text once and with the runs that it is about.
 
-    When it is to be quiet, that is what a judgement found to be wrong; the results hold the rest.
+    With --quiet that is what the checks find to be wrong; the results hold the rest.
 
     Args:
         groups: the runs.
-        known: what was said before they started, and is left out.
+        known: what was printed before they started, and is left out.
     """
-    amount = console.verbosity()
+    verbosity = console.verbosity()
     about: dict[str, list[str]] = {}
     for group in groups:
         for number, (run, summary) in enumerate(group.runs, 1):
-            found = [*training.findings(run), *physics.findings(run, summary)]
-            said = [
+            issues = [*training.findings(run), *physics.findings(run, summary)]
+            texts = [
                 *([run.status_reason] if run.status == "complete" and run.status_reason else []),
-                *(() if amount is Verbosity.QUIET else (*run.warnings, *summary.warnings)),
-                *(each.text for each in found if amount is Verbosity.VERBOSE or each.gravity != "note"),
+                *(() if verbosity is Verbosity.QUIET else (*run.warnings, *summary.warnings)),
+                *(each.text for each in issues if verbosity is Verbosity.VERBOSE or each.gravity != "note"),
             ]
             framework = _framework([each.request for each in groups], group.request.framework)
             name = " ".join([group.request.model, group.request.precision, *framework])
-            for text in dict.fromkeys(said):
+            for text in dict.fromkeys(texts):
                 if text not in known:
                     about.setdefault(text, []).append(f"{name}, run {number}" if len(group.runs) > 1 else name)
     everywhere = sum(len(group.runs) for group in groups)
@@ -211,7 +211,7 @@ def findings(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
 
 
 def _framework(requests: Sequence[Request], word: str) -> list[str]:
-    """A cell about the framework, where there is more than one."""
+    """Return a cell about the framework, where there is more than one."""
     return [word] if len({request.framework for request in requests}) > 1 else []
 
 

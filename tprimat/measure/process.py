@@ -143,12 +143,12 @@ class _Child:
 
     def __init__(self, launch: Launch, log: IO[bytes], grace_s: float) -> None:
         env = {**os.environ, **launch.environment(), progress.ASKED: "1"}
-        self._family = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
-        self._output = Output(((self._family.stdout, True), (self._family.stderr, False)), log)
+        self._group = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
+        self._output = Output(((self._group.stdout, True), (self._group.stderr, False)), log)
         self._output.write(f"$ {launch.shell_line()}\n")
         self._grace_s = grace_s
-        self._asked_at: float | None = None
-        self._asked_group = False
+        self._terminated_at: float | None = None
+        self._has_terminated_group = False
         self._killed_at: float | None = None
 
     def follow(
@@ -158,54 +158,54 @@ class _Child:
         on_message: Callable[[progress.Message], None],
         limit_s: float | None,
     ) -> ProcessResult:
-        """Passes output on until the child and its group have ended."""
+        """Pass output on until the child and its group have ended."""
         started = time.monotonic()
         overdue = False
         try:
-            while self._family.status() is None and not self._is_beyond_reach():
+            while self._group.status() is None and not self._is_unkillable():
                 self._output.pass_on(on_line, on_message, _POLL_SECONDS)
                 overdue = overdue or (limit_s is not None and time.monotonic() - started > limit_s)
                 if signals.count or overdue:
-                    self._press_to_end(at_once=signals.count > 1)
-            if self._asked_at is not None or (self._family.status() or 0) < 0:
-                self._let_group_end(signals)
+                    self._terminate(at_once=signals.count > 1)
+            if self._terminated_at is not None or (self._group.status() or 0) < 0:
+                self._await_group(signals)
         finally:
             # What the child left behind goes with it; it may hold a GPU, and the pipes.
-            status = self._family.reap()
+            status = self._group.reap()
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._output.is_open and time.monotonic() < deadline:
             self._output.pass_on(on_line, on_message, _POLL_SECONDS)
         self._output.close()
         return ProcessResult(status, bool(signals.count), overdue, self._output.tail, self._output.trouble)
 
-    def _is_beyond_reach(self) -> bool:
+    def _is_unkillable(self) -> bool:
         """Whether it was killed and is there all the same: held in the kernel, by a driver that hangs."""
         return self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS
 
-    def _press_to_end(self, *, at_once: bool) -> None:
-        """Asks the child, then its group, then leaves them no choice."""
+    def _terminate(self, *, at_once: bool) -> None:
+        """Terminate the child, then its group, then kill them."""
         now = time.monotonic()
-        if self._asked_at is None:
-            self._asked_at = now
+        if self._terminated_at is None:
+            self._terminated_at = now
             # The leader alone at first: one of its workers that is killed under it looks like a failure.
-            self._family.terminate_leader()
+            self._group.terminate_leader()
             return
-        waited = now - self._asked_at
+        waited = now - self._terminated_at
         if at_once or waited > self._grace_s:
             self._killed_at = self._killed_at or now
-            self._family.kill()
-        elif waited > self._grace_s / 3 and not self._asked_group:
-            self._asked_group = True
-            self._family.terminate_group()
+            self._group.kill()
+        elif waited > self._grace_s / 3 and not self._has_terminated_group:
+            self._has_terminated_group = True
+            self._group.terminate_group()
 
-    def _let_group_end(self, signals: _Signals) -> None:
-        """Asks what a leader that died at once has left behind, and waits for it.
+    def _await_group(self, signals: _Signals) -> None:
+        """Terminate what a leader that died at once has left behind, and wait for it.
 
         A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
         """
-        if not self._asked_group:
-            self._asked_group = True
-            self._family.terminate_group()
-        deadline = (self._asked_at or time.monotonic()) + self._grace_s
-        while self._family.is_group_running() and time.monotonic() < deadline and signals.count < 2:
+        if not self._has_terminated_group:
+            self._has_terminated_group = True
+            self._group.terminate_group()
+        deadline = (self._terminated_at or time.monotonic()) + self._grace_s
+        while self._group.is_group_running() and time.monotonic() < deadline and signals.count < 2:
             time.sleep(_POLL_SECONDS)

@@ -1,0 +1,121 @@
+"""A session with a framework that writes a log and no result, and what it does with any framework's output."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+from fake_framework import fake_framework
+
+from tprimat.frameworks.request import Device, Launch, RequestedConfig
+from tprimat.machine.platforms import Machine
+from tprimat.measure import session
+from tprimat.measure.failure import last_words, shell_status, why_stopped
+from tprimat.measure.plan import Plan
+from tprimat.measure.process import ProcessResult
+from tprimat.measure.session import Session
+from tprimat.results.run import Environment, GpuInfo
+from tprimat.store import store
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX's")
+
+CPU = Machine("cpu", GpuInfo(device_name="a processor", device_count=2, software_stack="cpu"), Environment())
+
+TRAINS = """
+for i in range(1, {steps} + 1):
+    print(
+        f" [2026-01-01 00:00:{{i:02d}}] iteration {{i:8d}}/{steps_planned:8d} | consumed samples: {{i * 4:12d}} | "
+        f"elapsed time per iteration (ms): {{100.0 + i:.1f}} | learning rate: 1.0E-04 | global batch size: 4 | "
+        f"lm loss: 1.000000E+01 | loss scale: 1.0 | grad norm: 2.000 | number of skipped iterations: 0 |",
+        flush=True,
+    )
+raise SystemExit({status})
+"""
+
+
+def measured(tmp_path: Path, code: str, **plan) -> Session:
+    """A session of one training of Megatron-LM whose program is this."""
+    requested = RequestedConfig(steps=20, global_batch_size=4, micro_batch_size=2)
+    request, _ = fake_framework().resolve_config("llama", requested, Device("cpu", 2, None), tmp_path / "output")
+    framework = fake_framework(
+        "megatron", lambda request: Launch((sys.executable, "-c", code), {}, tmp_path), logged=True
+    )
+    made = Session(
+        Plan((framework,), (dataclasses.replace(request, framework="megatron"),), Path("output"), **plan), CPU
+    )
+    made.run()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "LOOK_SECONDS", 0)
+
+
+class TestLogged:
+    def test_the_log_becomes_the_result_with_what_the_request_knows(self, tmp_path):
+        made = measured(tmp_path, TRAINS.format(steps=20, steps_planned=20, status=0))
+        (run,) = store.read(tmp_path / made.files[0])
+        assert (run.status, run.framework, run.model, run.scale) == ("complete", "megatron", "llama", "tiny")
+        assert run.step_times[:2] == pytest.approx((0.101, 0.102))
+        assert (run.training_config.global_batch_size, run.training_config.num_gpus) == (4, 1)
+        assert run.gpu_info.device_name == "a processor"
+        assert (made.failures, made.status) == (0, 0)
+
+    def test_one_that_fails_keeps_its_steps(self, tmp_path, capsys):
+        made = measured(tmp_path, TRAINS.format(steps=7, steps_planned=20, status=3))
+        (run,) = store.read(tmp_path / made.files[0])
+        assert run.status != "complete"
+        assert len(run.steps) == 7
+        assert (made.failures, made.status) == (1, 3)
+        assert "error: [1/1] llama fp32: " in capsys.readouterr().err
+
+    def test_one_without_a_training_in_its_log_is_an_error(self, tmp_path, capsys):
+        made = measured(tmp_path, "print('hello'); raise SystemExit(4)")
+        assert (made.files, made.failures, made.status) == ([], 1, 4)
+        shown = capsys.readouterr().err
+        assert "error: [1/1] llama fp32: its process ended with status 4" in shown
+        assert "    hello" in shown
+
+    def test_one_that_hangs_is_ended_and_its_log_says_so(self, tmp_path):
+        code = TRAINS.format(steps=5, steps_planned=20, status=0).replace(
+            "raise", "import time; time.sleep(600); raise"
+        )
+        made = measured(tmp_path, code, limit_s=2.0)
+        (run,) = store.read(tmp_path / made.files[0])
+        assert len(run.steps) == 5
+        assert "ended, since it ran longer than 2.0 s" in run.status_reason
+        assert made.status == 143
+
+
+class TestFailures:
+    def test_the_status_as_a_shell_says_it(self):
+        assert shell_status(ProcessResult(-9, False, False, ())) == 137
+        assert shell_status(ProcessResult(-15, True, False, ())) == 130
+        assert shell_status(ProcessResult(7, False, False, ())) == 7
+
+    def test_only_what_ended_from_here_has_a_reason_from_here(self):
+        assert why_stopped(ProcessResult(1, False, False, ()), 3.0) is None
+        assert why_stopped(ProcessResult(-15, False, True, ()), 3.0) == "ended, since it ran longer than 3.0 s"
+        assert why_stopped(ProcessResult(-15, True, False, ()), None) == "interrupted by the user"
+
+    def test_errors_come_before_the_last_lines(self, tmp_path):
+        log = tmp_path / "a.log"
+        log.write_text("one\nerror: the cause\n" + "noise\n" * 50 + "torchrun's end\n")
+        assert last_words(log, ["noise", "torchrun's end"]) == ["error: the cause", "noise", "torchrun's end"]
+        assert last_words(tmp_path / "none.log", ["end"]) == ["end"]
+
+
+def test_after_a_failure_the_rest_is_named_where_it_is_to_stop(tmp_path, capsys):
+    framework = fake_framework("lightning", lambda request: Launch((sys.executable, "-c", "exit(9)"), {}, tmp_path))
+    requests = [
+        framework.resolve_config(model, RequestedConfig(), Device("cpu", 2, None), tmp_path / "output")[0]
+        for model in ("llama", "qwen")
+    ]
+    made = Session(Plan((framework,), tuple(requests), Path("output"), runs=2, stops_at_failure=True), CPU)
+    made.run()
+    assert (made.status, made.failures) == (9, 1)
+    assert capsys.readouterr().err.endswith("    not run: qwen fp32\n")
