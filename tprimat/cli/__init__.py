@@ -1,4 +1,4 @@
-"""The commands: one file each, main(argv) -> exit status; and how one is run.
+"""The commands: one file each, main(options) -> exit status; and how one is run.
 
 Every way in calls run(): the scripts at the root and in scripts/, and `tprimat <command>`.
 """
@@ -6,12 +6,8 @@ Every way in calls run(): the scripts at the root and in scripts/, and `tprimat 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
-import subprocess
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,10 +43,6 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         name = command.replace("-", "_")
-        if importlib.util.find_spec(f"tprimat.cli.options.{name}") is None:
-            module = importlib.import_module(f"tprimat.cli.{name}")
-            _recover_lost_trainings(arguments)
-            return int(module.main(arguments))
         options = importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
         _recover_lost_trainings(arguments)
         return int(importlib.import_module(f"tprimat.cli.{name}").main(options))
@@ -104,6 +96,8 @@ def _go_on_in_own_environment() -> None:
     command = [str(python), *sys.argv]
     if os.name == "nt":
         # Windows has no exec that keeps the caller waiting.
+        import subprocess
+
         sys.exit(subprocess.run(command, check=False).returncode)
     os.execv(command[0], command)
 
@@ -122,6 +116,10 @@ def _fault(error: Exception) -> int:
 
 
 def _traceback_file(error: Exception) -> str:
+    # Imported here: each --help would pay for them.
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile(
         "w", prefix="tprimat-fault-", suffix=".txt", delete=False, encoding="utf-8"
     ) as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -21,6 +20,8 @@ def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Call
             return tuple(known)
         for name in chosen:
             if name not in known:
+                import difflib
+
                 near = difflib.get_close_matches(name, known, n=1)
                 choices = ", ".join([*known, *(["all"] if all_allowed else [])])
                 raise argparse.ArgumentTypeError(

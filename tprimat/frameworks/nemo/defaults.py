@@ -89,7 +89,7 @@ def choose(model: str, preset: str, device_name: str | None, precision: str) -> 
     Args:
         model: a name in models.py.
         preset: a name in PRESETS.
-        device_name: short name of the GPU, as hardware.short_name gives it; None where it isn't known.
+        device_name: short name of the GPU, as gpus.short_name gives it; None where it isn't known.
         precision: bf16 or fp8.
     """
     recipe = next(row for row in RECIPES if row.model == model)
