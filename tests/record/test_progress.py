@@ -28,7 +28,7 @@ def test_any_other_line_is_none(line):
 
 @pytest.mark.parametrize(("value", "asked"), [("1", True), ("0", False), (None, False)])
 def test_marks_only_for_who_asked(monkeypatch, value, asked):
-    monkeypatch.delenv(progress.ASKED, raising=False)
+    monkeypatch.delenv(progress.VARIABLE, raising=False)
     if value is not None:
-        monkeypatch.setenv(progress.ASKED, value)
+        monkeypatch.setenv(progress.VARIABLE, value)
     assert progress.is_enabled() is asked

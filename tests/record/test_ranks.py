@@ -70,7 +70,7 @@ class TestGathering:
         assert [record.seconds for record in found.records] == [2.0, None]
 
     def test_a_process_that_does_not_come_is_named(self, shelf, monkeypatch):
-        monkeypatch.setattr(ranks, "PATIENCE_S", 0.2)
+        monkeypatch.setattr(ranks, "TIMEOUT_S", 0.2)
         ranks.gather(records(5.0), (), "fit", 2, 4)
         found = ranks.gather(records(1.0), (), "fit", 0, 4)
         assert [record.seconds for record in found.records] == [1.0]
@@ -138,7 +138,7 @@ class TestSlowOnes:
         assert self.said([0.3] * 6 + [0.6, 0.7]).startswith("ranks 6, 7 are slow: up to 0.7 s")
 
 
-GLOOS_PATIENCE_S = 1800
+GLOOS_TIMEOUT_S = 1800
 
 PROGRAM = """
 import os, signal, sys, time
@@ -146,7 +146,7 @@ import torch, lightning.pytorch as pl
 from benchmark_utils import BenchmarkCallback
 from tprimat.record import ranks
 
-ranks.PATIENCE_S = 3.0
+ranks.TIMEOUT_S = 3.0
 rank = int(os.environ.get("LOCAL_RANK", "0"))
 
 class Model(pl.LightningModule):
@@ -197,7 +197,7 @@ class TestRealOnes:
         )
         try:
             # What waited for a dead process would do so for gloo's half an hour.
-            said, _ = process.communicate(timeout=GLOOS_PATIENCE_S / 2)
+            said, _ = process.communicate(timeout=GLOOS_TIMEOUT_S / 2)
         finally:
             _end_group(process.pid)
         losses = re.findall(r"LOSS (\d) ([\d.e+-]+)", said)
@@ -261,7 +261,7 @@ class TestRealOnes:
 @pytest.mark.reliability
 def test_benchmark_starts_torchrun_itself(trainings, tmp_path, repository):
     command = [sys.executable, str(repository / "benchmark.py"), "--model", "llama", "--steps", "4", "--gpus", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=GLOOS_PATIENCE_S)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=GLOOS_TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     (run,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
     assert (run.status, run.steps) == ("complete", (1, 2, 3, 4))
@@ -293,7 +293,7 @@ def test_a_lap_is_the_time_from_a_steps_start_to_its_first_one():
         def is_ready(self, stamp):
             return True
 
-        def wait(self, stamp, patience_s):
+        def wait(self, stamp, timeout_s):
             return True
 
         def seconds(self, earlier, later):
@@ -321,7 +321,7 @@ def test_the_store_is_torchs_own(trainings, tmp_path):
     try:
         store_of_group = ranks.open_store()
         ranks.publish_times(store_of_group, "fit", 1, Times((1, 2), (0.5, None), 0.25))
-        heard, silent = ranks.collect_times(store_of_group, "fit", 3, patience_s=0.2)
+        heard, silent = ranks.collect_times(store_of_group, "fit", 3, timeout_s=0.2)
     finally:
         dist.destroy_process_group()
     assert heard == {1: Times((1, 2), (0.5, None), 0.25)}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tprimat.record.recorder import Recorder, named
+from tprimat.record.recorder import Recorder, format_steps
 
 
 class FakeClock:
@@ -33,8 +33,8 @@ class FakeClock:
     def seconds(self, earlier, later):
         return (later - earlier) * self.skew
 
-    def wait(self, stamp, patience_s):
-        self.asked_to_wait.append(patience_s)
+    def wait(self, stamp, timeout_s):
+        self.asked_to_wait.append(timeout_s)
         if not self.hangs:
             self.ready_until = float("inf")
         return not self.hangs
@@ -194,7 +194,7 @@ def test_a_device_that_never_answers_costs_the_times_and_not_the_steps(clock):
     step(recorder, clock, 1, 1.0, learning_rate=0.5)
     clock.ready_until, clock.hangs = clock.now, True
     step(recorder, clock, 2, 1.0, learning_rate=0.25, values=lambda: (1.0, 1.0))
-    recorder.finish(patience_s=5.0)
+    recorder.finish(timeout_s=5.0)
     assert clock.asked_to_wait[-1] == 5.0
     assert recorder.records[0].seconds == pytest.approx(1.0)
     assert recorder.records[1] == (2, 1, None, None, 0.25, None)
@@ -209,7 +209,7 @@ def test_a_device_in_error_costs_the_times_and_not_the_steps(clock):
     clock.ready_until = clock.now
     step(recorder, clock, 2, 1.0)
     clock.fails = True
-    recorder.finish(patience_s=5.0)
+    recorder.finish(timeout_s=5.0)
     assert [record.step for record in recorder.records] == [1, 2]
     assert recorder.records[1].seconds is None
     assert recorder.warnings == [
@@ -278,7 +278,7 @@ def test_an_interruption_between_two_lines_loses_and_doubles_nothing(clock, stri
     armed["armed"] = True
     with pytest.raises(KeyboardInterrupt):
         step(recorder, clock, 2, 2.0, **({"values": interrupt} if strikes_in == "values" else {}))
-    recorder.finish(patience_s=5.0)
+    recorder.finish(timeout_s=5.0)
     assert [(record.step, record.seconds) for record in recorder.records] == [
         (1, pytest.approx(1.0)),
         (2, pytest.approx(2.0)),
@@ -290,11 +290,11 @@ def test_finishing_twice_changes_nothing(clock):
     step(recorder, clock, 1, 1.0)
     recorder.finish()
     before = list(recorder.records)
-    recorder.finish(patience_s=1.0)
+    recorder.finish(timeout_s=1.0)
     assert recorder.records == before
 
 
 def test_steps_for_people():
-    assert named([3]) == "step 3"
-    assert named([3, 4]) == "steps 3, 4"
-    assert named(range(1, 9)) == "steps 1, 2, 3, 4, 5 and 3 more"
+    assert format_steps([3]) == "step 3"
+    assert format_steps([3, 4]) == "steps 3, 4"
+    assert format_steps(range(1, 9)) == "steps 1, 2, 3, 4, 5 and 3 more"

@@ -142,7 +142,7 @@ class _Child:
     """A running command, what it prints, and its end."""
 
     def __init__(self, launch: Launch, log: IO[bytes], grace_s: float) -> None:
-        env = {**os.environ, **launch.environment(), progress.ASKED: "1"}
+        env = {**os.environ, **launch.environment(), progress.VARIABLE: "1"}
         self._group = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
         self._output = Output(((self._group.stdout, True), (self._group.stderr, False)), log)
         self._output.write(f"$ {launch.shell_line()}\n")

@@ -1,8 +1,7 @@
 """Clocks for the recorder, and how a tensor's value reaches the host without stopping a GPU.
 
-The host's clock serves a training on the CPU, where work is done when the call returns. On a GPU
-the host runs ahead, so an event in the device's queue marks a step's end; torch.cuda is the
-interface of ROCm too.
+On a CPU the work is done when the call returns, and the host's clock is enough. On a GPU the host runs
+ahead, so an event in the device's queue marks a step's end; torch.cuda is the interface of ROCm too.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ class HostClock:
 
     @staticmethod
     def is_ready(stamp: int) -> bool:
-        """True: the time is known when the mark is set."""
+        """Return True: the time is known when the mark is set."""
         return True
 
     @staticmethod
     def seconds(earlier: int, later: int) -> float:
-        """Units: ns in, s out."""
+        """Return the time between two stamps. Units: ns in, s out."""
         return (later - earlier) / 1e9
 
     @staticmethod
-    def wait(stamp: int, patience_s: float | None) -> bool:
-        """True, at once."""
+    def wait(stamp: int, timeout_s: float | None) -> bool:
+        """Return True at once."""
         return True
 
 
@@ -61,28 +60,28 @@ class DeviceClock:
         self._device = device
 
     def mark(self) -> Any:
-        """An event behind all work that was queued so far."""
+        """Return an event behind all work that was queued so far."""
         event = self._cuda.Event(enable_timing=True)
         event.record(self._cuda.current_stream(self._device))
         return event
 
     @staticmethod
     def is_ready(stamp: Any) -> bool:
-        """Asks the driver; doesn't wait."""
+        """Ask the driver whether the device has passed the event; doesn't wait."""
         return bool(stamp.query())
 
     @staticmethod
     def seconds(earlier: Any, later: Any) -> float:
-        """Units: ms from the driver, s out."""
+        """Return the time between two events. Units: ms from the driver, s out."""
         return float(earlier.elapsed_time(later)) / 1e3
 
     @staticmethod
-    def wait(stamp: Any, patience_s: float | None) -> bool:
-        """Blocks without a bound, or asks again and again within one."""
-        if patience_s is None:
+    def wait(stamp: Any, timeout_s: float | None) -> bool:
+        """Wait for the event without a bound, or poll it within one; return whether the device has passed it."""
+        if timeout_s is None:
             stamp.synchronize()
             return True
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while not stamp.query():
             if time.monotonic() > deadline:
                 return False
@@ -91,7 +90,7 @@ class DeviceClock:
 
 
 class Scalars(Protocol):
-    """Takes the value of a tensor as it is now, and gives it to the host later.
+    """Takes the value of a tensor as it is now, for the host to read later.
 
     Attributes:
         at_once: whether what was copied can be read right away.
@@ -100,10 +99,10 @@ class Scalars(Protocol):
     at_once: bool
 
     def copy(self, value: Any) -> Any:
-        """Takes the value; what is returned goes to read()."""
+        """Take the value; pass what is returned to read()."""
 
     def read(self, copied: Any) -> float:
-        """The value; on a GPU only after a mark that was set behind copy() is ready."""
+        """Return the value; on a GPU only after a mark that was set behind copy() is ready."""
 
 
 class HostScalars:
@@ -120,7 +119,7 @@ class _Slot(NamedTuple):
 
 
 class DeviceScalars:
-    """Copies to pinned memory in the order of the stream, so that nobody waits.
+    """Copies to pinned memory in the order of the stream, so that nothing waits.
 
     Args:
         pin: false where no GPU is at hand (pinning needs one).
@@ -136,7 +135,7 @@ class DeviceScalars:
         self._free: deque[Any] = deque(self._block())
 
     def copy(self, value: Any) -> _Slot | float:
-        """Queues the copy of a tensor with one element; a number is kept as it is."""
+        """Queue the copy of a tensor with one element; keep a number as it is."""
         if not isinstance(value, self._torch.Tensor):
             return float(value)
         if not self._free:
@@ -146,7 +145,7 @@ class DeviceScalars:
         return _Slot(place)
 
     def read(self, copied: _Slot | float) -> float:
-        """The value; its place is used again."""
+        """Return the value; its place is used again."""
         if not isinstance(copied, _Slot):
             return copied
         value = float(copied.place)

@@ -1,4 +1,4 @@
-"""What a training's callback prints: start, a line every so many steps, the end."""
+"""Console lines of a training that records itself: start, a line every so many steps, the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS = {"complete": "COMPLETE", "incomplete": "INCOMPLETE", "failed": "FAILED"}
 
 
 def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> list[str]:
-    """The block before the first step."""
+    """Return the block before the first step."""
     facts = {
         "device_count": gpu_info.device_count,
         "device_name": gpu_info.device_name,
@@ -32,7 +32,7 @@ def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> li
 
 
 def step(platform: Platform, number: int, seconds: float | None, mean: float | None, memory_gb: float | None) -> str:
-    """A line about one step. Units: s, GB."""
+    """Return a line about one step. Units: s, GB."""
     return (
         f"[{TITLES[platform]}] Step {number:3d} | Time: {_seconds(seconds)} | Avg: {_seconds(mean)} | "
         f"Memory: {_memory(memory_gb)}"
@@ -40,7 +40,7 @@ def step(platform: Platform, number: int, seconds: float | None, mean: float | N
 
 
 def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
-    """The block of figures after the last step, without its last rule."""
+    """Return the block of metrics after the last step, without its last rule."""
     figures, memory = summary.performance, run.memory_metrics
     if platform == "cpu":
         kind, mean, peak = "Process ", memory.avg_memory_process_gb, memory.peak_memory_process_gb

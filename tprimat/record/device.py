@@ -1,4 +1,4 @@
-"""The machine as this training uses it: a GPU may stand idle beside a training on the processor."""
+"""The machine as this training uses it: a GPU may be idle beside a training on the CPU."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine, cpu_info
 from tprimat.results.run import Platform
 
-ASKED: dict[Platform, str] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
+NAMES: dict[Platform, str] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
 
 
-def platform_of(device: Any, torch: Any, asked: Platform | None) -> Platform:
-    """The platform of the device that a training runs on.
+def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
+    """Return the platform of the device that a training runs on.
 
     Args:
         device: the trainer's torch.device.
         torch: the module torch.
-        asked: what the user named; None for whatever is found.
+        stated: what the user named; None for the training's own.
 
     Raises UsageError for a device that can't be measured, and where the user named another platform.
     """
@@ -31,18 +31,18 @@ def platform_of(device: Any, torch: Any, asked: Platform | None) -> Platform:
             "use an NVIDIA or AMD GPU, or accelerator='cpu'",
             heading="benchmark-callback",
         )
-    found: Platform = "cpu" if device.type == "cpu" else "amd" if torch.version.hip else "nvd"
-    if asked not in (None, found):
+    actual: Platform = "cpu" if device.type == "cpu" else "amd" if torch.version.hip else "nvd"
+    if stated not in (None, actual):
         raise UsageError(
-            f"BenchmarkCallback: platform={ASKED[asked]!r} was named, but the training runs on "
-            f"{ASKED[found]} (torch {torch.__version__}): name that, or 'auto'",
+            f"BenchmarkCallback: platform={NAMES[stated]!r} was named, but the training runs on "
+            f"{NAMES[actual]} (torch {torch.__version__}): name that, or 'auto'",
             heading="benchmark-callback",
         )
-    return found
+    return actual
 
 
 def restrict_to_devices(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
-    """The machine with the devices that take part, and without what concerns others.
+    """Return the machine with the devices that take part, and without what concerns others.
 
     Args:
         machine: as it was detected.

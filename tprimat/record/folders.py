@@ -1,4 +1,4 @@
-"""Where journals lie. Needs no package, since every command asks this first."""
+"""Where journals are. Needs no package, since every command looks there first."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DEFAULTS = ("output", "results")
 
 
 def with_journals(arguments: Iterable[str]) -> list[Path]:
-    """Folders of results in which journals lie: the default ones, and those among a command's arguments.
+    """Return the folders of results that hold journals: the default ones, and those among a command's arguments.
 
     Args:
-        arguments: of the command; what names no folder and no file in one is passed over.
+        arguments: of the command; what names no folder and no file in one is skipped.
     """
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for text in (*DEFAULTS, *arguments):
         name = text.partition("=")[2] if text.startswith("-") else text
         # What can't be looked at is the command's own matter.
@@ -29,5 +29,5 @@ def with_journals(arguments: Iterable[str]) -> list[Path]:
             if name and folder.is_dir():
                 # One folder a machine is how people collect results.
                 journals = (folder / JOURNALS, *folder.glob(f"*/{JOURNALS}"))
-                found.update(dict.fromkeys(each.parent for each in journals if each.is_dir()))
-    return list(found)
+                folders.update(dict.fromkeys(each.parent for each in journals if each.is_dir()))
+    return list(folders)

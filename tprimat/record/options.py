@@ -111,7 +111,8 @@ def errors_of(caller: str, heading: str) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise UsageError(error.message.replace("BenchmarkCallback", caller), heading=heading) from None
+        problem = error.problem.replace("BenchmarkCallback", caller)
+        raise UsageError(problem, heading=heading, hint=error.hint) from None
 
 
 def _is_count(value: Any) -> bool:

@@ -1,7 +1,7 @@
-"""How a training tells its parent how far it is: marked lines among those that it prints.
+"""Progress messages from a training to its parent: marked lines among those that it prints.
 
 A line survives every way in which a training can be started (a shell script, torchrun, a
-container), where an open file descriptor doesn't. Nothing is marked unless the parent asked for it.
+container), where an open file descriptor doesn't. Nothing is marked unless the parent enables it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 
 import msgspec
 
-ASKED = "TPRIMAT_PROGRESS"
-"""The environment variable that asks for marks."""
+VARIABLE = "TPRIMAT_PROGRESS"
+"""The environment variable that enables messages."""
 
 MARK = "\x02@tprimat "
 """A control character, which no log prints, and a word, since a terminal may swallow the former."""
@@ -40,23 +40,23 @@ Message = Step | Saved
 
 
 def is_enabled() -> bool:
-    """Whether the parent of this process wants to be told."""
-    return os.environ.get(ASKED) == "1"
+    """Return whether the parent of this process reads messages."""
+    return os.environ.get(VARIABLE) == "1"
 
 
 def emit(message: Message) -> None:
-    """Prints a message; when the parent has gone there is nobody to tell, and the training goes on."""
+    """Print a message; the training goes on where the parent has gone."""
     with contextlib.suppress(OSError, ValueError):
         print(encode(message), flush=True)
 
 
 def encode(message: Message) -> str:
-    """A message as the line that carries it, without its end."""
+    """Return the line that carries a message, without its end."""
     return MARK + msgspec.json.encode(message).decode()
 
 
 def decode(line: str) -> Message | None:
-    """The message of a line; None for any other line, a cut off one too."""
+    """Return the message of a line; None for any other line, a truncated one too."""
     if not line.startswith(MARK):
         return None
     try:

@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tprimat.record.recorder import Record, named
+from tprimat.record.recorder import Record, format_steps
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 """How long the first process waits for the others' times. They end their last step together."""
 
 CHUNK = 1 << 20
@@ -34,20 +34,20 @@ WHILE_GATHERED = "the first process was ended while it gathered them"
 
 
 class Store(Protocol):
-    """What is asked of torch.distributed's store."""
+    """The part of torch.distributed's store that is used."""
 
     def set(self, key: str, value: str) -> None:
-        """Writes an entry."""
+        """Write an entry."""
 
     def get(self, key: str) -> bytes:
-        """An entry that is there."""
+        """Return an entry that is there."""
 
     def wait(self, keys: list[str], timeout: datetime.timedelta) -> None:
-        """Waits for entries; raises RuntimeError when they don't come."""
+        """Wait for entries; raise RuntimeError when they don't come."""
 
 
 class Times(msgspec.Struct, frozen=True):
-    """What one process has measured.
+    """The step times of one process.
 
     Attributes:
         steps: numbers of the steps.
@@ -75,13 +75,13 @@ class Gathered(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def gather(records: Sequence[Record], laps: Sequence[float], fit: str, rank: int, world_size: int) -> Gathered:
-    """The training's records, with the longest time of each step; called by every process at the regular end.
+def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank: int, world_size: int) -> Gathered:
+    """Return the training's records with the longest time of each step; every process calls it at the regular end.
 
     Args:
         records: of this process.
         laps: its times from a step's start to its backward pass, s.
-        fit: a name for this training, the same in all its processes.
+        training: a name for it, the same in all its processes.
         rank: which process this is.
         world_size: of how many.
     """
@@ -92,11 +92,11 @@ def gather(records: Sequence[Record], laps: Sequence[float], fit: str, rank: int
     if rank:
         # Should the first process be gone, this one has nobody left to tell.
         with contextlib.suppress(RuntimeError):
-            publish_times(store, fit, rank, own)
+            publish_times(store, training, rank, own)
         return alone(records, world_size, "this is not the first process")
-    others, silent = collect_times(store, fit, world_size)
-    if silent:
-        return alone(records, world_size, f"{_ranks(silent)} did not tell theirs within {PATIENCE_S:g} s of the end")
+    others, missing = collect_times(store, training, world_size)
+    if missing:
+        return alone(records, world_size, f"{_ranks(missing)} did not tell theirs within {TIMEOUT_S:g} s of the end")
     kept, why = longest(records, others)
     if kept is None:
         return alone(records, world_size, str(why))
@@ -105,13 +105,13 @@ def gather(records: Sequence[Record], laps: Sequence[float], fit: str, rank: int
 
 
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
-    """The first process's records, with the reason why the others' are missing."""
+    """Return this process's records, with the reason why the others' are missing."""
     of = f"the first of {world_size} processes"
     return Gathered(records, of, (f"step times are those of {of}, not the longest over all: {why}",))
 
 
 def times_of(records: Sequence[Record], until_backward: Sequence[float]) -> Times:
-    """What this process has to tell."""
+    """Return the step times of this process."""
     return Times(
         tuple(record.step for record in records),
         tuple(record.seconds for record in records),
@@ -120,49 +120,51 @@ def times_of(records: Sequence[Record], until_backward: Sequence[float]) -> Time
 
 
 def open_store() -> Store | None:
-    """The store of the default process group; None where there is no such group."""
+    """Return the store of the default process group; None where there is no such group."""
     import torch.distributed as dist
 
     if not dist.is_available() or not dist.is_initialized():
         return None
     try:
-        found: Store = dist.distributed_c10d._get_default_store()
+        store: Store = dist.distributed_c10d._get_default_store()
     except (AttributeError, RuntimeError, ValueError):
         # A group of a kind that needs none, or a torch that keeps it elsewhere.
         return None
-    return found
+    return store
 
 
-def publish_times(store: Store, fit: str, rank: int, own: Times) -> None:
-    """Lays this process's times down for the first one. Raises RuntimeError where the store is gone."""
+def publish_times(store: Store, training: str, rank: int, own: Times) -> None:
+    """Publish this process's times for the first one. Raises RuntimeError where the store is gone."""
     text = msgspec.json.encode(own).decode()
     chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
     for number, chunk in enumerate(chunks):
-        store.set(f"{fit}/{rank}/{number}", chunk)
+        store.set(f"{training}/{rank}/{number}", chunk)
     # Last: whoever sees it finds the rest.
-    store.set(f"{fit}/{rank}", str(len(chunks)))
+    store.set(f"{training}/{rank}", str(len(chunks)))
 
 
 def collect_times(
-    store: Store, fit: str, world_size: int, patience_s: float = PATIENCE_S
+    store: Store, training: str, world_size: int, timeout_s: float = TIMEOUT_S
 ) -> tuple[dict[int, Times], list[int]]:
-    """The other processes' times by rank, and the ranks that didn't tell theirs in time."""
-    deadline = time.monotonic() + patience_s
-    heard: dict[int, Times] = {}
-    silent = []
+    """Collect step times from all ranks; also return the ranks that timed out."""
+    deadline = time.monotonic() + timeout_s
+    times: dict[int, Times] = {}
+    missing = []
     for rank in range(1, world_size):
         left = max(0.05, deadline - time.monotonic())
         try:
-            store.wait([f"{fit}/{rank}"], datetime.timedelta(seconds=left))
-            chunks = [store.get(f"{fit}/{rank}/{number}") for number in range(int(store.get(f"{fit}/{rank}")))]
-            heard[rank] = msgspec.json.decode(b"".join(chunks), type=Times)
+            store.wait([f"{training}/{rank}"], datetime.timedelta(seconds=left))
+            chunks = [
+                store.get(f"{training}/{rank}/{number}") for number in range(int(store.get(f"{training}/{rank}")))
+            ]
+            times[rank] = msgspec.json.decode(b"".join(chunks), type=Times)
         except (RuntimeError, ValueError):
-            silent.append(rank)
-    return heard, silent
+            missing.append(rank)
+    return times, missing
 
 
 def longest(records: Sequence[Record], others: dict[int, Times]) -> tuple[list[Record] | None, str | None]:
-    """Each step with the time of the process that took longest.
+    """Return each step with the time of the process that took longest.
 
     Returns:
         The records; or None, with the reason, where the processes didn't see the same steps.
@@ -181,7 +183,7 @@ def longest(records: Sequence[Record], others: dict[int, Times]) -> tuple[list[R
 
 
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
-    """Names the process for which the others wait in each step; None where there is none."""
+    """Return a warning that names the process for which the others wait in each step; None where there is none."""
     until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
     known = {rank: value for rank, value in until.items() if value is not None}
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
@@ -200,4 +202,4 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    return named(ranks).replace("step", "rank", 1)
+    return format_steps(ranks).replace("step", "rank", 1)

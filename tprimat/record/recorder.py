@@ -38,19 +38,19 @@ class Clock(Protocol):
     name: str
 
     def mark(self) -> Any:
-        """Sets a mark behind all work that was given to the device so far, without waiting for it."""
+        """Set a mark behind all work that was given to the device so far, without waiting for it."""
 
     def is_ready(self, stamp: Any) -> bool:
-        """Whether the device has passed the mark."""
+        """Return whether the device has passed the mark."""
 
     def seconds(self, earlier: Any, later: Any) -> float:
-        """Time between two marks that are ready. Units: s."""
+        """Return the time between two marks that are ready. Units: s."""
 
-    def wait(self, stamp: Any, patience_s: float | None) -> bool:
-        """Waits until a mark is ready, at most patience_s (None: as long as it takes); whether it is."""
+    def wait(self, stamp: Any, timeout_s: float | None) -> bool:
+        """Wait for a mark, at most timeout_s (None: as long as it takes); return whether it is ready."""
 
     def host_ns(self) -> int:
-        """The host's monotonic clock. Units: ns."""
+        """Return the host's monotonic clock. Units: ns."""
 
 
 class Record(NamedTuple):
@@ -111,11 +111,11 @@ class Recorder:
 
     @property
     def paused(self) -> bool:
-        """Whether time that passes now belongs to no step."""
+        """Whether the time that passes now belongs to no step."""
         return not self._running
 
     def start(self, step: int = 0) -> None:
-        """The training starts after `step` steps: 0, or more where it was resumed."""
+        """Start the training after `step` steps: 0, or more where it is resumed."""
         mark = (self._clock.mark(), True, None, 0, None, NOTHING)
         # The device may still be at work on what came before the training; from here on the two
         # clocks count the same time.
@@ -126,25 +126,25 @@ class Recorder:
         self._running = True
 
     def pause(self) -> None:
-        """What follows, until resume(), is no part of a step."""
+        """Leave the time until resume() out of all steps."""
         if self._running and self._position:
             self._running = False
             self._marks.append((self._clock.mark(), False, None, 0, None, NOTHING))
 
     def resume(self) -> None:
-        """The step in progress goes on."""
+        """Go on with the step in progress."""
         if not self._running and self._position:
             self._running = True
             self._marks.append((self._clock.mark(), True, None, 0, None, NOTHING))
 
     def lap(self) -> None:
-        """A point within the step in progress; `laps` gets the time from the step's start to its first one."""
+        """Mark a point within the step; `laps` gets the time from the step's start to its first one."""
         if self._running and self._position and self._lapped != self._last_step + 1:
             self._lapped = self._last_step + 1
             self._marks.append((self._clock.mark(), True, None, 1, None, NOTHING))
 
     def step_end(self, step: int, values: Values = NOTHING, learning_rate: float | None = None) -> None:
-        """A step has ended, as far as the host sees.
+        """End a step, as far as the host sees.
 
         Args:
             step: its number; where it rose by more than one, the record is a window of those steps.
@@ -161,20 +161,20 @@ class Recorder:
         self.resolve()
 
     def resolve(self) -> None:
-        """Takes in the marks that are ready."""
+        """Turn the marks that are ready into records."""
         marks, is_ready = self._marks, self._clock.is_ready
         while marks:
             mark = marks[0]
             if not is_ready(mark[0]):
                 return
-            self._take_in(mark)
+            self._resolve_mark(mark)
             marks.popleft()
 
-    def finish(self, patience_s: float | None = None) -> None:
-        """No step follows: reads what is still open and holds the two clocks against each other.
+    def finish(self, timeout_s: float | None = None) -> None:
+        """End the last step: read what is still open, and compare the two clocks.
 
         Args:
-            patience_s: how long to wait for the device; None waits as long as it takes. A device
+            timeout_s: how long to wait for the device; None waits as long as it takes. A device
                 that hangs must not keep the result from being written.
         """
         if self._position is None:
@@ -182,22 +182,22 @@ class Recorder:
         try:
             last = self._clock.mark()
             self._marks.append((last, False, None, 0, None, NOTHING))
-            answers = self._clock.wait(last, patience_s)
+            is_ready = self._clock.wait(last, timeout_s)
             elapsed = (self._clock.host_ns() - self._started_ns) / 1e9
             self.resolve()
         except RuntimeError as error:
             # What torch raises for each call once a device has failed.
-            self._give_up(f"the device reports an error: {(str(error).splitlines() or [type(error).__name__])[0]}")
+            self._drop_marks(f"the device reports an error: {(str(error).splitlines() or [type(error).__name__])[0]}")
         else:
-            if answers:
+            if is_ready:
                 self._cross_check(elapsed)
             else:
-                self._give_up(f"the device did not answer within {patience_s:g} s")
+                self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
-        self._say_not_finite()
+        self._warn_not_finite()
 
-    def _give_up(self, reason: str) -> None:
-        """Keeps the steps whose marks can't be read, without a time, and says why."""
+    def _drop_marks(self, reason: str) -> None:
+        """Keep the steps whose marks can't be read, without a time, and warn why."""
         untimed = []
         for _, _, step, window, learning_rate, _ in self._marks:
             if step is not None:
@@ -205,9 +205,9 @@ class Recorder:
                 self._record(Record(step, window, None, None, learning_rate, None))
         self._marks.clear()
         if untimed:
-            self.warnings.append(f"{named(untimed)} without time, loss and gradient norm: {reason}")
+            self.warnings.append(f"{format_steps(untimed)} without time, loss and gradient norm: {reason}")
 
-    def _take_in(self, mark: _Mark) -> None:
+    def _resolve_mark(self, mark: _Mark) -> None:
         if self._position is None or self._position[0] is mark:
             return
         last, seconds, total = self._position
@@ -241,10 +241,10 @@ class Recorder:
         if self._sink:
             self._sink(record)
 
-    def _say_not_finite(self) -> None:
+    def _warn_not_finite(self) -> None:
         for what, steps in self._not_finite.items():
             if steps:
-                self.warnings.append(f"{what} not finite (NaN or infinite) in {named(steps)}")
+                self.warnings.append(f"{what} not finite (NaN or infinite) in {format_steps(steps)}")
 
     def _cross_check(self, host_seconds: float) -> None:
         if self._position is None:
@@ -258,8 +258,8 @@ class Recorder:
             )
 
 
-def named(steps: Sequence[int]) -> str:
-    """Steps for people, without end only where there are few."""
+def format_steps(steps: Sequence[int]) -> str:
+    """Return steps for a warning: all of a few, the first ones of many."""
     if len(steps) == 1:
         return f"step {steps[0]}"
     shown = ", ".join(str(step) for step in steps[:NAMED_STEPS])

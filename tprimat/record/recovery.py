@@ -26,7 +26,7 @@ from tprimat.text import plain
 RECOVERED = "recovered from the journal of the training, step by step as it was recorded"
 
 BROKEN = ".unreadable"
-"""Ending of a journal that holds nothing to be understood: it is said once, and kept."""
+"""Ending of a journal that can't be read: it is reported once, and kept."""
 
 CLAIMED = ".claimed"
 LEFT_UNNAMED_S = 3600.0
@@ -41,7 +41,7 @@ class _Line(msgspec.Struct):
 
 
 class Recovered(NamedTuple):
-    """What became of a journal.
+    """The outcome of recovering a journal.
 
     Attributes:
         line: for people.
@@ -57,7 +57,7 @@ class Recovered(NamedTuple):
 
 
 def names(folder: Path) -> set[str]:
-    """The journals that lie in a folder of results, by their files' names."""
+    """Return the file names of the journals in a folder of results."""
     try:
         return {path.name for path in (folder / JOURNALS).iterdir()}
     except OSError:
@@ -65,9 +65,9 @@ def names(folder: Path) -> set[str]:
 
 
 def recover(folder: Path) -> list[Recovered]:
-    """Turns the journals of a folder whose programs are gone into results.
+    """Turn the journals of a folder whose programs are gone into results.
 
-    Never raises: what can't be recovered is said and stays.
+    Never raises: what can't be recovered is reported and stays.
     """
     recovered = []
     try:
@@ -76,9 +76,9 @@ def recover(folder: Path) -> list[Recovered]:
         return []
     for path in paths:
         if path.suffix in (SUFFIX, CLAIMED):
-            found = _recover_one(path, folder)
-            if found:
-                recovered.append(found._replace(journal=path.name))
+            outcome = _recover_one(path, folder)
+            if outcome:
+                recovered.append(outcome._replace(journal=path.name))
         elif path.suffix == UNNAMED:
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > LEFT_UNNAMED_S:
@@ -91,10 +91,9 @@ def recover(folder: Path) -> list[Recovered]:
 
 
 def read(content: bytes) -> tuple[Run, bool]:
-    """The Run of a journal, and whether it is the one that the training itself had finished.
+    """Return the Run of a journal, and whether the training itself had finished it.
 
-    A last line that was cut is passed over, and so is all after a line that is none: a power cut
-    leaves zeros.
+    A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
 
     Raises ValueError for what is no journal of this version.
     """
@@ -157,7 +156,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
 
 
 def _is_empty(content: bytes) -> bool:
-    """Whether a journal says whose it is and nothing more, or no more than a part of the setup.
+    """Return whether a journal holds its header and nothing more, or no more than a part of the setup.
 
     Raises ValueError for what is no journal of this version.
     """
@@ -181,13 +180,13 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
                 return _left(path, "it is no journal")
-            return _turn_into_result(path, file, folder) if _is_ours(path, file) else None
+            return _turn_into_result(path, file, folder) if _is_abandoned(path, file) else None
         except OSError as error:
             return _left(path, error.strerror or str(error))
 
 
-def _is_ours(path: Path, file: IO[bytes]) -> bool:
-    """Whether the journal's owner is gone, and no other command is at it."""
+def _is_abandoned(path: Path, file: IO[bytes]) -> bool:
+    """Return whether the journal's owner is gone, and no other command is recovering it."""
     try:
         gone = has_exited(msgspec.json.decode(file.readline(), type=JournalHeader).owner, file.fileno())
     except ValueError:

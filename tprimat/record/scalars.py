@@ -15,7 +15,7 @@ LOSS, NORM = "loss", "gradient norm"
 
 
 class StepValues:
-    """Takes the scalars of steps; none is read before its step's mark is ready.
+    """Takes the loss and gradient norm of steps; none is read before its step's mark is ready.
 
     Args:
         scalars: takes the tensors' values.
@@ -31,7 +31,7 @@ class StepValues:
         self._scalars = scalars
 
     def of(self, losses: Sequence[Any], grad_norm: Any = None, scale: float = 1.0) -> Values:
-        """What reads a step's loss and gradient norm later; on a CPU they are read at once.
+        """Return what reads a step's loss and gradient norm later; on a CPU, read them at once.
 
         Args:
             losses: of its micro-batches, each as take() has kept it.
@@ -43,7 +43,7 @@ class StepValues:
         return read() if self._scalars.at_once else read
 
     def take(self, what: str, value: Any) -> Any:
-        """One value, as it is now; None for none, and for what is no single number."""
+        """Take one value as it is now; return None for none, and for what is no single number."""
         if value is None:
             return None
         if hasattr(value, "full_tensor"):

@@ -18,7 +18,7 @@ from tprimat.frameworks.lightning.step_metrics import StepMetrics
 from tprimat.record import options, outcome, result
 from tprimat.record.lifecycle import Processes, Recording
 from tprimat.record.outcome import Outcome
-from tprimat.record.recorder import named
+from tprimat.record.recorder import format_steps
 from tprimat.results.run import Run
 
 
@@ -234,8 +234,8 @@ class _Fit:
         warnings = self.metrics.warnings()
         if self.saved_within:
             warnings.append(
-                f"the time of {named(self.saved_within)} holds the saving of a checkpoint, which the training does "
-                "within it"
+                f"the time of {format_steps(self.saved_within)} holds the saving of a checkpoint, which the "
+                "training does within it"
             )
         return warnings
 

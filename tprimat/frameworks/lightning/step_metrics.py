@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from tprimat.record.clocks import Scalars
-from tprimat.record.recorder import Values, named
+from tprimat.record.recorder import Values, format_steps
 
 LOOKED_FOR_IN = 2
 """Steps in which a loss or a gradient norm that the training logs is looked for."""
@@ -120,8 +120,8 @@ class StepMetrics:
             warnings.append("gradient norm unknown: the training logs none as grad_norm")
         if self._partial:
             warnings.append(
-                f"{named(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches (the end "
-                "of an epoch): there is no one global batch size, and therefore no throughput in tokens; let "
+                f"{format_steps(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches "
+                "(the end of an epoch): there is no one global batch size, and therefore no throughput in tokens; let "
                 "limit_train_batches be a multiple of accumulate_grad_batches"
             )
         if self._most_steps_per_batch > 1:

@@ -123,7 +123,7 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
             self._training.recording.resume()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ends the pause of an evaluation or of saving."""
+        """End the pause of an evaluation or of saving."""
         if self._training:
             self._training.recording.resume()
 
