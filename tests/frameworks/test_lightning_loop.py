@@ -60,7 +60,7 @@ def request_for(tmp_path):
 @pytest.fixture
 def trained(request_for, tmp_path, monkeypatch, capfd):
     """Trains in this process; returns the run and what was printed."""
-    monkeypatch.delenv(progress.ASKED, raising=False)
+    monkeypatch.delenv(progress.VARIABLE, raising=False)
 
     def run(**changes):
         lightning_loop.train(request_for(**changes))
@@ -148,7 +148,7 @@ def test_a_time_limit_ends_it_well_and_is_said(trained):
 
 
 def test_messages_for_the_parent(request_for, monkeypatch, capfd, tmp_path):
-    monkeypatch.setenv(progress.ASKED, "1")
+    monkeypatch.setenv(progress.VARIABLE, "1")
     lightning_loop.train(request_for())
     messages = [message for line in capfd.readouterr().out.splitlines() if (message := progress.decode(line))]
     steps = [message for message in messages if isinstance(message, progress.Step)]

@@ -82,7 +82,7 @@ class TestOutput:
         assert progress.MARK not in child.log.read_text(encoding="utf-8")
 
     def test_the_child_is_asked_for_messages(self, tmp_path):
-        assert Watched(f"import os; print(os.environ[{progress.ASKED!r}])", tmp_path).lines == ["1"]
+        assert Watched(f"import os; print(os.environ[{progress.VARIABLE!r}])", tmp_path).lines == ["1"]
 
     def test_status_and_last_lines(self, tmp_path):
         child = Watched("for i in range(100): print(i)\nraise SystemExit(3)", tmp_path)
