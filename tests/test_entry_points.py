@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -56,6 +57,9 @@ def command(monkeypatch):
         module = type(sys)("tprimat.cli.sample")
         module.main = main
         monkeypatch.setitem(sys.modules, "tprimat.cli.sample", module)
+        options = type(sys)("tprimat.cli.options.sample")
+        options.parser = argparse.ArgumentParser
+        monkeypatch.setitem(sys.modules, "tprimat.cli.options.sample", options)
         return run("sample", [])
 
     return as_command
@@ -182,7 +186,7 @@ class TestFault:
     def test_a_missing_module_of_our_own_is_a_fault(self, command, capsys, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-        def main(argv):
+        def main(options):
             raise ModuleNotFoundError("No module named 'tprimat.nowhere'", name="tprimat.nowhere")
 
         assert command(main) == 70
@@ -191,7 +195,7 @@ class TestFault:
 
 class TestEndings:
     def test_an_interruption_is_no_fault(self, command, capsys):
-        def main(argv):
+        def main(options):
             raise KeyboardInterrupt
 
         assert command(main) == 5
@@ -200,14 +204,14 @@ class TestEndings:
     def test_a_users_error_is_its_line_and_status(self, command, capsys):
         from tprimat.errors import NotComparableError
 
-        def main(argv):
+        def main(options):
             raise NotComparableError("two models: name one", heading="wrong-usage")
 
         assert command(main) == 3
         assert capsys.readouterr().err == "error: two models: name one (docs/troubleshooting.md#wrong-usage)\n"
 
     def test_the_status_is_what_the_command_returns(self, command):
-        assert command(lambda argv: 4) == 4
+        assert command(lambda options: 4) == 4
 
     @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
     def test_a_reader_that_goes_away_is_no_error(self, tmp_path):
@@ -215,8 +219,11 @@ class TestEndings:
             "import sys\n"
             "from tprimat.cli import run\n"
             "module = type(sys)('tprimat.cli.sample')\n"
-            "module.main = lambda argv: [print('line') for _ in range(100_000)] and 0\n"
+            "module.main = lambda options: [print('line') for _ in range(100_000)] and 0\n"
             "sys.modules['tprimat.cli.sample'] = module\n"
+            "options = type(sys)('tprimat.cli.options.sample')\n"
+            "options.parser = __import__('argparse').ArgumentParser\n"
+            "sys.modules['tprimat.cli.options.sample'] = options\n"
             "sys.exit(run('sample', []))\n"
         )
         (tmp_path / "long.py").write_text(code, encoding="utf-8")
