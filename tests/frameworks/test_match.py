@@ -7,12 +7,13 @@ import pytest
 
 from tprimat.catalog import models
 from tprimat.errors import NotComparableError, UsageError
-from tprimat.frameworks import match
+from tprimat.frameworks import by_name, match
+from tprimat.frameworks.loops import building
 from tprimat.results.run import Data, GpuInfo, ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
 from tprimat.store import store
 
-HALVES = ("fp32", "bf16", "fp16")
-OURS = Optimizer(name="AdamW", learning_rate=1e-3, weight_decay=0.1)
+LIGHTNING = by_name("lightning")
+OURS = building.hyperparameters(models.by_name("llama").shape)
 THEIRS = Run(
     platform="nvd",
     framework="nemo",
@@ -44,27 +45,34 @@ def changed(**groups):
 
 
 def test_the_setup_is_taken_over():
-    model, wishes = match.wishes(THEIRS, "x.json")
+    model, requested = match.requested_config(THEIRS, "x.json", LIGHTNING)
     assert model == "llama"
-    assert wishes.shape == THEIRS.model_config
-    assert (wishes.global_batch_size, wishes.micro_batch_size, wishes.sequence_length) == (128, 1, 2048)
-    assert (wishes.precision, wishes.seed, wishes.steps) == ("bf16", 7, 500)
-    assert wishes.num_gpus is None
+    assert requested.shape == THEIRS.model_config
+    assert (requested.global_batch_size, requested.micro_batch_size, requested.sequence_length) == (128, 1, 2048)
+    assert (requested.precision, requested.seed, requested.steps) == ("bf16", 7, 500)
+    assert requested.num_gpus is None
+
+
+def test_how_the_model_is_divided_is_matched_where_a_framework_can():
+    assert match.requested_config(THEIRS, "x.json", LIGHTNING)[1].tensor_model_parallel_size is None
+    _, requested = match.requested_config(THEIRS, "x.json", by_name("nemo"))
+    assert (requested.tensor_model_parallel_size, requested.context_parallel_size) == (4, None)
+    assert any("its context, expert parallelism" in note for note in match.differences(THEIRS, by_name("nemo"), 8))
 
 
 def test_the_model_is_known_by_its_shape_or_by_another_tools_name():
     for name in ("my experiment", "meta-llama-3.1-8B-pretrain", None):
-        assert match.wishes(msgspec.structs.replace(THEIRS, model=name), "x.json")[0] == "llama"
+        assert match.requested_config(msgspec.structs.replace(THEIRS, model=name), "x.json", LIGHTNING)[0] == "llama"
 
 
 def test_what_cannot_be_taken_over_is_said():
-    said = "; ".join(match.differences(THEIRS, 1, OURS, "markov"))
+    said = "; ".join(match.differences(THEIRS, LIGHTNING, 1))
     assert "trained with nemo, and here with lightning" in said
     assert "8 processes trained there, 1 here" in said
     assert "tensor parallelism of 4" in said
     assert "pipeline" not in said
     assert "full recomputation" in said
-    assert "learning rate 0.0003 there, 0.001 here" in said
+    assert "learning rate 0.0003 there, 0.000125 here" in said
     assert "weight decay" not in said
     assert "name" not in said  # adamw is AdamW
     assert "trained on mock, and here on markov tokens" in said
@@ -72,8 +80,8 @@ def test_what_cannot_be_taken_over_is_said():
 
 def test_a_negative_seed_is_not_taken_over():
     negative = changed(training_config={"seed": -3})
-    assert match.wishes(negative, "x.json")[1].seed is None
-    assert "seed -3 there" in "; ".join(match.differences(negative, 8, OURS, "markov"))
+    assert match.requested_config(negative, "x.json", LIGHTNING)[1].seed is None
+    assert "seed -3 there" in "; ".join(match.differences(negative, LIGHTNING, 8))
 
 
 def test_the_same_setup_has_nothing_to_say():
@@ -81,7 +89,7 @@ def test_the_same_setup_has_nothing_to_say():
         training_config={"recomputation": "none", "num_gpus": 1}, parallelism_config={"tensor_model_parallel_size": 1}
     )
     ours = msgspec.structs.replace(ours, framework="lightning", optimizer=OURS, data=Data(kind="markov"))
-    assert match.differences(ours, 1, OURS, "markov") == ()
+    assert match.differences(ours, LIGHTNING, 1) == ()
 
 
 class TestRefused:
@@ -98,24 +106,24 @@ class TestRefused:
     )
     def test_in_one_line_with_the_file(self, groups, words):
         with pytest.raises(NotComparableError) as refused:
-            match.wishes(changed(**groups), "x.json")
+            match.requested_config(changed(**groups), "x.json", LIGHTNING)
         assert refused.value.message.startswith("x.json: can't be matched")
         assert words in refused.value.message
         assert "\n" not in refused.value.line()
 
     def test_a_window_longer_than_the_sequence_is_no_window(self):
-        assert match.wishes(changed(model_config={"sliding_window": 4096}), "x.json")[0] == "llama"
+        assert match.requested_config(changed(model_config={"sliding_window": 4096}), "x.json", LIGHTNING)[0] == "llama"
 
     def test_a_model_that_is_none_of_ours(self):
         run = msgspec.structs.replace(changed(model_config={"vocab_size": 50257, "num_layers": 12}), model="gpt2")
         with pytest.raises(NotComparableError, match="gpt2 is none of llama, qwen, mistral"):
-            match.wishes(run, "x.json")
+            match.requested_config(run, "x.json", LIGHTNING)
 
     @pytest.mark.parametrize(("precision", "words"), [("fp8", "ran in fp8"), (None, "states no precision")])
     def test_a_precision_that_cannot_be_had(self, precision, words):
         with pytest.raises(UsageError, match=words):
-            match.check_precision(changed(training_config={"precision": precision}), "x.json", HALVES, "lightning")
-        match.check_precision(THEIRS, "x.json", HALVES, "lightning")
+            match.check_precision(changed(training_config={"precision": precision}), "x.json", LIGHTNING)
+        match.check_precision(THEIRS, "x.json", LIGHTNING)
 
     def test_real_results_without_a_shape(self, samples):
         found, _ = store.find([samples / "results"])
@@ -123,4 +131,4 @@ class TestRefused:
         assert without
         for path, run in without:
             with pytest.raises(NotComparableError, match="num_layers"):
-                match.wishes(run, path)
+                match.requested_config(run, path, LIGHTNING)

@@ -1,14 +1,14 @@
-"""The setup of somebody else's result, as wishes for a training here; and what can't be taken over."""
+"""The setup of a result as the request for a training here (--match), and what can't be matched."""
 
 from __future__ import annotations
-
-import dataclasses
 
 from tprimat.catalog import models
 from tprimat.errors import NotComparableError, UsageError
 from tprimat.frameworks import scales
+from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops import building
 from tprimat.frameworks.request import RequestedConfig
-from tprimat.results.run import ModelConfig, Optimizer, Run
+from tprimat.results.run import ModelConfig, Run
 
 _BATCH = ("global_batch_size", "sequence_length")
 _OTHER_ARCHITECTURES = {
@@ -23,103 +23,90 @@ _DIVISIONS = {
 }
 
 
-def wishes(run: Run, named: object) -> tuple[str, RequestedConfig]:
-    """The model and the setup of a result.
+def requested_config(run: Run, named: object, framework: Framework) -> tuple[str, RequestedConfig]:
+    """Return the model and the setup of a result, as the request for a training here.
 
     Args:
         run: a run of the result.
         named: the result's file, for messages.
+        framework: what will train here; how the model was divided is matched where it can.
 
     Raises:
-        NotComparableError: the result doesn't say enough, or describes a model that can't be built.
+        NotComparableError: the result doesn't state enough, or describes a model that can't be built.
     """
     model = _model(run, named)
+    training, division = run.training_config, run.parallelism_config
     missing = [name for name in scales.SIZES if getattr(run.model_config, name) is None]
-    missing += [name for name in _BATCH if getattr(run.training_config, name) is None]
+    missing += [name for name in _BATCH if getattr(training, name) is None]
     if missing:
         raise NotComparableError(
             f"{named}: can't be matched, it doesn't state {', '.join(missing)}: give these sizes as options instead "
             "(--model, --scale, --global-batch-size, --sequence-length)",
             heading="cant-match",
         )
-    _check_architecture(run.model_config, run.training_config.sequence_length or 0, named)
-    precision, seed = run.training_config.precision, run.training_config.seed
+    _check_architecture(run.model_config, training.sequence_length or 0, named, framework)
     return model.name, RequestedConfig(
-        precision=precision,
-        steps=run.training_config.max_steps,
-        global_batch_size=run.training_config.global_batch_size,
-        micro_batch_size=run.training_config.micro_batch_size,
-        sequence_length=run.training_config.sequence_length,
-        seed=seed if seed is not None and seed >= 0 else None,
+        precision=training.precision,
+        steps=training.max_steps,
+        global_batch_size=training.global_batch_size,
+        micro_batch_size=training.micro_batch_size,
+        sequence_length=training.sequence_length,
+        seed=training.seed if training.seed is not None and training.seed >= 0 else None,
         shape=run.model_config,
+        tensor_model_parallel_size=division.tensor_model_parallel_size if framework.divides else None,
+        pipeline_model_parallel_size=division.pipeline_model_parallel_size if framework.divides else None,
+        context_parallel_size=division.context_parallel_size if framework.divides else None,
     )
 
 
-def check_precision(run: Run, named: object, precisions: tuple[str, ...], framework: str) -> None:
-    """Raises UsageError for a result in a precision that can't be had here, or that isn't stated."""
-    precision = run.training_config.precision
-    if precision not in precisions:
-        states = f"ran in {precision}, which {framework} doesn't train in" if precision else "states no precision"
-        raise UsageError(f"{named}: {states}: choose one with --precision {'|'.join(precisions)}", heading="cant-match")
+def check_precision(run: Run, named: object, framework: Framework) -> None:
+    """Raise UsageError for a result in a precision that the framework doesn't train in, or that isn't stated."""
+    precision, known = run.training_config.precision, framework.precisions
+    if precision not in known:
+        states = f"ran in {precision}, which {framework.name} doesn't train in" if precision else "states no precision"
+        raise UsageError(f"{named}: {states}: choose one with --precision {'|'.join(known)}", heading="cant-match")
 
 
-def divided(wished: RequestedConfig, run: Run) -> RequestedConfig:
-    """RequestedConfig with how the result's model was divided over GPUs; None where it isn't stated."""
-    theirs = run.parallelism_config
-    return dataclasses.replace(
-        wished,
-        tensor_model_parallel_size=theirs.tensor_model_parallel_size,
-        pipeline_model_parallel_size=theirs.pipeline_model_parallel_size,
-        context_parallel_size=theirs.context_parallel_size,
-    )
-
-
-def differences(
-    run: Run,
-    num_gpus: int,
-    ours: Optimizer,
-    data_kind: str,
-    *,
-    framework: str = "lightning",
-    divides: bool = False,
-) -> tuple[str, ...]:
-    """What a training here will not have in common with the result, one sentence each.
+def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | None = None) -> tuple[str, ...]:
+    """Return what a training here will not have in common with the result, one sentence each.
 
     Args:
         run: the result that is matched.
-        num_gpus: processes that will train here.
-        ours: the optimizer here.
-        data_kind: what will be trained on here.
         framework: what will train here.
-        divides: whether it takes over how the model was divided.
+        num_gpus: processes that will train here.
+        data_kind: what will be trained on here; None for the framework's own.
     """
-    said = []
-    if run.framework is not None and run.framework != framework:
-        said.append(f"it was trained with {run.framework}, and here with {framework}")
-    if divides:
+    notes = []
+    if run.framework is not None and run.framework != framework.name:
+        notes.append(f"it was trained with {run.framework}, and here with {framework.name}")
+    if framework.divides:
         unknown = [word for field, word in _DIVISIONS.items() if getattr(run.parallelism_config, field) is None]
         if unknown:
-            said.append(f"it doesn't state its {', '.join(unknown)} parallelism: the defaults here are kept")
+            notes.append(f"it doesn't state its {', '.join(unknown)} parallelism: the defaults here are kept")
     if run.num_gpus is not None and run.num_gpus != num_gpus:
-        said.append(f"{run.num_gpus} processes trained there, {num_gpus} here: the global batch is the same")
+        notes.append(f"{run.num_gpus} processes trained there, {num_gpus} here: the global batch is the same")
     seed = run.training_config.seed
     if seed is not None and seed < 0:
-        said.append(f"seed {seed} there: here seeds are 0 or more")
-    said += [
-        f"{word} parallelism of {size}: here there is data parallelism only"
-        for field, word in _DIVISIONS.items()
-        if (size := getattr(run.parallelism_config, field)) is not None and size > 1 and not divides
-    ]
+        notes.append(f"seed {seed} there: here seeds are 0 or more")
+    if not framework.divides:
+        sizes = ((word, getattr(run.parallelism_config, field)) for field, word in _DIVISIONS.items())
+        notes += [
+            f"{word} parallelism of {size}: here there is data parallelism only"
+            for word, size in sizes
+            if (size or 1) > 1
+        ]
     if run.training_config.recomputation not in (None, "none"):
-        said.append(f"{run.training_config.recomputation} recomputation of activations: here there is none")
-    said += [
-        f"optimizer: {field.replace('_', ' ')} {theirs} there, {getattr(ours, field)} here"
-        for field, theirs in run.optimizer.known().items()
-        if _plain(theirs) != _plain(getattr(ours, field))
+        notes.append(f"{run.training_config.recomputation} recomputation of activations: here there is none")
+    own = building.hyperparameters(run.model_config) if framework.name == "lightning" else run.optimizer
+    notes += [
+        f"optimizer: {field.replace('_', ' ')} {value} there, {getattr(own, field)} here"
+        for field, value in run.optimizer.known().items()
+        if _plain(value) != _plain(getattr(own, field))
     ]
+    data_kind = data_kind or framework.data
     if run.data.kind is not None and run.data.kind != data_kind:
-        said.append(f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses can't be compared")
-    return tuple(said)
+        notes.append(f"it was trained on {run.data.kind}, and here on {data_kind} tokens: losses can't be compared")
+    return tuple(notes)
 
 
 def _model(run: Run, named: object) -> models.Model:
@@ -134,7 +121,7 @@ def _model(run: Run, named: object) -> models.Model:
     return known
 
 
-def _check_architecture(config: ModelConfig, sequence_length: int, named: object) -> None:
+def _check_architecture(config: ModelConfig, sequence_length: int, named: object, framework: Framework) -> None:
     other = next((text for field, text in _OTHER_ARCHITECTURES.items() if getattr(config, field, None)), None)
     if config.gated_ffn is False:
         other = "a feed-forward part without gate"
@@ -142,7 +129,8 @@ def _check_architecture(config: ModelConfig, sequence_length: int, named: object
         other = f"attention over a window of {config.sliding_window} tokens"
     if other is not None:
         raise NotComparableError(
-            f"{named}: can't be matched, it has {other}, which lightning doesn't train here", heading="cant-match"
+            f"{named}: can't be matched, it has {other}, which {framework.name} doesn't train here",
+            heading="cant-match",
         )
 
 

@@ -12,7 +12,6 @@ from tprimat import frameworks
 from tprimat.errors import UsageError
 from tprimat.frameworks import match, profiling
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.loops import building
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine.platforms import Machine
@@ -211,17 +210,13 @@ def _matched(
 ) -> tuple[str, RequestedConfig, list[str]]:
     """Return the model and settings of the result that --match names, and what differs here all the same."""
     run = store.read(options.match)[0]
-    name, matched = match.wishes(run, options.match)
+    name, matched = match.requested_config(run, options.match, framework)
     notes = []
     if options.precision is None:
-        match.check_precision(run, options.match, framework.precisions, framework.name)
+        match.check_precision(run, options.match, framework)
     elif options.precision != (matched.precision,):
         reference = matched.precision or "a precision that it doesn't state"
         notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as you asked")
     num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices)
-    if framework.divides:
-        matched = match.divided(matched, run)
-    optimizer = building.hyperparameters(run.model_config) if framework.name == "lightning" else run.optimizer
-    data = options.data or framework.data
-    different = match.differences(run, num_gpus, optimizer, data, framework=framework.name, divides=framework.divides)
-    return name, matched, [*notes, *(f"{options.match}: {each}" for each in different)]
+    notes += [f"{options.match}: {note}" for note in match.differences(run, framework, num_gpus, options.data)]
+    return name, matched, notes

@@ -24,11 +24,10 @@ from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
 from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import Launch, PreflightResult, Request, RequestedConfig
-from tprimat.frameworks.scales import Scale
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
-from tprimat.results.run import GpuInfo, ModelConfig
+from tprimat.results.run import GpuInfo
 
 NAME = "primus"
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
@@ -61,10 +60,10 @@ def unavailable() -> str | None:
 
 
 class Resolver(resolve.Resolver):
-    """The choices of Primus' own configuration."""
+    """The choices of Primus: those of its own configuration, which is planned with what is requested."""
 
-    def prepare(self) -> None:
-        """Refuse all but the full size, and let the configuration fill what is open."""
+    def resolve(self, output_dir: Path) -> Request:
+        """Return the request with its plan. Raises UsageError for all but the full size."""
         requested, model, device = self.requested, self.model, self.device
         if requested.scale not in (None, scales.FULL):
             raise UsageError(
@@ -74,55 +73,21 @@ class Resolver(resolve.Resolver):
             raise UsageError(
                 f"Primus trains {model.title} at full size only: that result is of another shape", heading="cant-match"
             )
-        steps = requested.steps or defaults.STEPS_ON_GPU
         gpu = primus_installation.gpu_by_facts(device.architecture, device.memory_bytes)
-        self.plan = _plan(
-            dataclasses.replace(requested, steps=steps),
-            model.name,
-            gpu,
-            device.devices if device.platform != "cpu" else 0,
-        )
-        configuration = self.plan.configuration
-        seed = configuration.value("seed")
-        self.requested = dataclasses.replace(
-            requested,
-            steps=steps,
-            sequence_length=configuration.count("seq_length"),
-            seed=seed if isinstance(seed, int) else None,
-        )
-        self.notes += notes(self.plan)
-        if device.platform != "amd":
-            self.notes.append(checks.NO_AMD_GPU)
-        self.device = dataclasses.replace(device, platform="amd")
-
-    def precision(self) -> str:
-        """Return the configuration's."""
-        return self.plan.precision
-
-    def size(self) -> tuple[Scale, ModelConfig]:
-        """Return the full size."""
-        return scales.by_name(scales.FULL), self.model.shape
-
-    def processes(self) -> tuple[int, int]:
-        """Return the GPUs of this machine."""
-        return self.plan.gpus, 1
-
-    def batch(self, replicas: int, gpus: int) -> tuple[int, int]:
-        """Return the configuration's micro and global batch size, which its plan has checked."""
-        configuration = self.plan.configuration
-        micro, batch = configuration.count("micro_batch_size"), configuration.count("global_batch_size")
-        if batch is None or micro is None or self.requested.sequence_length is None:
+        devices = device.devices if device.platform != "cpu" else 0
+        requested = dataclasses.replace(requested, steps=requested.steps or defaults.STEPS_ON_GPU)
+        chosen = _plan(requested, model.name, gpu, devices)
+        request = request_of(chosen, output_dir, label=requested.label, time_limit_s=requested.time_limit_s)
+        if not (request.global_batch_size and request.micro_batch_size and request.sequence_length):
             raise UsageError(
-                f"{configuration.path}: doesn't state the batch and the sequence length: give --global-batch-size, "
-                "--micro-batch-size and --sequence-length",
+                f"{chosen.configuration.path}: doesn't state the batch and the sequence length: give "
+                "--global-batch-size, --micro-batch-size and --sequence-length",
                 heading="primus-config",
             )
-        return micro, batch
-
-    def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with its plan: what the memory holds, Primus' configuration knows."""
-        requested = self.requested
-        return request_of(self.plan, request.output_dir, label=requested.label, time_limit_s=requested.time_limit_s)
+        self.notes += notes(chosen)
+        if device.platform != "amd":
+            self.notes.append(checks.NO_AMD_GPU)
+        return request
 
 
 def _plan(requested: RequestedConfig, model: str, gpu: str | None, devices: int) -> Plan:
