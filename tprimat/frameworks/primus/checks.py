@@ -1,6 +1,6 @@
-"""What is looked at before Primus is started, since it would fail on it only after minutes.
+"""Checks before Primus is started, which would fail only after minutes.
 
-A fault stops the start; a doubt is said. Nothing is written, and no secret is read.
+An error stops the start, a warning doesn't. Nothing is written, and no secret is read.
 """
 
 from __future__ import annotations
@@ -33,47 +33,47 @@ _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
 
 
 def check(
-    made: Plan,
+    plan: Plan,
     machine: Machine,
     environ: Mapping[str, str],
     output_dir: Path,
     disk_usage: Callable[[Path], Any] = shutil.disk_usage,
 ) -> PreflightResult:
-    """Looks at all that a training by Primus needs.
+    """Check all that a training by Primus needs.
 
     Args:
-        made: the training.
+        plan: the training.
         machine: this machine.
         environ: environment variables.
         output_dir: folder for logs and results.
-        disk_usage: tells `free` bytes at a path.
+        disk_usage: returns the `free` bytes at a path.
     """
-    faults = [*_backend(made, environ), *_tokenizer(made, environ), *_gpus(made, machine)]
-    faults += _space(made, output_dir, disk_usage)
-    return PreflightResult(tuple(faults), (*_dataset(made, environ), *_machine(machine), *_visible(made, environ)))
+    errors = [*_backend(plan, environ), *_tokenizer(plan, environ), *_gpus(plan, machine)]
+    errors += _space(plan, output_dir, disk_usage)
+    return PreflightResult(tuple(errors), (*_dataset(plan, environ), *_machine(machine), *_visible(plan, environ)))
 
 
-def _backend(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+def _backend(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
     """A clone without its submodules has an empty folder where Megatron should be."""
     if any(environ.get(name) for name in _BACKEND_VARIABLES):
         return
-    root = made.installation.path
-    folders = [root / name for name in _TRAINERS.get(made.configuration.framework or "", ())]
+    root = plan.installation.path
+    folders = [root / name for name in _TRAINERS.get(plan.configuration.framework or "", ())]
     there = [folder for folder in folders if folder.is_dir()]
     if there and not any(any(folder.iterdir()) for folder in there):
         yield f"{there[0]} is empty: git -C {root} submodule update --init --recursive"
 
 
-def _tokenizer(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    kind, name = made.configuration.value("tokenizer_type"), made.configuration.value("tokenizer_model")
+def _tokenizer(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    kind, name = plan.configuration.value("tokenizer_type"), plan.configuration.value("tokenizer_model")
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return
     path = Path(name).expanduser()
     if path.is_absolute() or name.startswith(("./", "../", "~")):
-        if not (made.installation.path / path).exists():
+        if not (plan.installation.path / path).exists():
             yield f"the tokenizer {name} is not there: give its folder with -- --tokenizer_model DIR"
         return
-    caches = _caches(made, environ)
+    caches = _caches(plan, environ)
     if any(_cached(cache, name) for cache in caches):
         return
     if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
@@ -88,11 +88,11 @@ def _tokenizer(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _caches(made: Plan, environ: Mapping[str, str]) -> list[Path]:
-    """Folders that Primus' versions and Hugging Face's library take for HF_HOME."""
+def _caches(plan: Plan, environ: Mapping[str, str]) -> list[Path]:
+    """Return folders that Primus' versions and Hugging Face's library take for HF_HOME."""
     if environ.get("HF_HOME"):
         return [Path(environ["HF_HOME"])]
-    data = Path(environ.get("DATA_PATH") or made.installation.path / "data")
+    data = Path(environ.get("DATA_PATH") or plan.installation.path / "data")
     home = environ.get("HOME")
     return [
         DEFAULT_PATH.parent / "hf_cache",
@@ -106,29 +106,29 @@ def _cached(cache: Path, name: str) -> bool:
     return any(snapshots.glob("*/tokenizer*"))
 
 
-def _dataset(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    value = made.configuration.value
+def _dataset(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    value = plan.configuration.value
     given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
-    if made.configuration.framework == "megatron" and value("mock_data") is not True and not given:
+    if plan.configuration.framework == "megatron" and value("mock_data") is not True and not given:
         yield (
             "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
             "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
         )
 
 
-def _gpus(made: Plan, machine: Machine) -> Iterator[str]:
+def _gpus(plan: Plan, machine: Machine) -> Iterator[str]:
     there = machine.gpu_info.device_count or 0
-    if machine.platform == "amd" and made.gpus > there > 0:
-        yield f"{made.gpus} GPUs are asked for, and this machine has {there}: GPUS_PER_NODE={there}"
+    if machine.platform == "amd" and plan.gpus > there > 0:
+        yield f"{plan.gpus} GPUs are asked for, and this machine has {there}: GPUS_PER_NODE={there}"
 
 
-def _space(made: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
+def _space(plan: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
     needed = {output_dir: LEAST_FREE_GB}
-    parameters = made.setup().model_config.num_parameters or _known_parameters(made)
+    parameters = plan.setup().model_config.num_parameters or _known_parameters(plan)
     # Primus' own default is to save when the training ends.
-    if made.configuration.framework == "megatron" and made.configuration.value("disable_last_saving") is False:
+    if plan.configuration.framework == "megatron" and plan.configuration.value("disable_last_saving") is False:
         size = (parameters or 0) * CHECKPOINT_BYTES_PER_PARAMETER / GB
-        root = made.installation.path
+        root = plan.installation.path
         needed[root] = needed.get(root, 0.0) + size
     for folder, gigabytes in needed.items():
         there = next((each for each in (folder, *folder.parents) if each.exists()), None)
@@ -144,9 +144,9 @@ def _space(made: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> I
             yield f"{folder}: {free:.1f} GB are free, and {gigabytes:.0f} GB are needed: {instead}"
 
 
-def _known_parameters(made: Plan) -> int | None:
-    run = made.setup()
-    return models.by_name(made.model).shape.num_parameters if run.scale == "full" else None
+def _known_parameters(plan: Plan) -> int | None:
+    run = plan.setup()
+    return models.by_name(plan.model).shape.num_parameters if run.scale == "full" else None
 
 
 def _machine(machine: Machine) -> Iterator[str]:
@@ -154,8 +154,8 @@ def _machine(machine: Machine) -> Iterator[str]:
         yield NO_AMD_GPU
 
 
-def _visible(made: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    chosen = environ.get("HIP_VISIBLE_DEVICES")
-    taken = ",".join(str(index) for index in range(made.gpus))
-    if chosen and chosen != taken and made.launcher == "run_pretrain.sh":
-        yield f"HIP_VISIBLE_DEVICES is {chosen}, but Primus' run_pretrain.sh sets it to {taken}"
+def _visible(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+    visible = environ.get("HIP_VISIBLE_DEVICES")
+    used = ",".join(str(index) for index in range(plan.gpus))
+    if visible and visible != used and plan.launcher == "run_pretrain.sh":
+        yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"

@@ -21,6 +21,7 @@ from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, Installation
 from tprimat.frameworks.request import Launch
+from tprimat.frameworks.resolve import check_batch
 from tprimat.results.run import Run
 
 TRAINERS = ("megatron", "light-megatron")
@@ -186,12 +187,12 @@ def models_of(
 
 
 def plan(
-    wanted: PrimusRequest, installation: Installation, environ: Mapping[str, str], *, gpu: str | None, devices: int
+    requested: PrimusRequest, installation: Installation, environ: Mapping[str, str], *, gpu: str | None, devices: int
 ) -> Plan:
-    """Makes every choice that is left open.
+    """Make every choice that is left open.
 
     Args:
-        wanted: what is asked for.
+        requested: what to train.
         installation: Primus.
         environ: environment variables: NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
         gpu: key of the GPU's row in gpus.csv; None where unknown.
@@ -202,87 +203,89 @@ def plan(
     """
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")
-    launcher = wanted.launcher or installation.launcher
+    launcher = requested.launcher or installation.launcher
     if launcher is None or not installation.has(launcher):
         raise UsageError(f"{installation.path} has no {launcher}: it has {installation.launcher}", heading="no-primus")
-    model = models.by_name(wanted.model)
-    if wanted.precision is not None and wanted.precision not in PRECISIONS:
+    model = models.by_name(requested.model)
+    if requested.precision is not None and requested.precision not in PRECISIONS:
         raise UsageError(
-            f"Primus trains in {', '.join(PRECISIONS)}, not in {wanted.precision}: choose one of them",
+            f"Primus trains in {', '.join(PRECISIONS)}, not in {requested.precision}: choose one of them",
             heading="precision",
         )
     nodes, node = _whole(environ, "NNODES", 1, least=1), _whole(environ, "NODE_RANK", 0, least=0)
     if node >= nodes:
         raise UsageError(f"NODE_RANK is {node}, of {nodes} machines: they count from 0", heading="wrong-usage")
-    gpus = wanted.gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
-    found = (
-        primus_installation.DiscoveredInstallation(wanted.config.expanduser().absolute())
-        if wanted.config is not None
-        else installation.config(wanted.model, gpu, wanted.precision or DEFAULT_PRECISION)
+    gpus = requested.gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
+    source = (
+        primus_installation.DiscoveredInstallation(requested.config.expanduser().absolute())
+        if requested.config is not None
+        else installation.config(requested.model, gpu, requested.precision or DEFAULT_PRECISION)
     )
-    base = primus_config.read(found.path, installation.path, environ)
-    notes = [*found.notes, *base.notes]
+    base = primus_config.read(source.path, installation.path, environ)
+    notes = [*source.notes, *base.notes]
     if base.framework not in TRAINERS:
         raise UsageError(
-            f"{found.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
+            f"{source.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
             "Megatron: start it with Primus itself, and read its log with extract_primus_metrics.py",
             heading="primus-config",
         )
-    _check_model(base, model, wanted.config is not None)
-    words = _sizes(wanted, found, base)
-    if wanted.matched is not None:
-        run, named = wanted.matched
-        taken, said = match.arguments(run, base.with_arguments(words), gpus * nodes, named)
-        words = [*taken, *words]
-        notes += said
-    if wanted.precision is not None and wanted.config is not None:
-        words += _precision(base.with_arguments(words), wanted.precision, gpus * nodes)
+    _check_model(base, model, requested.config is not None)
+    words = _sizes(requested, source, base)
+    if requested.matched is not None:
+        run, named = requested.matched
+        matched, more = match.arguments(run, base.with_arguments(words), gpus * nodes, named)
+        words = [*matched, *words]
+        notes += more
+    if requested.precision is not None and requested.config is not None:
+        words += _precision(base.with_arguments(words), requested.precision, gpus * nodes)
     words += _logging(base)
-    words += wanted.passed
+    words += requested.passed
     configuration = base.with_arguments(words)
-    made = Plan(installation, launcher, model.name, configuration, tuple(words), gpus, nodes, node, tuple(notes))
-    _check_sizes(made)
-    return made
+    chosen = Plan(installation, launcher, model.name, configuration, tuple(words), gpus, nodes, node, tuple(notes))
+    _check_sizes(chosen)
+    return chosen
 
 
 def _check_model(configuration: Configuration, model: models.Model, named_by_user: bool) -> None:
-    ours = primus_config.setup(configuration, None)
-    if ours.model != model.name and named_by_user:
+    configured = primus_config.setup(configuration, None).model
+    if configured != model.name and named_by_user:
         raise UsageError(
-            f"{configuration.path}: is a configuration of {ours.model or 'an unknown model'}, not of {model.title}: "
+            f"{configuration.path}: is a configuration of {configured or 'an unknown model'}, not of {model.title}: "
             "PRIMUS_CONFIG must be one of the model that is asked for",
             heading="primus-config",
         )
 
 
-def _sizes(wanted: PrimusRequest, found: primus_installation.DiscoveredInstallation, base: Configuration) -> list[str]:
+def _sizes(
+    requested: PrimusRequest, source: primus_installation.DiscoveredInstallation, base: Configuration
+) -> list[str]:
     words: list[str] = []
     pairs = (
-        ("train_iters", wanted.iterations),
-        ("global_batch_size", wanted.global_batch_size),
-        ("micro_batch_size", wanted.micro_batch_size),
-        ("seq_length", wanted.sequence_length),
-        ("seed", wanted.seed),
+        ("train_iters", requested.iterations),
+        ("global_batch_size", requested.global_batch_size),
+        ("micro_batch_size", requested.micro_batch_size),
+        ("seq_length", requested.sequence_length),
+        ("seed", requested.seed),
     )
     for name, value in pairs:
         if value is not None and (value != base.value(name) or name == "train_iters"):
             words += [f"--{name}", str(value)]
     positions = base.count("max_position_embeddings")
-    if wanted.sequence_length is not None and positions is not None and positions < wanted.sequence_length:
-        words += ["--max_position_embeddings", str(wanted.sequence_length)]
-    if wanted.time_limit_s is not None:
-        words += ["--exit_duration_in_mins", str(max(1, math.ceil(wanted.time_limit_s / 60)))]
-    return [*words, *found.arguments]
+    if requested.sequence_length is not None and positions is not None and positions < requested.sequence_length:
+        words += ["--max_position_embeddings", str(requested.sequence_length)]
+    if requested.time_limit_s is not None:
+        words += ["--exit_duration_in_mins", str(max(1, math.ceil(requested.time_limit_s / 60)))]
+    return [*words, *source.arguments]
 
 
 def _precision(configuration: Configuration, precision: str, num_gpus: int) -> tuple[str, ...]:
-    """What makes a user's own configuration train in a precision."""
-    held = primus_config.setup(configuration, num_gpus).training_config.precision
-    if held == precision:
+    """Return what makes a user's own configuration train in a precision."""
+    own = primus_config.setup(configuration, num_gpus).training_config.precision
+    if own == precision:
         return ()
     if precision not in match.PRECISION_ARGUMENTS:
         raise UsageError(
-            f"{configuration.path}: is for {held}, and {precision} takes a configuration of its own: name that with "
+            f"{configuration.path}: is for {own}, and {precision} takes a configuration of its own: name that with "
             "PRIMUS_CONFIG",
             heading="precision",
         )
@@ -290,7 +293,7 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
 
 
 def _logging(configuration: Configuration) -> list[str]:
-    """What makes every iteration appear in the log."""
+    """Return what makes every iteration appear in the log."""
     words: list[str] = []
     for name in ("stderr_sink_level", "sink_level"):
         level = configuration.value(name)
@@ -301,33 +304,25 @@ def _logging(configuration: Configuration) -> list[str]:
     return words
 
 
-def _check_sizes(made: Plan) -> None:
-    """Refuses what Megatron would refuse after minutes of starting."""
+def _check_sizes(chosen: Plan) -> None:
+    """Refuse what Megatron would refuse after minutes of starting."""
+    configuration = chosen.configuration
     sizes = {
-        short: made.configuration.count(f"{kind}_parallel_size") or 1
+        short: configuration.count(f"{kind}_parallel_size") or 1
         for short, kind in (("TP", "tensor_model"), ("PP", "pipeline_model"), ("CP", "context"))
     }
     share = math.prod(sizes.values())
-    if made.num_gpus % share:
+    if chosen.num_gpus % share:
         product = " × ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
         raise UsageError(
-            f"{made.num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or other "
-            "parallel sizes",
+            f"{chosen.num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or "
+            "other parallel sizes",
             heading="batch-sizes",
         )
-    batch, micro = made.configuration.count("global_batch_size"), made.configuration.count("micro_batch_size")
-    if batch is None or micro is None:
-        return
-    replicas = made.num_gpus // share
-    unit = micro * replicas
-    if batch % unit:
-        below, above = batch // unit * unit, -(-batch // unit) * unit
-        nearest = f"the nearest are {below} and {above}" if below else f"the least is {above}"
-        raise UsageError(
-            f"global batch size {batch} is not a multiple of {unit} (micro batch {micro} × {replicas} replicas): "
-            f"{nearest}",
-            heading="batch-sizes",
-        )
+    batch, micro = configuration.count("global_batch_size"), configuration.count("micro_batch_size")
+    if batch is not None and micro is not None:
+        replicas = chosen.num_gpus // share
+        check_batch(batch, micro, f"{replicas} replicas", replicas)
 
 
 def _whole(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:

@@ -1,4 +1,4 @@
-"""What was known when a training was started: the machine, the software, the configuration.
+"""The record of a training's start: the machine, the software, the configuration.
 
 The logs of Primus name neither the GPU nor ROCm nor torch. Whoever starts a training through us
 gets a small file beside its log, and whoever reads that log, on any machine, takes these facts from
@@ -41,7 +41,7 @@ _ANSWERED_TOO = " of memory, which the log states, is that of: "
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a start.
+    """What was known when a training was started.
 
     Attributes:
         experiment: a name that stands in the log it belongs to, and in no other.
@@ -70,24 +70,24 @@ def now() -> str:
 
 
 def path_for(log: Path) -> Path:
-    """Where the record of a log's training stands."""
+    """Return where the record of a log's training is."""
     return log.with_name(_LOG_ENDINGS.sub("", log.name) + SUFFIX)
 
 
 def encode(record: StartRecord) -> bytes:
-    """A record as indented JSON."""
+    """Return a record as indented JSON."""
     packed = _known(msgspec.to_builtins(record))
     return msgspec.json.format(msgspec.json.encode(packed), indent=2) + b"\n"
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields without those that hold nothing."""
+    """Return fields without those that hold nothing."""
     inner = {name: _known(value) if isinstance(value, dict) else value for name, value in fields.items()}
     return {name: value for name, value in inner.items() if value not in (None, {}, [])}
 
 
 def read(path: Path) -> StartRecord | None:
-    """The record in a file; None where there is no such file.
+    """Return the record in a file; None where there is no such file.
 
     Raises:
         UnreadableError: the file is no record.
@@ -105,20 +105,20 @@ def read(path: Path) -> StartRecord | None:
 
 
 def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
-    """Whether a log, of which these are the first lines, is of the training that a record is of."""
+    """Return whether a log with these first lines belongs to the training of a record."""
     return any(record.experiment in line.text for line in islice(lines, _LINES_WITH_NAME))
 
 
 def applied(run: Run, record: StartRecord) -> Run:
-    """A run that was read from a log, with what the record of its start knows.
+    """Return a run that was read from a log, with what the record of its start knows.
 
-    The log's own word goes before the record's.
+    What the log states comes first.
     """
     for name in _MACHINE:
         logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
         if logged is not None and recorded is not None and logged != recorded:
-            doubt = f"the record beside the log says {name} {recorded}, the log {logged}: the record is left out"
-            return msgspec.structs.replace(run, warnings=(*run.warnings, doubt))
+            warning = f"the record beside the log says {name} {recorded}, the log {logged}: the record is left out"
+            return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
     configured: list[str] = []
     changes: dict[str, Any] = {
         "platform": run.platform or record.platform,
@@ -151,10 +151,10 @@ def applied(run: Run, record: StartRecord) -> Run:
     return msgspec.structs.replace(run, warnings=tuple(warnings), **changes)
 
 
-def _filled(part: Any, record: Any, filled: list[str], left_out: tuple[str, ...] = ()) -> Any:
-    """A group of fields with those that are unknown taken from the record; says which in `filled`."""
+def _filled(part: Any, record: Any, filled: list[str], excluded: tuple[str, ...] = ()) -> Any:
+    """Return a group of fields with the unknown ones from the record; adds their names to `filled`."""
     news = {
-        name: value for name, value in record.known().items() if getattr(part, name) is None and name not in left_out
+        name: value for name, value in record.known().items() if getattr(part, name) is None and name not in excluded
     }
     filled += [f"{name.replace('_', ' ')} {value}" for name, value in news.items()]
     return msgspec.structs.replace(part, **news)
