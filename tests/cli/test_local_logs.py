@@ -128,20 +128,20 @@ class TestMeasures:
     )  # fmt: skip
     def test_when_an_option_speaks_of_measuring(self, here, words):
         put(here / "training_llama.log", log("llama"))
-        assert _local_logs.instead_of_measuring(options(*words), AMD) is None
+        assert _local_logs.import_local_logs(options(*words), AMD) is None
 
     def test_on_a_machine_with_nvidia(self, here):
         put(here / "training_llama.log", log("llama"))
-        assert _local_logs.instead_of_measuring(options(), NVIDIA) is None
+        assert _local_logs.import_local_logs(options(), NVIDIA) is None
 
     def test_on_rocm_with_nemo(self, here, machine):
         machine(AMD, nemo=True)
         put(here / "training_llama.log", log("llama"))
-        assert _local_logs.instead_of_measuring(options(), AMD) is None
+        assert _local_logs.import_local_logs(options(), AMD) is None
 
     def test_on_a_processor_without_logs(self, here):
         put(here / "llama_notes.txt", "llama\n")
-        assert _local_logs.instead_of_measuring(options(), CPU) is None
+        assert _local_logs.import_local_logs(options(), CPU) is None
 
     def test_the_call_reaches_the_measurement(self, here, machine, monkeypatch, tmp_path):
         machine(CPU)

@@ -1,15 +1,13 @@
-"""What `./benchmark.py` does where nothing can be measured or nothing needs to be: it reads the logs that are here."""
+"""The logs on this machine, which `./benchmark.py` reads where nothing can be measured or nothing needs to be."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tprimat import console, units
 from tprimat.catalog import models
@@ -18,46 +16,33 @@ from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
 from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.find_logs import LocalLog, Search
+from tprimat.log_import.inputs import Log
+from tprimat.machine.platforms import Machine
 from tprimat.measure.bundle import write_bundle
 from tprimat.text import plain
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tprimat.log_import.find_logs import LocalLog, Search
-    from tprimat.machine.platforms import Machine
-    from tprimat.read.parsing.text import Line
-
 MEASURING = (
-    "framework",
-    "scale",
-    "precision",
-    "match",
-    "micro_batch_size",
-    "global_batch_size",
-    "sequence_length",
-    "seed",
-    "steps",
-    "gpus",
-    "cooldown",
+    *("framework", "scale", "precision", "match", "micro_batch_size", "global_batch_size", "sequence_length"),
+    *("seed", "steps", "gpus", "cooldown"),
 )
 """Options that only make sense for a measurement: whoever gives one wants to measure."""
 
-MOST_SAID = 6
-"""Files that were passed over and are named; the rest is counted."""
+MOST_NAMED = 6
+"""Skipped files that are named; the rest is counted."""
 
 _CLONE = Path(__file__).resolve().parents[2]
 
 
-def instead_of_measuring(options: argparse.Namespace, machine: Machine) -> int | None:
-    """Reads the logs that are here, where that is what nothing said means.
+def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
+    """Read the logs that are here, where that is what a command without options means.
 
     Args:
         options: of `benchmark`.
         machine: this machine.
 
     Returns:
-        The exit status; None where it is to be measured.
+        The exit status; None where a measurement is requested.
 
     Raises:
         UsageError: this is a machine whose trainings run in Primus, and no log is found.
@@ -71,37 +56,30 @@ def instead_of_measuring(options: argparse.Namespace, machine: Machine) -> int |
         return None
     wanted = options.model or models.names()
     where = find_logs.folders(Path.cwd(), options.output_dir, _CLONE, os.environ)
-    found = find_logs.search(wanted, where, os.environ, head)
-    if not found.found:
+    search = find_logs.search(wanted, where, os.environ, lambda path: Log(str(path)).lines())
+    if not search.found:
         if on_rocm:
-            raise UsageError(_nothing(found, wanted), heading="no-logs-found")
+            raise UsageError(_no_logs(search, wanted), heading="no-logs-found")
         return None
-    _say(found, wanted)
+    _show(search, wanted)
     if options.dry_run:
-        for each in found.found:
-            console.summary(plain(each.path))
+        for log in search.found:
+            console.summary(plain(log.path))
         console.info("\nNothing was read.")
         return ExitStatus.WELL
-    return _read(found, options)
+    return _read(search, options)
 
 
-def head(path: Path) -> Iterator[Line]:
-    """The lines of a log."""
-    from tprimat.log_import import inputs
-
-    return inputs.Log(str(path)).lines()
-
-
-def _say(search: Search, wanted: Sequence[str]) -> None:
-    """What was found, why, how old, what was passed over, and how to measure instead."""
+def _show(search: Search, wanted: Sequence[str]) -> None:
+    """Print what was found, why, how old it is, what was skipped, and how to measure instead."""
     console.info("Logs of trainings are here; they are read, and nothing is trained:")
     now = time.time()
-    for found in search.found:
-        age = units.duration(max(0.0, now - found.modified))
-        stated = f" ({plain(found.stated, 60)})" if found.stated and found.stated != found.model else ""
-        console.info(f"  {found.model:<8} {found.path}")
-        console.info(f"  {'':<8} found by {found.why}{stated}; written {age} ago")
-    most = len(search.passed_over) if console.verbosity() is Verbosity.VERBOSE else MOST_SAID
+    for log in search.found:
+        age = units.duration(max(0.0, now - log.modified))
+        stated = f" ({plain(log.stated, 60)})" if log.stated and log.stated != log.model else ""
+        console.info(f"  {log.model:<8} {log.path}")
+        console.info(f"  {'':<8} found by {log.why}{stated}; written {age} ago")
+    most = len(search.passed_over) if console.verbosity() is Verbosity.VERBOSE else MOST_NAMED
     for text in search.passed_over[:most]:
         console.info(f"  passed over: {plain(text)}")
     if len(search.passed_over) > most:
@@ -109,9 +87,9 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
     for folder in search.looked_in:
         console.debug(f"  looked in: {plain(folder)}")
     console.current().values["logs"] = [
-        {"model": found.model, "path": str(found.path), "found_by": found.why} for found in search.found
+        {"model": log.model, "path": str(log.path), "found_by": log.why} for log in search.found
     ]
-    missing = [model for model in wanted if model not in {found.model for found in search.found}]
+    missing = [model for model in wanted if model not in {log.model for log in search.found}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)
         console.info(f"  no log of {', '.join(missing)}: {variables} names one")
@@ -121,37 +99,31 @@ def _say(search: Search, wanted: Sequence[str]) -> None:
 def _read(search: Search, options: argparse.Namespace) -> int:
     statuses: list[ExitStatus] = []
     results: list[Path] = []
-    for found in search.found:
+    for log in search.found:
         console.info("")
         try:
-            saved = extract_primus.extract(
-                str(found.path), options.output_dir, GivenValues(model=_unsaid(found), label=options.label)
-            )
+            given = GivenValues(model=_given_model(log), label=options.label)
+            results += [saved.path for saved in extract_primus.extract(str(log.path), options.output_dir, given)]
         except TensorPrimatError as error:
-            print(error.line(), file=sys.stderr)
+            console.error(error.line())
             statuses.append(error.status)
-            continue
-        results += [each.path for each in saved]
-    bundle = getattr(options, "bundle", None)
-    if bundle is not None and results:
-        write_bundle(bundle, list(dict.fromkeys(results)), [found.path for found in search.found])
+    if options.bundle is not None and results:
+        write_bundle(options.bundle, list(dict.fromkeys(results)), [log.path for log in search.found])
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
         console.info(f"\nNext:    python3 compare_results.py{folder}")
     return most_severe(statuses)
 
 
-def _unsaid(found: LocalLog) -> str | None:
-    """The model to give where the log leaves it open, or where the user says which it is."""
-    if found.stated is None or (found.why == find_logs.variable(found.model)):
-        return found.model
-    return None
+def _given_model(log: LocalLog) -> str | None:
+    """Return the model where the log leaves it open, or the user says which it is."""
+    return log.model if log.stated is None or log.why == find_logs.variable(log.model) else None
 
 
-def _nothing(search: Search, wanted: Sequence[str]) -> str:
+def _no_logs(search: Search, wanted: Sequence[str]) -> str:
     looked = ", ".join(str(path) for path in search.looked_in)
     absent = f" ({', '.join(str(path) for path in search.missing)} are not there)" if search.missing else ""
-    passed = f"; passed over: {'; '.join(search.passed_over[:MOST_SAID])}" if search.passed_over else ""
+    passed = f"; passed over: {'; '.join(search.passed_over[:MOST_NAMED])}" if search.passed_over else ""
     variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in wanted)
     return (
         f"no log of a training of {', '.join(wanted)} is in {looked}{absent}{passed}: train with ./run_primus_all.sh "

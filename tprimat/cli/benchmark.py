@@ -30,7 +30,7 @@ def _measure(options: argparse.Namespace) -> int:
     if options.bundle is not None:
         bundle.check(options.bundle)
     machine = platforms.detect()
-    status = _local_logs.instead_of_measuring(options, machine)
+    status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
     names = frameworks.several(options.framework)
