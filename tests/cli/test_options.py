@@ -35,7 +35,7 @@ def test_primus_has_a_configuration_for_each_model_of_its_row():
 
 
 @pytest.mark.parametrize(
-    "field", [field for field in dataclasses.fields(encdec_launch.RequestedConfig) if type(field.default) is int]
+    "field", [field for field in dataclasses.fields(encdec_launch.RequestedSettings) if type(field.default) is int]
 )
 def test_the_defaults_that_the_encoder_decoders_help_states(field):
     (action,) = (each for each in encdec.parser()._actions if each.dest == field.name)

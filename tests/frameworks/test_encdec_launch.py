@@ -9,7 +9,7 @@ import pytest
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.launch import RequestedConfig
+from tprimat.frameworks.encdec.launch import RequestedSettings
 from tprimat.frameworks.encdec.settings import Settings
 from tprimat.frameworks.request import Device
 
@@ -21,7 +21,7 @@ FOLDER = Path("/out")
 
 
 def resolved(device, **options):
-    return encdec.resolve_config(RequestedConfig(**options), device, FOLDER)[0]
+    return encdec.resolve_config(RequestedSettings(**options), device, FOLDER)[0]
 
 
 def refusal(device, **options):
@@ -64,7 +64,7 @@ class TestRequested:
         assert resolved(CPU, data_dir=Path("/data")).workers == 1
 
     def test_a_last_part_of_a_step_is_left_out_and_noted(self):
-        settings, notes = encdec.resolve_config(RequestedConfig(num_samples=1000, batch_size=48), CPU, FOLDER)
+        settings, notes = encdec.resolve_config(RequestedSettings(num_samples=1000, batch_size=48), CPU, FOLDER)
         # What lies on disk doesn't depend on the batch.
         assert (settings.num_samples, settings.samples_per_epoch) == (1000, 960)
         assert notes == (

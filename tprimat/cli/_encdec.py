@@ -18,7 +18,7 @@ from tprimat.cli.options import encdec as encdec_options
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.framework import ENCDEC, request_of
-from tprimat.frameworks.encdec.launch import RequestedConfig
+from tprimat.frameworks.encdec.launch import RequestedSettings
 from tprimat.frameworks.encdec.ranks import Ranks, from_environment
 from tprimat.frameworks.encdec.settings import MODEL
 from tprimat.machine import platforms
@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace) -> int:
         return error.status
 
 
-def requested_config(options: argparse.Namespace) -> RequestedConfig:
+def requested_config(options: argparse.Namespace) -> RequestedSettings:
     """Return the options as settings of the training. Raises UsageError for wrong ones."""
     if options.model != MODEL:
         raise UsageError(
@@ -56,19 +56,19 @@ def requested_config(options: argparse.Namespace) -> RequestedConfig:
     if options.single and options.gpus not in (None, 1):
         raise UsageError(f"--single and --gpus {options.gpus} contradict each other", heading="encoder-decoder")
     data_dir = options.data_dir or (Path(encdec_options.DISK_FOLDER) if options.disk else None)
-    names = {field.name for field in dataclasses.fields(RequestedConfig)}
+    names = {field.name for field in dataclasses.fields(RequestedSettings)}
     fields = {name: value for name, value in vars(options).items() if name in names and value is not None}
     fields |= {
         "data_dir": data_dir.expanduser().resolve() if data_dir is not None else None,
         "num_gpus": 1 if options.single else options.gpus,
         "time_limit_s": options.time_limit,
     }
-    requested = RequestedConfig(**fields)
+    requested = RequestedSettings(**fields)
     encdec.check(requested)
     return requested
 
 
-def _start(options: argparse.Namespace, requested: RequestedConfig) -> int:
+def _start(options: argparse.Namespace, requested: RequestedSettings) -> int:
     """Start the processes, from here."""
     _check_packages()
     machine = platforms.detect()

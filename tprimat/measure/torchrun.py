@@ -51,7 +51,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     return status
 
 
-def train_encdec(requested: encdec.RequestedConfig, ranks: Ranks, output_dir: Path) -> int:
+def train_encdec(requested: encdec.RequestedSettings, ranks: Ranks, output_dir: Path) -> int:
     """Train the encoder-decoder in this process; the exit status."""
     from tprimat.frameworks.encdec import loop
 

@@ -69,6 +69,19 @@ def recomputation(module: Any) -> str | None:
     return None
 
 
+def undivided(strategy_name: str, replicas: int, gradient_accumulation_steps: int) -> ParallelismConfig:
+    """Return the parallelism of a training that divides no layer."""
+    return ParallelismConfig(
+        strategy_name=strategy_name,
+        tensor_model_parallel_size=1,
+        pipeline_model_parallel_size=1,
+        context_parallel_size=1,
+        expert_model_parallel_size=1,
+        data_parallel_size=replicas,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+    )
+
+
 def optimizer_settings(optimizer: Any) -> Optimizer:
     """Return what an optimizer shows of itself; its schedule and the clipping are elsewhere."""
     groups = getattr(optimizer, "param_groups", None) or [{}]

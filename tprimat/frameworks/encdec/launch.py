@@ -31,7 +31,7 @@ MOST_WORKERS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class RequestedConfig:
+class RequestedSettings:
     """What the user asked for; None for what is left open. Names are those of Settings.
 
     Attributes:
@@ -61,7 +61,7 @@ class RequestedConfig:
     label: str | None = None
 
 
-def check(requested: RequestedConfig) -> None:
+def check(requested: RequestedSettings) -> None:
     """Refuse what no machine can train. Raises UsageError."""
     if requested.d_model % requested.nhead:
         divisors = [each for each in range(1, requested.d_model + 1) if requested.d_model % each == 0]
@@ -81,7 +81,7 @@ def check(requested: RequestedConfig) -> None:
             )
 
 
-def resolve_config(requested: RequestedConfig, device: Device, output_dir: Path) -> tuple[Settings, tuple[str, ...]]:
+def resolve_config(requested: RequestedSettings, device: Device, output_dir: Path) -> tuple[Settings, tuple[str, ...]]:
     """Make every choice that the user left open.
 
     Args:
@@ -129,7 +129,7 @@ def launch(settings: Settings) -> Launch:
     return program(MODULE, settings.to_arguments(), settings.platform, settings.num_gpus)
 
 
-def _samples(requested: RequestedConfig, device: Device, processes: int) -> tuple[int, tuple[str, ...]]:
+def _samples(requested: RequestedSettings, device: Device, processes: int) -> tuple[int, tuple[str, ...]]:
     """Return how many sequence pairs there are, and a note where an epoch leaves some out."""
     step = requested.batch_size * processes
     named = f"--batch-size {requested.batch_size} × {processes} {'process' if processes == 1 else 'processes'}"
@@ -153,7 +153,7 @@ def _samples(requested: RequestedConfig, device: Device, processes: int) -> tupl
     )
 
 
-def _precision(requested: RequestedConfig, device: Device) -> str:
+def _precision(requested: RequestedSettings, device: Device) -> str:
     precision = requested.precision or ("fp32" if device.platform == "cpu" else "fp16")
     if device.platform == "cpu" and precision == "fp16":
         raise UsageError("fp16 takes a GPU: on a CPU leave it out (fp32), or choose --bf16", heading="precision")
@@ -166,7 +166,7 @@ def _precision(requested: RequestedConfig, device: Device) -> str:
     return precision
 
 
-def _shards(requested: RequestedConfig, samples: int) -> int:
+def _shards(requested: RequestedSettings, samples: int) -> int:
     if requested.data_dir is None:
         return 0
     if requested.num_shards is not None and requested.num_shards > samples:
@@ -176,14 +176,14 @@ def _shards(requested: RequestedConfig, samples: int) -> int:
     return requested.num_shards or min(samples, shards.default_shards(samples * _pairs(requested).bytes))
 
 
-def _workers(requested: RequestedConfig, device: Device, processes: int) -> int:
+def _workers(requested: RequestedSettings, device: Device, processes: int) -> int:
     if requested.data_dir is None or requested.workers is not None:
         return requested.workers or 0
     # On a CPU a worker takes from the training what it needs itself.
     return 1 if device.platform == "cpu" else max(1, min(MOST_WORKERS, cores() // processes - 1))
 
 
-def _pairs(requested: RequestedConfig) -> Pairs:
+def _pairs(requested: RequestedSettings) -> Pairs:
     return Pairs(requested.vocab_size, requested.seq_len, requested.seed)
 
 

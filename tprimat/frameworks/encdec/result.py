@@ -13,7 +13,8 @@ from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.settings import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, Settings
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Reading
-from tprimat.results.run import MemoryMetrics, ParallelismConfig, Run, TrainingConfig
+from tprimat.record import describe
+from tprimat.results.run import MemoryMetrics, Run, TrainingConfig
 from tprimat.units import GB, round_figure
 
 COVERS = (
@@ -101,15 +102,7 @@ def setup_of(settings: Settings, precision_detail: str) -> Run:
             recomputation="none",
             seed=settings.seed,
         ),
-        parallelism_config=ParallelismConfig(
-            strategy_name="one process" if world == 1 else "DistributedDataParallel",
-            tensor_model_parallel_size=1,
-            pipeline_model_parallel_size=1,
-            context_parallel_size=1,
-            expert_model_parallel_size=1,
-            data_parallel_size=world,
-            gradient_accumulation_steps=1,
-        ),
+        parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,
         data=settings.pairs.described(
             _kind(settings), repeats=settings.data_dir is not None and settings.all_epochs > 1

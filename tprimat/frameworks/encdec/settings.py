@@ -13,7 +13,7 @@ MODEL = "encdec"
 FRAMEWORK = "pytorch"
 
 DROPOUT = 0.1
-"""torch's own default for nn.Transformer, and the paper's (arXiv 1706.03762, section 5.4)."""
+"""The default of torch's nn.Transformer and of arXiv 1706.03762, section 5.4."""
 
 OPTIMIZER = Optimizer(
     name="AdamW",
@@ -28,26 +28,26 @@ OPTIMIZER = Optimizer(
 
 @dataclasses.dataclass(frozen=True)
 class Settings(AsArguments):
-    """What is trained, on what, how long.
+    """A training with every choice made.
 
     Attributes:
         platform: nvd, amd or cpu.
         num_gpus: processes that train; one for each GPU, or on the CPU.
         precision: fp32, bf16 or fp16, of the matrix products; weights are fp32 in all of them.
-        num_samples: sequence pairs that there are; what makes no whole step at the end isn't trained on.
+        num_samples: sequence pairs of the data set; those that fill no whole step at the end aren't trained on.
         output_dir: folder for the result, absolute.
         d_model, nhead, num_encoder_layers, num_decoder_layers, dim_feedforward: as torch.nn.Transformer's.
         vocab_size: of source and target, which have an embedding each.
         seq_len: tokens of a source, and of a target.
         batch_size: sequence pairs of a process in a step.
-        epochs: measured ones.
-        warmup_epochs: before them, recorded too.
+        epochs: that are measured.
+        warmup_epochs: before them, recorded but not measured.
         seed: of weights, dropout and data.
         data_dir: folder of the shards, absolute; None for data made in memory.
         num_shards: how many; 0 without data_dir.
         workers: reading processes of each training one; 0 without data_dir.
-        drop_caches: whether the shards leave the page cache before each epoch.
-        data_checked: whether the shards were written or checked by whoever started this.
+        drop_caches: whether the shards are dropped from the page cache before each epoch.
+        data_checked: whether the parent process has written or checked the shards.
         time_limit_s: seconds for all epochs, after which the training ends early; None for no limit.
         label: the user's name for this setup, or None.
     """
@@ -80,7 +80,7 @@ class Settings(AsArguments):
 
     @property
     def pairs(self) -> Pairs:
-        """What it trains on."""
+        """The training data."""
         return Pairs(self.vocab_size, self.seq_len, self.seed)
 
     @property
@@ -100,19 +100,19 @@ class Settings(AsArguments):
 
     @property
     def all_epochs(self) -> int:
-        """Warm-up and measured ones."""
+        """Warm-up and measured epochs."""
         return self.warmup_epochs + self.epochs
 
     @property
     def scale(self) -> str:
-        """The sizes of the model, as a name: two models of one name have the same shape."""
+        """The sizes of the model as a name, which another shape doesn't have."""
         return (
             f"d{self.d_model}-h{self.nhead}-e{self.num_encoder_layers}-d{self.num_decoder_layers}"
             f"-f{self.dim_feedforward}-v{self.vocab_size}"
         )
 
     def shape(self) -> ModelConfig:
-        """The model's shape as a result states it."""
+        """Return the model's shape as a result states it."""
         return ModelConfig(
             num_layers=self.num_decoder_layers,
             num_encoder_layers=self.num_encoder_layers,
@@ -130,7 +130,7 @@ class Settings(AsArguments):
 
 
 def parameters(settings: Settings) -> int:
-    """Parameters of the model, in closed form.
+    """Return the number of the model's parameters, in closed form.
 
     With d the width, f the inner one, V the vocabulary: an attention has 4 d² + 4 d, a feed-forward
     part 2 d f + f + d, a norm 2 d. An encoder layer has one attention and two norms, a decoder layer

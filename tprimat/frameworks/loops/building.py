@@ -5,6 +5,8 @@ Nothing is downloaded: a model is made from its configuration. Knows neither Lig
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tprimat.catalog.models import Model
@@ -78,16 +80,30 @@ def build(
         seed: of the weights; the global generator of torch is left as it was.
         device: where the weights will be; meta for the shapes alone.
     """
-    import torch
     import transformers
 
     config = configuration(model, shape, sequence_length)
-    is_small = device.type != "meta" and (shape.num_parameters or 0) <= LARGEST_FROM_CPU
-    drawn_on = torch.device("cpu") if is_small else device
-    with torch.random.fork_rng(devices=[device] if drawn_on.type == "cuda" else []), drawn_on:
-        torch.manual_seed(seed)
+    with drawing(shape.num_parameters or 0, seed, device):
         module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     return module.to(device).train()
+
+
+@contextlib.contextmanager
+def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
+    """Draw a model's weights within, from a seed; torch's global generators are left as they were.
+
+    Args:
+        parameters: of the model; up to LARGEST_FROM_CPU they are drawn on the CPU.
+        seed: of the weights.
+        device: where the weights will be; meta for the shapes alone.
+    """
+    import torch
+
+    is_small = device.type != "meta" and parameters <= LARGEST_FROM_CPU
+    drawn_on = torch.device("cpu") if is_small else device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), drawn_on:
+        torch.manual_seed(seed)
+        yield
 
 
 def optimizer(module: torch.nn.Module, settings: Optimizer, *, fused: bool | None) -> torch.optim.Optimizer:

@@ -25,7 +25,8 @@ from tprimat.frameworks import scales
 from tprimat.frameworks.loops import building
 from tprimat.frameworks.loops.tokens import MicroBatches, TokenSource
 from tprimat.frameworks.request import Request
-from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, Source, TrainingConfig
+from tprimat.record import describe
+from tprimat.results.run import ModelConfig, Optimizer, Run, Source, TrainingConfig
 
 if TYPE_CHECKING:
     import torch
@@ -147,15 +148,7 @@ class Recipe:
         return msgspec.structs.replace(
             self.setup(),
             optimizer=Optimizer(schedule=self.settings.schedule, gradient_clipping=self.settings.gradient_clipping),
-            parallelism_config=ParallelismConfig(
-                strategy_name=strategy,
-                tensor_model_parallel_size=1,
-                pipeline_model_parallel_size=1,
-                context_parallel_size=1,
-                expert_model_parallel_size=1,
-                data_parallel_size=request.num_gpus,
-                gradient_accumulation_steps=request.gradient_accumulation_steps,
-            ),
+            parallelism_config=describe.undivided(strategy, request.num_gpus, request.gradient_accumulation_steps),
         )
 
 
