@@ -210,9 +210,12 @@ class Training:
             read_s += float(seconds)
             self._steps += 1
             going = self._steps == last + steps or not self._time_is_up()
-            if not going or self._steps % self._window == 0 or self._steps == last + steps:
+            if not going or self._steps == last + steps:
+                # Before the record: the time that writing it takes is none of the next epoch's first step.
+                recording.pause()
                 self._record(loss)
-        recording.pause()
+            elif self._steps % self._window == 0:
+                self._record(loss)
         self._synchronize()
         self._rendezvous.barrier()
         ended = time.monotonic()
