@@ -1,7 +1,7 @@
-"""The same compute? A ledger of every setting that costs time, and the words that it allows.
+"""Whether two runs did the same compute: every setting that costs time, and what a headline may say of them.
 
 Speeds may be compared when the work per token is the same. What else differs doesn't forbid a
-comparison of two platforms each at its best; it is said.
+comparison of two platforms each at its best; it is listed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Mode = Literal["max", "identical"]
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A line of the ledger; values in the order of the sides."""
+    """A setting; values in the order of the systems."""
 
     title: str
     standing: Standing
@@ -30,7 +30,7 @@ class ConfigDiff:
     """All settings of two runs side by side.
 
     Attributes:
-        entries: one for each setting that at least one side states, the gravest first.
+        entries: one for each setting, the most severe first.
         verdict: what the headline may say of the configurations.
     """
 
@@ -38,29 +38,28 @@ class ConfigDiff:
     verdict: Literal["identical configuration", "maximum performance", "not comparable"]
 
     def of(self, standing: Standing) -> tuple[Entry, ...]:
-        """The entries of one standing."""
+        """Return the entries of one standing."""
         return tuple(entry for entry in self.entries if entry.standing == standing)
 
 
-_GRAVEST: tuple[Standing, ...] = ("disqualifying", "different", "unknown", "equal")
+_BY_SEVERITY: tuple[Standing, ...] = ("disqualifying", "different", "unknown", "equal")
 
 
 def ledger(first: Run, second: Run, *, mode: Mode = "max") -> ConfigDiff:
-    """Sets the settings of two runs side by side.
+    """Compare the settings of two runs.
 
     Args:
-        first: a run of one side.
+        first: a run of one system.
         second: a run of the other.
         mode: "identical" makes every difference of configuration disqualifying.
     """
     entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
-    entries.sort(key=lambda entry: _GRAVEST.index(entry.standing))
+    entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.standing))
     identity = {setting.title for setting in SETTINGS if setting.identity}
     standings = {entry.standing for entry in entries if entry.title in identity}
     if "disqualifying" in standings:
         return ConfigDiff(tuple(entries), "not comparable")
-    # What one side alone states can't be called identical. What neither states is unknown, and stands
-    # in the ledger as that.
+    # What one alone states can't be called identical. What neither states is listed as unknown.
     one_sided = any(
         entry.standing == "unknown" and entry.title in identity and entry.values != (None, None) for entry in entries
     )
@@ -76,5 +75,5 @@ def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
         return Entry(setting.title, "unknown", values)
     if same:
         return Entry(setting.title, "equal", values)
-    grave = setting.forbids or (mode == "identical" and setting.identity)
-    return Entry(setting.title, "disqualifying" if grave else "different", values)
+    is_severe = setting.forbids or (mode == "identical" and setting.identity)
+    return Entry(setting.title, "disqualifying" if is_severe else "different", values)

@@ -1,4 +1,4 @@
-"""Which single correction would make an impossible figure possible, and what speaks for each."""
+"""Which single correction would make an impossible value possible, and the support for each."""
 
 from __future__ import annotations
 
@@ -59,72 +59,63 @@ class _Correction:
 
 
 def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
-    """Corrections that multiply the tokens of a step, or the rate, by a factor.
+    """Return the corrections that multiply the tokens of a step, or the rate, by a factor, the best supported first.
 
     Args:
         run: the run whose printed rate and declared work disagree.
         factor: tokens per step that the rate and the times need, over the declared ones.
     """
-    config, found = run.training_config, []
-    if config.sequence_length:
-        for length in SEQUENCE_LENGTHS:
-            if _fits(length / config.sequence_length, factor):
-                known = _known(run, sequence_length=length)
-                found.append(
-                    _Correction(
-                        f"sequence length {length} instead of {config.sequence_length}",
-                        f"the default of {run.framework} for this model ({known.source})" if known else _NOTHING,
-                        0 if known else 2,
-                    )
-                )
-    if config.global_batch_size:
-        for times in (*FACTORS, *(1 / each for each in FACTORS)):
-            if _fits(times, factor) and (times > 1 or config.global_batch_size % round(1 / times) == 0):
-                batch = round(config.global_batch_size * times)
-                accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
-                known = _known(run, global_batch_size=batch)
-                found.append(
-                    _Correction(
-                        f"global batch {batch} instead of {config.global_batch_size} (or {accumulation} the "
-                        "gradient accumulation)",
-                        f"the default of {run.framework} for this model ({known.source})"
-                        if known
-                        else "no known configuration has it",
-                        0 if known else 3,
-                    )
-                )
-    found += _gpu_counts(run, factor)
-    found += _units(run, factor)
-    return tuple(f"{each.text}: {each.support}" for each in sorted(found, key=lambda each: each.rank))
+    length, batch = run.training_config.sequence_length, run.training_config.global_batch_size
+    corrections = [*_gpu_counts(run, factor), *_units(run, factor)]
+    for other in SEQUENCE_LENGTHS:
+        if length and _fits(other / length, factor):
+            text = f"sequence length {other} instead of {length}"
+            corrections.append(_of_configuration(run, text, _NOTHING, 2, sequence_length=other))
+    for times in (*FACTORS, *(1 / each for each in FACTORS)):
+        if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
+            other = round(batch * times)
+            accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
+            text = f"global batch {other} instead of {batch} (or {accumulation} the gradient accumulation)"
+            support = "no known configuration has it"
+            corrections.append(_of_configuration(run, text, support, 3, global_batch_size=other))
+    return tuple(f"{each.text}: {each.support}" for each in sorted(corrections, key=lambda each: each.rank))
+
+
+def _of_configuration(run: Run, text: str, otherwise: str, rank: int, **values: int) -> _Correction:
+    """Return a correction, ranked first where a shipped configuration has the values."""
+    known = _known(run, **values)
+    if known is None:
+        return _Correction(text, otherwise, rank)
+    return _Correction(text, f"the default of {run.framework} for this model ({known.source})", 0)
 
 
 def above_peak(run: Run, share: float) -> tuple[str, ...]:
-    """What may stand behind a rate above a card's peak.
+    """Return what may be behind a rate above a card's peak.
 
-    The true rate is unknown here, so nothing fits exactly; what is said is how large an error of
-    each kind would have to be.
+    The true rate is unknown here, so nothing fits exactly; each text has how large an error of
+    its kind would have to be.
 
     Args:
         run: the run.
         share: the rate as a share of the peak, above one.
     """
-    config, found = run.training_config, []
+    config, causes = run.training_config, []
     gpus = run.num_gpus
     if gpus and gpus > 1 and share > gpus * 0.1:
-        found.append(f"a rate of all {gpus} GPUs taken for that of one: it would be {share / gpus:.0%} of the peak")
+        causes.append(f"a rate of all {gpus} GPUs taken for that of one: it would be {share / gpus:.0%} of the peak")
     if config.precision in ("bf16", "fp16"):
-        found.append("fp8 instead of the declared precision: the peak would be about twice as high")
+        causes.append("fp8 instead of the declared precision: the peak would be about twice as high")
     if config.precision == "fp32":
-        found.append(
+        causes.append(
             "tf32 or bf16 in the matrix products instead of the declared fp32: the peak is several times higher"
         )
     if config.global_batch_size and config.sequence_length:
-        found.append(
+        causes.append(
             f"fewer tokens per step than the declared {config.global_batch_size} × {config.sequence_length}: "
             f"at half of them it would be {share / 2:.0%} of the peak"
         )
-    found.append("steps that skip the work, or times taken before the device had finished")
-    return tuple(found)
+    causes.append("steps that skip the work, or times taken before the device had finished")
+    return tuple(causes)
 
 
 _NOTHING = "nothing else speaks for it"
@@ -134,8 +125,8 @@ def _fits(correction: float, factor: float) -> bool:
     return math.isclose(correction, factor, rel_tol=EXACT)
 
 
-def _known(run: Run, **wanted: int) -> KnownConfiguration | None:
-    """A shipped configuration of this framework, model and device that has these values and
+def _known(run: Run, **corrected: int) -> KnownConfiguration | None:
+    """Return a shipped configuration of this framework, model and device that has these values and
     agrees with all else that the run states.
     """
     device = run.gpu_info.device_name or ""
@@ -147,26 +138,26 @@ def _known(run: Run, **wanted: int) -> KnownConfiguration | None:
     for each in KNOWN_CONFIGURATIONS:
         if (each.framework, each.model) != (run.framework, run.model) or each.gpu not in device:
             continue
-        values = {**{name: value for name, value in stated.items() if value is not None}, **wanted}
+        values = {**{name: value for name, value in stated.items() if value is not None}, **corrected}
         if all(getattr(each, name) == value for name, value in values.items()):
             return each
     return None
 
 
 def _gpu_counts(run: Run, factor: float) -> list[_Correction]:
-    """Another number of GPUs, unless the printed total and per-GPU rates exclude it."""
+    """Return another number of GPUs, unless the printed total and per-GPU rates exclude it."""
     gpus = run.num_gpus
     if not gpus:
         return []
     total, per_gpu = (run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu"))
     printed = total / per_gpu if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu else None
-    found = []
+    corrections = []
     for times in (2, 4, 8, 16):
         if not _fits(times, factor) and not _fits(1 / times, factor):
             continue
         count = gpus * times if factor > 1 else gpus // times
         if printed and _fits(printed, gpus):
-            found.append(
+            corrections.append(
                 _Correction(
                     f"{count} GPUs instead of {gpus}",
                     f"excluded: the printed total is {printed:.3f} times the printed rate per GPU",
@@ -175,19 +166,19 @@ def _gpu_counts(run: Run, factor: float) -> list[_Correction]:
             )
         else:
             what = "a card of two dies counted as one, or " if times == 2 else ""
-            found.append(_Correction(f"{count} GPUs instead of {gpus}", f"{what}{_NOTHING}", 4))
-    return found
+            corrections.append(_Correction(f"{count} GPUs instead of {gpus}", f"{what}{_NOTHING}", 4))
+    return corrections
 
 
 def _units(run: Run, factor: float) -> list[_Correction]:
-    found = []
+    corrections = []
     gpus = run.num_gpus or 0
     if gpus > 1 and _fits(1 / gpus, factor):
-        found.append(_Correction("a rate per GPU printed as the total", f"the factor is exactly 1/{gpus}", 1))
+        corrections.append(_Correction("a rate per GPU printed as the total", f"the factor is exactly 1/{gpus}", 1))
     if gpus > 1 and _fits(gpus, factor):
-        found.append(_Correction("a total printed as the rate per GPU", f"the factor is exactly {gpus}", 1))
+        corrections.append(_Correction("a total printed as the rate per GPU", f"the factor is exactly {gpus}", 1))
     if _fits(1000, factor) or _fits(1 / 1000, factor):
-        found.append(_Correction("milliseconds taken for seconds", "the factor is exactly 1000", 1))
+        corrections.append(_Correction("milliseconds taken for seconds", "the factor is exactly 1000", 1))
     if _fits(GIB / GB, factor) or _fits(GB / GIB, factor):
-        found.append(_Correction("GiB taken for GB", "the factor is exactly 1.0737", 1))
-    return found
+        corrections.append(_Correction("GiB taken for GB", "the factor is exactly 1.0737", 1))
+    return corrections

@@ -1,4 +1,4 @@
-"""What a judge says of a run."""
+"""What a check reports of a run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Severity = Literal["impossible", "unjudged", "doubtful", "note"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A doubt, or something that a reader must know.
+    """A result of a check that a reader must know.
 
     Attributes:
-        gravity: an impossible figure is left out of every ranking and headline, and so is one
-            that can't be judged until the result says more; a doubtful one stays, with a
+        gravity: an impossible value is excluded from every ranking and headline, and so is one
+            that can't be checked until the result states more; a doubtful one stays, with a
             footnote; a note explains.
-        rule: the judgement's name, its heading in docs/metrics.md.
-        text: one sentence, with the figures that it rests on.
-        explanations: single corrections that would make the figure possible, the best supported
+        rule: the check's name, its heading in docs/metrics.md.
+        text: one sentence, with the values that it rests on.
+        explanations: single corrections that would make the value possible, the best supported
             first.
     """
 

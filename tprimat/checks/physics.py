@@ -1,4 +1,4 @@
-"""Can a figure be true? Held against the data sheet, and against the result's own figures."""
+"""Whether a value can be true: compared with the data sheet, and with the result's own values."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ POWER_SECONDS = 10.0
 
 
 def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
-    """What can't be, or can hardly be, in a run's figures.
+    """Return what can't be, or can hardly be, in a run's values.
 
     Args:
         run: the run.
         summary: its values, by summarize.
     """
-    found = [_against_peak(run, summary), *_memory(run), _power(run), _own_rate(run, summary)]
-    return tuple(each for each in found if each is not None)
+    results = (_against_peak(run, summary), *_memory(run), _power(run), _own_rate(run, summary))
+    return tuple(each for each in results if each is not None)
 
 
 def printed_tokens_per_second(run: Run) -> float | None:
-    """The rate in tokens/s over all devices that the source itself printed; None where it printed none."""
+    """Return the tokens/s over all devices that the source itself printed; None where it printed none."""
     total = run.native_metrics.get("tokens_per_second")
     if isinstance(total, (int, float)):
         return float(total)
     per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")
     if isinstance(per_gpu, tuple):
-        # The first record holds initialisation, as in every other figure.
+        # The first record holds initialisation, as in every other series.
         known = [rate for rate in per_gpu[1:] if rate]
         per_gpu = statistics.harmonic_mean(known) if known else None
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
@@ -72,7 +72,7 @@ def _against_peak(run: Run, summary: Summary) -> Finding | None:
         )
     if declared or not peaks:
         return None
-    # A precision that the table has no peak of is held against the highest of the card.
+    # A precision without a peak in the table is compared with the highest peak of the card.
     if achieved > max(peaks.values()):
         return Finding(
             "impossible",
@@ -100,17 +100,17 @@ def _fastest(summary: Summary) -> float | None:
     return max((rate for rate in rates if rate is not None), default=None)
 
 
-def _memory(run: Run) -> list[Finding | None]:
+def _memory(run: Run) -> list[Finding]:
     gpu = gpus.match(run.gpu_info).gpu
     total = run.gpu_info.total_memory_gb or (gpu.memory_gb * GIB / GB if gpu and gpu.memory_gb else None)
     if total is None or run.platform == "cpu":
         return []
-    found: list[Finding | None] = []
+    findings = []
     for name, value in run.memory_metrics.known().items():
         # Whole-card figures are rounded to two decimals where logs print them.
         if value > total * 1.001:
             explanations = ("GiB written as GB: the card's total would be",) if value / total < GIB / GB * 1.001 else ()
-            found.append(
+            findings.append(
                 Finding(
                     "impossible",
                     "beyond-memory",
@@ -118,7 +118,7 @@ def _memory(run: Run) -> list[Finding | None]:
                     tuple(f"{text} {total * GIB / GB:.2f} GB" for text in explanations),
                 )
             )
-    return found
+    return findings
 
 
 def _power(run: Run) -> Finding | None:
@@ -136,7 +136,7 @@ def _power(run: Run) -> Finding | None:
 
 
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
-    """The printed tokens/s against batch × sequence / step time, by every window that it may be of."""
+    """Compare the printed tokens/s with batch × sequence / step time, over every window that it may be of."""
     printed, tokens = printed_tokens_per_second(run), run.tokens_per_step
     if printed is None or tokens is None:
         return None

@@ -1,4 +1,4 @@
-"""The settings of a run that may cost time: a row each. What a ledger and a side's name are made of."""
+"""The settings of a run that may cost time, a row each: for the comparison of settings and the names of systems."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Setting:
     Attributes:
         title: what a table shows.
         read: its value as text; None where it is unknown.
-        essential: without it nobody can say that two sides did the same work or timed the same
-            thing, so it is listed even where no side states it.
-        named: whether a side may be called by it.
+        essential: without it nobody knows whether two systems did the same work or timed the same
+            thing, so it is listed even where none states it.
+        named: whether a system may be called by it.
         forbids: whether a difference means other work per token, so that speeds don't compare.
         identity: whether configurations that differ in it aren't identical. What is compared
             (machine, software) and what costs no time (data, seeds, steps) doesn't count.
-        same: whether two runs agree; None where equal texts say it.
+        same: whether two runs agree; None where equal texts mean it.
     """
 
     title: str
@@ -55,14 +55,14 @@ def _timing(name: str) -> Callable[[Run], str | None]:
 
 
 def text_of(value: object) -> str | None:
-    """A value as the text that is compared and shown; None for None."""
+    """Return a value as the text that is compared and shown; None for None."""
     if value is None:
         return None
     return f"{value:g}" if isinstance(value, float) else plain(value, 240) or None
 
 
 def joined(*parts: str | None, by: str = ", ") -> str | None:
-    """The parts that are known, in one text; None where none is."""
+    """Return the parts that are known, in one text; None where none is."""
     return by.join(part for part in parts if part) or None
 
 
@@ -115,7 +115,7 @@ _SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups"
 
 
 def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
-    """In what two shapes are known to differ; None where nothing says that they do."""
+    """Return in what two shapes are known to differ; None where nothing shows that they do."""
     for name in (*_SHAPE, "num_encoder_layers", "vocab_size"):
         first, second = getattr(one, name), getattr(other, name)
         if first is None or second is None:
@@ -126,7 +126,7 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
 
 
 def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
-    """Whether both state their shape, and the same."""
+    """Return whether both state their shape, and the same."""
     return all(getattr(one, name) is not None and getattr(one, name) == getattr(other, name) for name in _SHAPE)
 
 
@@ -171,4 +171,4 @@ SETTINGS = (
     Setting("environment variables", _environment_settings),
     Setting("container", lambda run: text_of(run.environment.container)),
 )
-"""In the order in which a reader asks for them; GPU and label are what the sides are called by."""
+"""In the order in which a reader asks for them; GPU and label are what systems are called by."""

@@ -1,7 +1,6 @@
-"""The same training? Decides whether anything may be said about quality or time to quality.
+"""Whether two runs are the same training: decides whether quality and time to quality may be compared.
 
-Synthetic data is normal for a test of speed; it is recognised and named, and then nothing is
-said about quality.
+Synthetic data is normal for a test of speed; it is recognised and named, and quality is not compared then.
 """
 
 from __future__ import annotations
@@ -52,12 +51,11 @@ class TrainingMatch:
 
 
 def nature_of_data(run: Run) -> tuple[Nature, str]:
-    """What a run was trained on, by name and by its loss curve; with the evidence in words."""
+    """Return what a run was trained on, by name and by its loss curve; with the evidence in words."""
     losses = _losses(run)
     entropy = run.data.entropy
     if entropy is not None:
         return "known entropy", f"synthetic data of {entropy:.3f} nats/token ({run.data.kind})"
-    named = run.data.kind is not None and any(kind in run.data.kind.lower() for kind in SYNTHETIC_KINDS)
     level = _uniform_loss(run)
     # A single record may average a whole training.
     covered = sum(n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
@@ -72,18 +70,18 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
             f"the loss falls to {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: tokens that can be known "
             "by heart, as Megatron's and Primus's mock data are, which count upwards"
         )
-    if named:
+    if _is_named_synthetic(run):
         return "synthetic", f"synthetic data ({run.data.kind})"
     return ("real", f"data set {run.data.kind}") if run.data.kind else ("unknown", "nothing says what the data were")
 
 
 def findings(run: Run) -> tuple[Finding, ...]:
-    """What a run's losses say of the run itself."""
-    found = []
+    """Return what a run's losses show of the run itself."""
+    results = []
     lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
     losses = _losses(run)
     if losses and lost and len(lost) < len(run.steps):
-        found.append(
+        results.append(
             Finding(
                 "doubtful",
                 "loss-missing",
@@ -92,18 +90,17 @@ def findings(run: Run) -> tuple[Finding, ...]:
         )
     below = below_entropy(run)
     if below:
-        found.append(Finding("impossible", "below-entropy", below))
+        results.append(Finding("impossible", "below-entropy", below))
     nature, evidence = nature_of_data(run)
-    named_real = run.data.kind is not None and not any(kind in run.data.kind.lower() for kind in SYNTHETIC_KINDS)
-    if named_real and nature in ("uniform random", "predictable"):
-        found.append(Finding("doubtful", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}"))
+    if run.data.kind is not None and not _is_named_synthetic(run) and nature in ("uniform random", "predictable"):
+        results.append(Finding("doubtful", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}"))
     elif nature not in ("real", "unknown"):
-        found.append(Finding("note", "synthetic-data", evidence))
-    return tuple(found)
+        results.append(Finding("note", "synthetic-data", evidence))
+    return tuple(results)
 
 
 def below_entropy(run: Run, window: int = 20) -> str | None:
-    """Says where the mean loss of a window lies below what any model can reach; None where nowhere.
+    """Return where the mean loss of a window is below what any model can reach; None where nowhere.
 
     By more than four standard errors, and only for data whose entropy is known.
     """
@@ -125,7 +122,7 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
 
 
 def same_training(first: Run, second: Run) -> TrainingMatch:
-    """Whether two runs trained the same model on the same data in the same way."""
+    """Return whether two runs trained the same model on the same data in the same way."""
     against: list[str] = []
     for_it: list[str] = []
     digests = first.data.digest, second.data.digest
@@ -157,11 +154,15 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
 
 
 def agreeing_steps(first: Run, second: Run) -> float | None:
-    """Share of the steps that both record whose losses lie within 5 % of the second's; None without any."""
+    """Return the share of the steps that both record whose losses lie within 5 % of the second's; None without any."""
     pairs = _common_losses(first, second)
     if not pairs:
         return None
     return sum(abs(a - b) <= STEP_TOLERANCE * abs(b) for a, b in pairs) / len(pairs)
+
+
+def _is_named_synthetic(run: Run) -> bool:
+    return any(kind in (run.data.kind or "").lower() for kind in SYNTHETIC_KINDS)
 
 
 def _losses(run: Run) -> list[float]:
@@ -211,7 +212,7 @@ def _learning_rates(first: Run, second: Run) -> list[str]:
 
 
 def _end_rates(run: Run) -> tuple[float, float] | None:
-    """First and last learning rate, from the series or, where it has no places, as printed."""
+    """Return the first and last learning rate, from the series or, where it has no places, as printed."""
     known = [rate for rate in run.learning_rates if rate is not None]
     first, last = (run.native_metrics.get(name) for name in ("first_learning_rate", "last_learning_rate"))
     if known:

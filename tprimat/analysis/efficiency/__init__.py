@@ -51,7 +51,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Efficiency:
-    """The figures of one level of a run, or of several runs.
+    """The values of one segment of a run, or of several runs.
 
     Attributes:
         steps: which steps they are of, or of how many runs.
@@ -65,19 +65,19 @@ class Efficiency:
 
 
 def efficiencies(run: Run, summary: Summary, options: Options) -> tuple[Efficiency, ...]:
-    """The figures of a run: one set for each of its levels, or one of all steps after the first."""
-    levels = summary.segments or (_unsteady(summary),)
+    """Return the values of a run: one set for each of its segments, or one of all steps after the first."""
+    segments = summary.segments or (_unsteady(summary),)
     return tuple(
-        _efficiency(run, f"steps {level.first_step}–{level.last_step}", _speed(level), options)
-        for level in levels
-        if level is not None
+        _efficiency(run, f"steps {segment.first_step}–{segment.last_step}", _speed(segment), options)
+        for segment in segments
+        if segment is not None
     )
 
 
 def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options) -> tuple[Efficiency, ...]:
-    """The figures of several runs of one setup: of the mean of their speeds, with the interval between runs.
+    """Return the values of several runs of one setup: of the mean of their speeds, with the interval between runs.
 
-    A single run has the figures of its levels, with the intervals within it.
+    A single run has the values of its segments, with the intervals within it.
     """
     if len(runs) == 1:
         return efficiencies(runs[0], summaries[0], options)
@@ -90,18 +90,16 @@ def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options)
         speed = Value(statistics.fmean(known), low, high)
     # What must fit is the run that took the most memory; energy is that of a run that measured it.
     fullest = max(runs, key=lambda run: ((memory := _memory(run)) and memory[0]) or 0.0)
-    found = _efficiency(fullest, f"{len(runs)} runs", speed, options)
-    found = dataclasses.replace(found, values={**found.values, **epochs.figures(runs, options.price)})
+    whole = _efficiency(fullest, f"{len(runs)} runs", speed, options)
+    values = {**whole.values, **epochs.figures(runs, options.price)}
     energies = [value for run in runs if (value := _measured_energy(run)) is not None]
     if energies:
-        found = dataclasses.replace(
-            found, values={**found.values, "joules_per_token": Value(statistics.fmean(energies))}
-        )
-    return (found,)
+        values["joules_per_token"] = Value(statistics.fmean(energies))
+    return (dataclasses.replace(whole, values=values),)
 
 
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
-    """The largest micro batch that fits, on the line through two measured ones.
+    """Return the largest micro batch that fits, on the line through two measured ones.
 
     Returns:
         The micro batch and what it rests on; or None and why it can't be told.
@@ -143,9 +141,9 @@ def _unsteady(summary: Summary) -> SegmentMetrics | None:
     )
 
 
-def _speed(level: SegmentMetrics) -> Value:
-    rate = level.tokens_per_second_per_gpu
-    return Value(None) if rate is None else Value(rate, *_bounds(rate, level))
+def _speed(segment: SegmentMetrics) -> Value:
+    rate = segment.tokens_per_second_per_gpu
+    return Value(None) if rate is None else Value(rate, *_bounds(rate, segment))
 
 
 def _efficiency(run: Run, steps: str, speed: Value, options: Options) -> Efficiency:
@@ -163,12 +161,12 @@ def _efficiency(run: Run, steps: str, speed: Value, options: Options) -> Efficie
     return Efficiency(steps, values, _hints(values))
 
 
-def _bounds(rate: float, level: SegmentMetrics) -> tuple[float | None, float | None]:
-    """The interval of the rate: that of the mean step time, turned round. A median's is of another figure."""
-    interval = level.interval
+def _bounds(rate: float, segment: SegmentMetrics) -> tuple[float | None, float | None]:
+    """Return the interval of the rate: that of the mean step time, inverted. A median's is of another value."""
+    interval = segment.interval
     if interval is None or interval.about != "mean":
         return None, None
-    return rate * level.mean / interval.high, rate * level.mean / interval.low
+    return rate * segment.mean / interval.high, rate * segment.mean / interval.low
 
 
 def _scaled(speed: Value, factor: float) -> Value:
@@ -182,14 +180,14 @@ def _inverted(speed: Value, factor: float) -> Value:
 
 
 def _of_compute(run: Run, speed: Value, options: Options) -> dict[str, Value]:
-    shape, said = model_shape(run)
+    shape, note = model_shape(run)
     length = run.training_config.sequence_length
     per_token = flops.flops_per_token(shape, length) if shape and length else None
     full = flops.flops_per_token(shape, length, causal=False) if shape and length else None
     if per_token is None or full is None:
-        reason = said if shape is None else "the model's shape or the sequence length is not whole: no FLOPs"
+        reason = note if shape is None else "the model's shape or the sequence length is not whole: no FLOPs"
         return {name: Value(None, reason=reason) for name in ("model_tflops_per_gpu", "mfu")}
-    achieved = dataclasses.replace(_scaled(speed, per_token / 1e12), reason=said)
+    achieved = dataclasses.replace(_scaled(speed, per_token / 1e12), reason=note)
     values = {"model_tflops_per_gpu": achieved, "model_tflops_per_gpu_full": _scaled(speed, full / 1e12)}
     peak, reason = _peak(run, options)
     if peak is None:
@@ -215,21 +213,21 @@ def _precision(run: Run, options: Options) -> str | None:
 
 
 def _peak(run: Run, options: Options) -> tuple[float | None, str | None]:
-    """The dense peak, TFLOP/s, and what is to be said of it; or None and why."""
+    """Return the dense peak, TFLOP/s, and where it is from; or None and why."""
     if options.peak_tflops is not None:
         return options.peak_tflops, f"peak of {options.peak_tflops:g} TFLOP/s as given on the command line"
     precision = _precision(run, options)
     if precision is None:
         return None, "the precision is not stated: give --precision if you know it"
-    found = hardware.match(run.gpu_info)
-    if found.gpu is None:
-        return None, f"{found.reason}: give --peak-tflops if you know it"
-    peak = found.gpu.peak_tflops(precision)
+    match = hardware.match(run.gpu_info)
+    if match.gpu is None:
+        return None, f"{match.reason}: give --peak-tflops if you know it"
+    peak = match.gpu.peak_tflops(precision)
     if peak is None:
-        return None, f"no dense {precision} peak is known of {found.gpu.title}: give --peak-tflops if you know it"
+        return None, f"no dense {precision} peak is known of {match.gpu.title}: give --peak-tflops if you know it"
     stated = "" if run.training_config.precision else f"precision {precision} as given on the command line; "
-    doubt = f"; {found.gpu.doubt}" if found.gpu.doubt else ""
-    return peak, f"{stated}dense {precision} peak of {found.gpu.title}: {peak:g} TFLOP/s{doubt}"
+    doubt = f"; {match.gpu.doubt}" if match.gpu.doubt else ""
+    return peak, f"{stated}dense {precision} peak of {match.gpu.title}: {peak:g} TFLOP/s{doubt}"
 
 
 def _hfu(run: Run, mfu: Value) -> Value:
@@ -299,13 +297,13 @@ def _of_energy(run: Run, speed: Value, options: Options) -> dict[str, Value]:
 
 
 def _measured_energy(run: Run) -> float | None:
-    """J/token; None where it wasn't measured."""
+    """Return J/token; None where it wasn't measured."""
     energy, tokens = run.energy_metrics.get("energy_joules"), run.energy_metrics.get("measured_tokens")
     return energy / tokens if energy and tokens else None
 
 
 def _memory(run: Run) -> tuple[float, Literal["in use on the device", "reserved", "allocated"]] | None:
-    """The highest memory of the kind that comes nearest to what the card must hold, GB."""
+    """Return the highest memory of the kind that comes nearest to what the card must hold, GB."""
     memory = run.memory_metrics
     if memory.peak_memory_device_used_gb is not None:
         return memory.peak_memory_device_used_gb, "in use on the device"
@@ -348,6 +346,6 @@ def _hints(values: Mapping[str, Value]) -> tuple[str, ...]:
     return ()
 
 
-def rows(found: Sequence[Efficiency]) -> list[Metric]:
-    """The rows that at least one set of figures has."""
-    return [metric for metric in METRICS if any(metric.name in each.values for each in found)]
+def rows(sets: Sequence[Efficiency]) -> list[Metric]:
+    """Return the rows that at least one set of values has."""
+    return [metric for metric in METRICS if any(metric.name in each.values for each in sets)]
