@@ -1,4 +1,4 @@
-"""Result files without `schema_version`: what an earlier tool wrote, read with every doubt said.
+"""Result files without `schema_version`: those of an earlier tool, read with a warning for every doubt.
 
 Three forms are known, each one JSON object that holds the times of the steps:
 
@@ -7,7 +7,7 @@ Three forms are known, each one JSON object that holds the times of the steps:
     February    step_times, loss_values, learning_rates, software_stack "nemo" or "rocm"
 
 On NVIDIA a callback in the training wrote them, on AMD a reader of Primus logs, and the same key
-means different things. What can't be believed becomes None, with a warning that holds the figure.
+means different things. What can't be believed becomes None, with a warning that holds the value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from tprimat.store.legacy_schema import (
     PRECISIONS,
     STACKS,
     UNKNOWN_WORDS,
-    Parallelism,
     Result,
     from_name,
     model_name,
@@ -55,32 +54,32 @@ from tprimat.text import plain
 from tprimat.units import gib_to_gb, round_figure
 
 TOLERANCE = 0.001
-"""How far a printed figure may lie from the one that the steps give; theirs are rounded."""
+"""How far a printed value may lie from the one that the steps give; the printed ones are rounded."""
 
 LONGEST_TEXT = 200
 
 
 def decode(content: bytes, name: str) -> tuple[Run, ...]:
-    """The one run of a file of an earlier form.
+    """Return the one run of a file of an earlier tool.
 
     Args:
         content: the file.
-        name: its name, without folders; what the file itself doesn't state is taken from it.
+        name: its name, without folders, for what the file itself doesn't state.
 
     Raises:
         msgspec.DecodeError: the content is not JSON.
-        msgspec.ValidationError: it is no result, or a field has another type than it should;
-            the text names the field.
+        msgspec.ValidationError: it is no result, or a field has a wrong type; the text names
+            the field.
     """
     parsed = parse(content)
     if not isinstance(parsed, dict) or not (parsed.get("step_times") or parsed.get("raw_step_times")):
         raise msgspec.ValidationError("no step times: this is not a result of a benchmark")
     file = SourceFile(path=name, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
-    return (_Reading(parsed, file).run(),)
+    return (_LegacyFile(parsed, file).run(),)
 
 
-class _Reading:
-    """One file on its way to a Run; collects the doubts."""
+class _LegacyFile:
+    """A file that becomes a Run; collects the warnings and the names of the missing fields."""
 
     def __init__(self, parsed: dict[str, Any], file: SourceFile) -> None:
         self.stated = msgspec.convert(parsed, type=Result)
@@ -89,10 +88,10 @@ class _Reading:
         self.warnings: list[str] = []
         self.missing: list[str] = []
         self.unread = _unread(parsed, self.stated, "")
-        self.printed = self._printed_figures()
+        self.printed = self._printed_values()
 
     def run(self) -> Run:
-        """The run, with all warnings. Raises msgspec.ValidationError for figures that can't be."""
+        """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't be."""
         stated = self.stated
         times = self._step_times()
         count = len(times)
@@ -133,8 +132,8 @@ class _Reading:
             grad_norms=(None,) * count,
             lines=(None,) * count,
         )
-        self._hold_against_the_steps(times, training.max_steps)
-        self._say_what_is_missing(timed=from_log or by_callback)
+        self._check_printed_values(times, training.max_steps)
+        self._warn_of_missing(timed=from_log or by_callback)
         return msgspec.structs.replace(run, warnings=tuple(self.warnings))
 
     def _step_times(self) -> tuple[float, ...]:
@@ -153,13 +152,13 @@ class _Reading:
             )
             return (None,) * count
         kept = finite(values)
-        lost = [step for step, (kept_one, value) in enumerate(zip(kept, values, strict=True), 1) if kept_one != value]
+        lost = [step for step, pair in enumerate(zip(kept, values, strict=True), 1) if pair[0] != pair[1]]
         if lost:
             first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
             self.warnings.append(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
         return kept
 
-    def _printed_figures(self) -> dict[str, float | None]:
+    def _printed_values(self) -> dict[str, float | None]:
         figures: dict[str, float | None] = {}
         for name, value in self.stated.performance_metrics.items():
             if isinstance(value, bool) or not isinstance(value, (int, float, type(None))):
@@ -279,11 +278,10 @@ class _Reading:
 
     def _parallelism(self) -> ParallelismConfig:
         stated = self.stated.parallelism_config
-        sizes = {
-            name: self._count(f"parallelism_config.{name}", size) if size is not None else None
-            for name in Parallelism.__struct_fields__
-            if name != "strategy_name"
-            for size in [getattr(stated, name)]
+        sizes: dict[str, Any] = {
+            name: self._count(f"parallelism_config.{name}", size)
+            for name, size in msgspec.structs.asdict(stated).items()
+            if name != "strategy_name" and size is not None
         }
         if not any(sizes.values()):
             self.missing.append("parallelism_config")
@@ -295,9 +293,7 @@ class _Reading:
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
         stated = self.stated.memory_metrics
-        known = {
-            name: value for name in stated.__struct_fields__ if (value := self._amount(None, getattr(stated, name)))
-        }
+        known = {name: gb for name, each in msgspec.structs.asdict(stated).items() if (gb := self._amount(None, each))}
         if not known:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
@@ -344,7 +340,7 @@ class _Reading:
             return None
         return moment.isoformat()
 
-    def _hold_against_the_steps(self, times: tuple[float, ...], max_steps: int | None) -> None:
+    def _check_printed_values(self, times: tuple[float, ...], max_steps: int | None) -> None:
         count, total = len(times), math.fsum(times)
         if max_steps is not None and count > max_steps:
             self.warnings.append(f"the file holds {count} step times, and says that {max_steps} steps were asked for")
@@ -373,7 +369,7 @@ class _Reading:
                 else f"total_time_seconds {wall} in the file is less than the sum of its step times, {total:.6g} s"
             )
 
-    def _say_what_is_missing(self, *, timed: bool) -> None:
+    def _warn_of_missing(self, *, timed: bool) -> None:
         never = ["recomputation", "optimizer", "data", "the model's shape"]
         self.warnings.append(f"not in the file, so unknown: {', '.join([*self.missing, *never])}")
         self.warnings.append("the file has no step numbers: they are counted from 1")
@@ -410,7 +406,7 @@ class _Reading:
 
 
 def _unread(parsed: dict[str, Any], stated: msgspec.Struct, prefix: str) -> list[str]:
-    """Names of the fields that a file holds and no form has, those of its groups too."""
+    """Return the names of the fields that a file holds and no form has, those of its groups too."""
     names = [prefix + name for name in parsed if name not in stated.__struct_fields__]
     for name in parsed:
         group = getattr(stated, name, None)
@@ -419,10 +415,10 @@ def _unread(parsed: dict[str, Any], stated: msgspec.Struct, prefix: str) -> list
     return names
 
 
-def _close(figure: float, computed: float) -> bool:
-    return abs(figure - computed) <= max(TOLERANCE * computed, 0.0005)
+def _close(printed: float, computed: float) -> bool:
+    return abs(printed - computed) <= max(TOLERANCE * computed, 0.0005)
 
 
 def _quoted(text: str) -> str:
-    """Text of a stranger within a message: in quotes, so that its end is seen."""
+    """Return foreign text for a message: in quotes, so that its end is seen."""
     return f"'{plain(text, 60)}'"

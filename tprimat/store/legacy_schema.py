@@ -1,10 +1,11 @@
-"""What the files of an earlier tool hold: their fields, their words, and what their names say.
+"""The files of an earlier tool: their fields, their words, and what their names state.
 
-earlier_forms.py makes a Run of it. Knows no files.
+legacy_results.py makes a Run of it. Knows no files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Annotated, Any
@@ -49,7 +50,7 @@ LOG_TIMING = Timing(
     "not evaluation and checkpoints",
     over_ranks="all ranks meet at the timer's barrier; the last rank prints",
 )
-"""In the words of read/megatron_run.py: the timer is the same, and judgements compare the words."""
+"""In the words of read/megatron: the timer is the same, and checks compare the words."""
 
 _Integer = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 
@@ -69,7 +70,7 @@ class Gpu(msgspec.Struct):
 
 
 class Training(msgspec.Struct):
-    """What was asked for."""
+    """What was requested."""
 
     max_steps: _Integer | None = None
     global_batch_size: _Integer | None = None
@@ -93,7 +94,7 @@ class Parallelism(msgspec.Struct):
 
 
 class Memory(msgspec.Struct):
-    """On NVIDIA read from torch at the ends of steps; on AMD what a Primus log says of the whole device."""
+    """On NVIDIA read from torch at the ends of steps; on AMD what a Primus log prints for the whole device."""
 
     avg_memory_allocated_gb: float | None = None
     peak_memory_allocated_gb: float | None = None
@@ -102,7 +103,7 @@ class Memory(msgspec.Struct):
 
 
 class Result(msgspec.Struct):
-    """A file. Fields of all forms, since each has only some; of the wrong type, none is let through."""
+    """A file. Fields of all forms, since each has only some; one of a wrong type is an error."""
 
     platform: str | None = None
     framework: str | None = None
@@ -122,7 +123,7 @@ class Result(msgspec.Struct):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What a file's name says."""
+    """What a file's name states."""
 
     platform: Platform | None = None
     framework: str | None = None
@@ -140,7 +141,7 @@ _COMMIT_OR_COPY = re.compile(r"(-(?=[a-f]*\d)[0-9a-f]{7,40})?( ?\(\d+\))?$")
 
 
 def from_name(name: str) -> Named:
-    """What the name of a file says, commit hash and "(1)" of a copy aside."""
+    """Return what the name of a file states, commit hash and "(1)" of a copy aside."""
     stem = _COMMIT_OR_COPY.sub("", name.removesuffix(".json"), count=1)
     if match := _TRAIN_NAME.fullmatch(stem):
         before, platform, framework, model = match.groups()
@@ -155,7 +156,7 @@ def from_name(name: str) -> Named:
 
 
 def model_name(text: str) -> str | None:
-    """A model under the name of its row, or as it is written; None for what is no name."""
+    """Return a model under the name of its row, or as it is written; None for what is no name."""
     if not PLAIN.fullmatch(text):
         return None
     known = models.recognize(text)
@@ -163,7 +164,7 @@ def model_name(text: str) -> str | None:
 
 
 def parse(content: bytes) -> Any:
-    """JSON as Python values, with the NaN and Infinity that Python writes and JSON hasn't.
+    """Return JSON as Python values, with the NaN and Infinity that Python writes and JSON hasn't.
 
     Raises msgspec.DecodeError for what is not JSON.
     """
@@ -172,9 +173,7 @@ def parse(content: bytes) -> Any:
     except msgspec.DecodeError:
         if re.search(rb"\b(NaN|Infinity)\b", content) is None:
             raise
-        try:
+        # Where something else is wrong too, msgspec's error says at which byte.
+        with contextlib.suppress(ValueError):
             return json.loads(content)
-        except ValueError:
-            # Something else is wrong too; msgspec's error says at which byte.
-            pass
         raise
