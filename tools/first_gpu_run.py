@@ -208,7 +208,7 @@ def has_gpu() -> bool:
 def missing_packages() -> list[str]:
     """Return the packages of the requirement files for measuring that aren't installed."""
     names: dict[str, None] = {}
-    for file in ("requirements.txt", "requirements-train.txt"):
+    for file in ("requirements.txt", "requirements-analysis.txt"):
         with contextlib.suppress(OSError):
             for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
                 if found := re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", line):

@@ -21,11 +21,11 @@ _PROC = Path("/proc")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """A process, told from all others.
+    """What distinguishes a process from all others.
 
     Attributes:
         pid: its number.
-        started: its start, in the kernel's ticks since boot; None where the system doesn't say.
+        started: its start, in the kernel's ticks since boot; None where the system doesn't state it.
         boot: identifier of the machine's current boot; the same in all containers of a machine.
         namespace: in which process numbers are counted; containers have their own.
         host: the machine's or the container's name.
@@ -39,13 +39,16 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
 
 
 def current_process() -> ProcessIdentity:
-    """This process."""
+    """Return the identity of this process."""
     pid = os.getpid()
     return ProcessIdentity(pid, started_at(pid), _boot(), _namespace(), socket.gethostname())
 
 
 def started_at(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None where there is no such process that still runs."""
+    """Return when a process started, in ticks since boot; None where no such process still runs.
+
+    Not by psutil, whose create_time() follows the clock of the day, which may be set while a training runs.
+    """
     try:
         # The name, in brackets, may hold anything.
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
@@ -55,7 +58,7 @@ def started_at(pid: int) -> int | None:
 
 
 def has_exited(owner: ProcessIdentity, handle: int) -> bool:
-    """Whether the owner of a journal has certainly ended. Takes the journal's lock where it has.
+    """Whether the owner of a journal has certainly exited. Takes the journal's lock where it has.
 
     Args:
         owner: as the journal states it.
@@ -73,10 +76,10 @@ def has_exited(owner: ProcessIdentity, handle: int) -> bool:
 
 
 def lock(handle: int) -> bool:
-    """Takes the lock of an open file if nobody has it; whether that worked.
+    """Take the lock of an open file; return whether nobody else has it.
 
-    Of the kind that a child doesn't inherit: a training's workers may outlive it. The system takes
-    it away when this process closes the file, also by another handle.
+    A child doesn't inherit it: a training's workers may outlive it. The system releases it when this
+    process closes the file, also by another handle.
     """
     try:
         import fcntl
