@@ -16,19 +16,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import msgspec
 from transformers import TrainerCallback
 
 from tprimat.errors import UsageError
-from tprimat.record import describe, options, outcome, result, shapes
-from tprimat.record.describe import Description
+from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
+from tprimat.record import options, outcome, result
 from tprimat.record.lifecycle import Processes, Recording
 from tprimat.record.outcome import Outcome
 from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM, StepValues
-from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import Run
 
-NAME = "TrainerBenchmarkCallback"
 HEADING = "trainer-benchmark-callback"
 
 ALONE_TOLERANCE = 0.02
@@ -213,7 +211,11 @@ class _Training:
         # A hook within a compiled graph would break it in two.
         if self._model is not None and not args.torch_compile:
             self._hook = self._model.register_forward_hook(self._forward_seen, with_kwargs=True)
-        self.recording.start(self._description(state), step=state.global_step, planned=state.max_steps)
+        self._max_steps = state.max_steps
+        description = describe(
+            args, self._model, self._optimizer, options.sizes, self.recording.platform, state.max_steps
+        )
+        self.recording.start(description, step=state.global_step, planned=state.max_steps)
 
     def note_rate(self) -> None:
         rate = self._optimizer.param_groups[0]["lr"] if self._optimizer is not None else None
@@ -237,7 +239,7 @@ class _Training:
 
     def epoch_end(self) -> None:
         self.recording.pause()
-        whole = self._description_sizes().global_batch_size
+        whole = sizes_of(self._args, self._options.sizes).global_batch_size
         dataset: Any = getattr(self._loader, "dataset", None)
         if whole and hasattr(dataset, "__len__") and len(dataset) % whole and self.recording.step < self._max_steps:
             self._batch_varies = True
@@ -333,83 +335,3 @@ class _Training:
                 "no throughput in tokens; let dataloader_drop_last be true and the epoch hold whole global batches"
             )
         return warnings
-
-    def _description_sizes(self) -> describe.Sizes:
-        args, sizes = self._args, self._options.sizes
-        micro = sizes.micro_batch_size or args.per_device_train_batch_size
-        whole = sizes.global_batch_size or micro * args.world_size * args.gradient_accumulation_steps
-        return describe.Sizes(whole, micro, sizes.sequence_length)
-
-    def _description(self, state: Any) -> Description:
-        args, model = self._args, self._model
-        self._max_steps = state.max_steps
-        warnings = []
-        sizes = self._description_sizes()
-        if sizes.sequence_length is None:
-            warnings.append(f"sequence_length unknown: no TrainingArguments say it; pass sequence_length= to {NAME}")
-        divided = getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1
-        if divided:
-            # Then these processes are no replicas, and what was multiplied above isn't the global batch.
-            sizes = describe.Sizes(self._options.sizes.global_batch_size, sizes.micro_batch_size, sizes.sequence_length)
-            warnings.append(f"how the model is divided is unknown: state it with setup= of {NAME}")
-        one = None if divided else 1
-        precision, detail = _precision(args, model, self.recording.platform)
-        if precision is None:
-            warnings.append(f"precision of the matrix products unknown: {detail or 'nothing says it'}")
-        shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
-        strategy = _strategy(args)
-        if model is not None and not divided and strategy in ("single process", "DDP"):
-            shape = shapes.with_parameters(shape, model)
-        inner = getattr(self._optimizer, "optimizer", self._optimizer)
-        return Description(
-            framework="transformers",
-            model_config=shape,
-            training_config=TrainingConfig(
-                max_steps=state.max_steps,
-                global_batch_size=sizes.global_batch_size,
-                micro_batch_size=sizes.micro_batch_size,
-                sequence_length=sizes.sequence_length,
-                num_gpus=args.world_size,
-                precision=precision,
-                precision_detail=detail,
-                recomputation="full" if args.gradient_checkpointing else describe.recomputation(model),
-                seed=args.seed,
-            ),
-            parallelism_config=ParallelismConfig(
-                strategy_name=strategy,
-                tensor_model_parallel_size=one,
-                pipeline_model_parallel_size=one,
-                context_parallel_size=one,
-                expert_model_parallel_size=one,
-                data_parallel_size=None if divided else args.world_size,
-                gradient_accumulation_steps=args.gradient_accumulation_steps,
-            ),
-            optimizer=msgspec.structs.replace(
-                describe.optimizer_settings(inner),
-                schedule=str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
-                gradient_clipping=float(args.max_grad_norm) if args.max_grad_norm else None,
-            ),
-            warnings=tuple(warnings),
-        )
-
-
-def _strategy(args: Any) -> str:
-    if getattr(args, "deepspeed", None):
-        return "DeepSpeed"
-    if getattr(args, "fsdp", None):
-        return "FSDP"
-    return "DDP" if args.world_size > 1 else "single process"
-
-
-def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
-    """Of the matrix products; the words are Lightning's where the meaning is the same."""
-    parameters = model.parameters() if model is not None else ()
-    dtypes = sorted({str(each.dtype).rpartition(".")[2] for each in parameters if each.is_floating_point()})
-    whole = dtypes == ["float32"]
-    for flag, words in (("bf16", "bf16-mixed"), ("fp16", "16-mixed")):
-        if getattr(args, flag, False):
-            return flag, words if whole else f"{flag}=True, parameters {', '.join(dtypes)}"
-    if whole:
-        return describe.of_fp32("32-true", platform)
-    true = {"bfloat16": ("bf16", "bf16-true"), "float16": ("fp16", "16-true")}
-    return true.get(dtypes[0], (None, None)) if len(dtypes) == 1 else (None, ", ".join(dtypes) or None)
