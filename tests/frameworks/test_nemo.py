@@ -1,4 +1,4 @@
-"""The framework nemo: whether it can run, what it settles, the command; NeMo itself isn't needed."""
+"""The framework nemo: whether it can run, the choices, the command; NeMo itself isn't needed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tprimat.results.run import ModelConfig
 OUTPUT = Path("/some/where")
 
 
-def place(devices=8, memory=80e9, architecture="sm_90", name="NVIDIA H100 80GB HBM3"):
+def device(devices=8, memory=80e9, architecture="sm_90", name="NVIDIA H100 80GB HBM3"):
     return Device("nvd", devices, memory, architecture, name)
 
 
-def settle(model="llama", where=None, **wishes):
-    return by_name("nemo").resolve_config(model, RequestedConfig(**wishes), where or place(), OUTPUT)
+def resolve(model="llama", where=None, **requested):
+    return by_name("nemo").resolve_config(model, RequestedConfig(**requested), where or device(), OUTPUT)
 
 
 class TestDefaults:
@@ -37,7 +37,7 @@ class TestDefaults:
         assert all(row.source.startswith("https://") for row in (*PUBLISHED, *RECIPES))
 
     @pytest.mark.parametrize(
-        ("device", "precision", "expected"),
+        ("gpu", "precision", "expected"),
         [
             ("H100", "bf16", (1, 2, 1, 128, False)),
             ("B200", "fp8", (1, 1, 2, 128, True)),
@@ -45,39 +45,39 @@ class TestDefaults:
             ("A100 80GB", "bf16", (1, 2, 1, 512, False)),
         ],
     )
-    def test_llama_on_a_card(self, device, precision, expected):
-        row = choose("llama", "performance", device, precision)
+    def test_llama_on_a_card(self, gpu, precision, expected):
+        row = choose("llama", "performance", gpu, precision)
         found = (row.tensor, row.context, row.micro_batch_size, row.global_batch_size, row.cuda_graphs)
         assert found == expected
 
     def test_the_h200_has_none_of_its_own_and_that_is_said(self):
-        request, notes = settle(where=place(memory=141e9, name="NVIDIA H200"))
+        request, notes = resolve(where=device(memory=141e9, name="NVIDIA H200"))
         assert request.global_batch_size == 128
         assert any("publishes none for this card" in note for note in notes)
 
     def test_a_model_without_published_figures(self):
-        request, notes = settle("qwen")
+        request, notes = resolve("qwen")
         assert (request.tensor_model_parallel_size, request.micro_batch_size) == (2, 2)
         assert any("NVIDIA publishes no configuration of this model for H100" in note for note in notes)
 
     def test_the_older_default_by_name(self):
-        request, _ = settle(preset="classic")
+        request, _ = resolve(preset="classic")
         assert (request.global_batch_size, request.sequence_length) == (128, 2048)
         assert (request.tensor_model_parallel_size, request.precision) == (4, "fp8")
 
 
-class TestSettling:
+class TestResolving:
     def test_fewer_gpus_shrink_batch_and_division(self):
-        request, notes = settle(where=place(1, 288e9, "sm_100", "NVIDIA B300 SXM6 AC"))
+        request, notes = resolve(where=device(1, 288e9, "sm_100", "NVIDIA B300 SXM6 AC"))
         assert request.context_parallel_size == 1
         assert any("1 GPU: tensor 1, pipeline 1, context 1 parallel instead of 1, 1, 2" in note for note in notes)
 
     def test_the_global_batch_grows_with_the_gpus(self):
-        assert settle(num_gpus=4)[0].global_batch_size == 64
-        assert settle(num_gpus=16, num_nodes=2)[0].global_batch_size == 256
+        assert resolve(num_gpus=4)[0].global_batch_size == 64
+        assert resolve(num_gpus=16, num_nodes=2)[0].global_batch_size == 256
 
     @pytest.mark.parametrize(
-        ("wishes", "words"),
+        ("requested", "words"),
         [
             ({"tensor_model_parallel_size": 3}, "takes 6 GPUs or a multiple|takes 3 GPUs or a multiple"),
             ({"global_batch_size": 5}, "the nearest are 4 and 8"),
@@ -88,31 +88,31 @@ class TestSettling:
             ({"pipeline_model_parallel_size": 8, "context_parallel_size": 1, "scale": "tiny"}, "4 layers can't"),
         ],
     )
-    def test_what_cant_be_is_refused_with_what_can(self, wishes, words):
+    def test_what_cant_be_is_refused_with_what_can(self, requested, words):
         with pytest.raises(UsageError, match=words):
-            settle(**wishes)
+            resolve(**requested)
 
     def test_a_gpu_that_is_too_small_names_what_fits(self):
         with pytest.raises(UsageError, match=r"144\.5\d GB of each GPU.*take more GPUs, or --scale quarter"):
-            settle(where=place(1))
+            resolve(where=device(1))
 
     def test_fp8_takes_a_card_that_has_it(self):
         with pytest.raises(UsageError, match="fp8 takes a GPU with matrix units"):
-            settle(precision="fp8", where=place(architecture="sm_80", name="NVIDIA A100-SXM4-80GB"))
+            resolve(precision="fp8", where=device(architecture="sm_80", name="NVIDIA A100-SXM4-80GB"))
 
     def test_a_processor_is_refused(self):
         with pytest.raises(UsageError, match="--framework lightning"):
-            settle(where=Device("cpu", 2, 24e9))
+            resolve(where=Device("cpu", 2, 24e9))
 
     def test_the_time_that_it_will_take(self):
-        _, notes = settle(steps=60)
+        _, notes = resolve(steps=60)
         (expected,) = [note for note in notes if note.startswith("expect about")]
         # 8.2e10·… FLOP/token by hand: 5.147e10 × 128 × 8192 / (989.5e12 × 0.4 × 8) = 17.0 s a step.
         assert expected.startswith("expect about 19 minutes")
 
     def test_a_matched_shape_of_full_size_is_the_full_model(self):
         shape = models.by_name("llama").shape
-        assert settle(shape=shape)[0].scale == "full"
+        assert resolve(shape=shape)[0].scale == "full"
 
     def test_another_matched_shape_is_taken_over(self):
         other = ModelConfig(
@@ -123,7 +123,7 @@ class TestSettling:
             ffn_hidden_size=512,
             vocab_size=4096,
         )
-        request, _ = settle(shape=other)
+        request, _ = resolve(shape=other)
         assert request.scale == "other"
         assert request.shape is not None
         assert request.shape.num_layers == 3
@@ -131,13 +131,13 @@ class TestSettling:
 
 class TestLaunch:
     def test_torchrun_for_several_gpus_and_none_for_one(self):
-        several = nemo.launch(settle()[0]).argv
+        several = nemo.launch(resolve()[0]).argv
         assert several[1:5] == ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=8")
-        one = nemo.launch(settle(num_gpus=1, scale="quarter")[0]).argv
+        one = nemo.launch(resolve(num_gpus=1, scale="quarter")[0]).argv
         assert one[1:3] == ("-m", nemo.MODULE)
 
     def test_its_options_are_the_request(self):
-        request, _ = settle(
+        request, _ = resolve(
             settings=("optim.config.lr=1e-4", "trainer.log_every_n_steps=1"), data="tokens", label="a b"
         )
         argv = nemo.launch(request).argv
@@ -146,25 +146,25 @@ class TestLaunch:
     def test_the_allocator_unless_it_is_set(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         monkeypatch.delenv(nemo.ALSO_ALLOCATOR, raising=False)
-        assert nemo.environment(settle()[0])[nemo.ALLOCATOR] == "expandable_segments:True"
+        assert nemo.environment(resolve()[0])[nemo.ALLOCATOR] == "expandable_segments:True"
         monkeypatch.setenv(nemo.ALLOCATOR, "backend:native")
-        assert nemo.environment(settle()[0])[nemo.ALLOCATOR] == "backend:native"
+        assert nemo.environment(resolve()[0])[nemo.ALLOCATOR] == "backend:native"
 
     def test_the_allocator_by_its_newer_name(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         monkeypatch.setenv(nemo.ALSO_ALLOCATOR, "backend:native")
-        assert nemo.ALLOCATOR not in nemo.environment(settle()[0])
+        assert nemo.ALLOCATOR not in nemo.environment(resolve()[0])
 
     def test_what_is_set_is_recorded(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         monkeypatch.delenv(nemo.ALSO_ALLOCATOR, raising=False)
-        chosen = nemo.environment(settle()[0])
+        chosen = nemo.environment(resolve()[0])
         recorded = hosts.settings(chosen)
         for name in (nemo.ALLOCATOR, "CUDA_DEVICE_MAX_CONNECTIONS"):
             assert recorded[name] == chosen[name]
 
     def test_the_seed_reaches_megatron(self):
-        assert nemo.environment(settle(seed=7)[0])[nemo.SEED_VARIABLE] == "7"
+        assert nemo.environment(resolve(seed=7)[0])[nemo.SEED_VARIABLE] == "7"
 
 
 class TestAvailability:
@@ -201,7 +201,7 @@ class TestAvailability:
 
 
 def test_the_memory_of_a_divided_model():
-    request, _ = settle()
+    request, _ = resolve()
     parameters = models.by_name("llama").shape.num_parameters
     # 4 replicas × 2 context: bf16 weights and fp32 gradients whole, twelve bytes in eight parts.
     assert nemo_resolve.bytes_needed(request, models.by_name("llama").shape) == pytest.approx(parameters * (6 + 12 / 8))

@@ -21,7 +21,7 @@ _TRANSFORMERS = {
     "vocab_size": "vocab_size",
     "tie_word_embeddings": "tie_word_embeddings",
 }
-_MEGATRON = {
+MEGATRON = {
     "num_layers": "num_layers",
     "hidden_size": "hidden_size",
     "num_attention_heads": "num_attention_heads",
@@ -96,7 +96,7 @@ def of_config(config: Any) -> ModelConfig | None:
     if isinstance(getattr(config, "num_hidden_layers", None), int):
         return _translated(lambda name: getattr(config, name, None), _TRANSFORMERS, _named(config))
     if isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
-        return _translated(lambda name: getattr(config, name, None), _MEGATRON, _named(config))
+        return _translated(lambda name: getattr(config, name, None), MEGATRON, _named(config))
     return None
 
 

@@ -12,32 +12,11 @@ from tprimat.analysis.summary import Summary
 from tprimat.frameworks import profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import REPOSITORY, Launch, PreflightResult, Request
-from tprimat.frameworks.resolve import Resolver
+from tprimat.frameworks.resolve import Resolver as Resolver
 from tprimat.machine.host import Host, cpu_threads
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Platform, Run
 from tprimat.store.naming import file_name
-
-__all__ = [
-    "ENVIRONMENT",
-    "Resolver",
-    "command",
-    "cores",
-    "environment",
-    "figures",
-    "introduce",
-    "latest_log",
-    "launch",
-    "log_name",
-    "preflight",
-    "prepare",
-    "program",
-    "result_name",
-    "start",
-    "threads",
-    "torchrun",
-    "unavailable",
-]
 
 SPIN_COUNT = "2000"
 """Turns that a thread of GNU's OpenMP, which torch brings on Linux, waits for the others before it

@@ -12,10 +12,8 @@ from importlib import metadata
 from pathlib import Path
 
 from tprimat.frameworks.loops import launch as loops
-from tprimat.frameworks.nemo.resolve import Resolver
+from tprimat.frameworks.nemo.resolve import Resolver as Resolver
 from tprimat.frameworks.request import Launch, Request
-
-__all__ = ["Resolver", "environment", "launch", "unavailable"]
 
 MODULE = "tprimat.frameworks.nemo.training"
 

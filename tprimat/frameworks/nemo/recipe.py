@@ -19,22 +19,11 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.nemo import data, fields
 from tprimat.frameworks.request import TOKENS, Request
+from tprimat.record.shapes import MEGATRON
 from tprimat.results.run import ModelConfig
 
 FOLDER = "nemo"
 """Below the output folder: what NeMo itself writes."""
-
-_SHAPE = {
-    "num_layers": "num_layers",
-    "hidden_size": "hidden_size",
-    "num_attention_heads": "num_attention_heads",
-    "num_query_groups": "num_query_groups",
-    "head_dim": "kv_channels",
-    "ffn_hidden_size": "ffn_hidden_size",
-    "vocab_size": "vocab_size",
-    "tie_word_embeddings": "share_embeddings_and_output_weights",
-}
-"""Fields of ModelConfig, and what Megatron's configuration calls them."""
 
 
 def build(request: Request) -> Any:
@@ -100,9 +89,10 @@ def _lines(node: Any, path: str) -> Iterator[str]:
 def _model(recipe: Any, request: Request, shape: ModelConfig) -> None:
     config = recipe.model.config
     known = fields.fields(config)
-    for size, field in _SHAPE.items():
+    for size, field in MEGATRON.items():
         value = getattr(shape, size)
-        if value is not None:
+        # The recipe's own activation stays.
+        if value is not None and size != "gated_ffn":
             setattr(config, field, value)
     config.seq_length = request.sequence_length
     base = models.by_name(request.model).settings.get("rope_theta")
