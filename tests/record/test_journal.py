@@ -419,7 +419,7 @@ class TestInATraining:
         from tprimat.record import result
 
         with monkeypatch.context() as patch:
-            patch.setattr(result, "write", lambda run, folder: (None, ["error: no space anywhere"]))
+            patch.setattr(result, "write", lambda *_: (None, ["error: no space anywhere"]))
             ours = callback()
             trainings.fit(ours, max_steps=3)
         assert "the next command makes a result of it" in capsys.readouterr().err
