@@ -1,4 +1,4 @@
-"""Readers of training logs: lines -> trainings. One file per dialect; each is a line in LOG_FORMATS.
+"""Readers of training logs: lines -> trainings. One file per log format; each is a line in LOG_FORMATS.
 
 Readers neither open files nor print: tprimat.log_import.inputs opens a log, text.lines() makes lines
 of its bytes.
@@ -51,7 +51,7 @@ LOG_FORMATS: tuple[type[Reader], ...] = (
     composer.Reader,
     olmo.Reader,
 )
-"""The dialects that are read."""
+"""The log formats that are read."""
 
 FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
@@ -85,20 +85,20 @@ def readings_of(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
 
 
 def intake() -> LogFeeder:
-    """What takes a log in, for all dialects."""
-    return LogFeeder([dialect() for dialect in LOG_FORMATS])
+    """What takes a log in, for all log formats."""
+    return LogFeeder([log_format() for log_format in LOG_FORMATS])
 
 
 def readings_in(log: LogFeeder, name: str) -> list[ParsedLog]:
     """As readings(), when all of a log was taken in."""
-    by_dialect = log.finish()
+    by_format = log.finish()
     if log.document:
         # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
-        by_dialect = [
+        by_format = [
             (name, [each for each in made if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
-            for name, made in by_dialect
+            for name, made in by_format
         ]
-    found = merge.merge_logs(by_dialect)
+    found = merge.merge_logs(by_format)
     if found:
         return found
     wanted = " or ".join(reader.looks_for for reader in log.readers)
@@ -115,8 +115,8 @@ def read(lines: Iterable[Line], name: str) -> list[Run]:
 
 
 def recognize(lines: Iterable[Line]) -> str | None:
-    """The dialect of some lines of a log, the earliest that shows; or None."""
-    readers = [dialect() for dialect in LOG_FORMATS]
+    """The log format of some lines of a log, the earliest that shows; or None."""
+    readers = [log_format() for log_format in LOG_FORMATS]
     for line in lines:
         for reader in readers:
             reader.feed(line)

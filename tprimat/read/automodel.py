@@ -21,7 +21,6 @@ before).
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import statistics
 from collections.abc import Mapping
@@ -31,13 +30,13 @@ import msgspec
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.document import object_at
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, number, sizes_of, state
-from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.run_builder import RunBuilder, number, state
+from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
 from tprimat.results.run import Run, Timing
-from tprimat.units import gib_to_gb, round_figure
+from tprimat.units import gib_to_gb
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
 _FIELD = re.compile(
@@ -75,50 +74,74 @@ TIMING = Timing(
 )
 
 
-class Reader:
-    """Reads one log. See reading.Reader."""
+class Reader(RecordReader):
+    """Read one log. See parsed_log.Reader."""
 
     name = "automodel"
     looks_for = "NeMo-Automodel's records (“step 0 | epoch 0 | loss … | tps …”, or training.jsonl)"
 
-    def __init__(self) -> None:
-        self._sorter = RecordSequencer()
-        self._decoder = json.JSONDecoder()
-
-    @property
-    def recognised(self) -> bool:
-        """Whether a record was seen."""
-        return bool(self._sorter.trainings)
-
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if '"step"' in text and '"tps' in text and self._json(line):
             return
         if " | epoch " in text and self._console(line):
             return
-        around = self._sorter.pending
-        if self._sorter.trainings:
+        around = self.sorter.pending
+        if self.sorter.trainings:
             around.feed(line.number, text)
         if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
             _hear(line.number, text[:2_000], around)
 
-    def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
-        return [_reading(training) for training in self._sorter.finish()]
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
+        found = training.ordered()
+        nemo.set_windows(found)
+        stated = training.around.stated
+        ratio = _ratio(found)
+        layout = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
+        if ratio and all(layout) and "num_gpus" not in stated:
+            shared = (layout[0] or 1) * (layout[1] or 1)
+            state(
+                stated, "num_gpus", ratio * shared, f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}", found[0].line, 0
+            )
+        tokens = {record.native.get("tokens_per_step") for record in found}
+        unknown = {}
+        if any(record.seconds is None for record in found):
+            unknown["step_times"] = (
+                "no step times: they follow from the step's tokens and tokens per second, and the console prints no "
+                "tokens of a step; training.jsonl has both"
+            )
+        if len(tokens) > 1:
+            # Sequences of a fine-tuning have the length that they have.
+            stated.pop("global_batch_size", None)
+            counts = [each for each in tokens if each]
+            unknown["global_batch_size"] = (
+                f"the tokens of a step change from step to step ({min(counts):,.0f} to {max(counts):,.0f}): no batch "
+                "size × sequence length describes them; rates in tokens stand in native_metrics"
+            )
+            unknown["sequence_length"] = "the sequence length isn't stated"
+        unknown["rate"] = _said_of_rate(ratio)
+        return AutomodelRun(
+            framework="automodel",
+            log_format="automodel",
+            training=training,
+            timing=TIMING,
+            shift=1,
+            rate=None,
+            memory=records.peaks(found, memory_allocated_gb="peak_memory_allocated_gb"),
+            unknown=unknown,
+            ratio=ratio,
+        )
 
     def _json(self, line: Line) -> bool:
         begin = line.text.find("{")
-        if begin < 0:
+        found = object_at(line.text, begin)
+        if found is None:
+            if begin >= 0 and not line.whole:
+                self.sorter.cut_off = 0
             return False
-        try:
-            # NaN stands there as such when the first loss is none.
-            found, _ = self._decoder.raw_decode(line.text, begin)
-        except (ValueError, RecursionError):
-            if not line.whole:
-                self._sorter.cut_off = 0
-            return False
-        if not isinstance(found, dict) or "tps" not in found or "num_label_tokens" not in found:
+        if "tps" not in found or "num_label_tokens" not in found:
             return False
         step = number(found.get("step"))
         if step is None or not 0 <= step < 2**52 or step != int(step):
@@ -144,7 +167,7 @@ class Reader:
                 values.setdefault("tps_per_gpu", per_gpu)
         if "tps" not in values:
             if not line.whole:
-                self._sorter.cut_off = int(anchor[1])
+                self.sorter.cut_off = int(anchor[1])
             return not line.whole
         record = Record(int(anchor[1]), line.number, stamp=last_stamp(line.text[: anchor.start()]))
         self._put(record, values)
@@ -156,9 +179,9 @@ class Reader:
         tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
         if tokens and rate:
             record.put("seconds", tokens / rate)
-        pending = self._sorter.pending
+        pending = self.sorter.pending
         pending.first_stamp = pending.first_stamp or record.stamp
-        self._sorter.take(record)
+        self.sorter.take(record)
 
 
 def _hear(line: int, text: str, around: LogContext) -> None:
@@ -170,50 +193,19 @@ def _hear(line: int, text: str, around: LogContext) -> None:
         state(around.stated, "model", model[1].rstrip("/").rsplit("/", 1)[-1], bare, line, 1)
 
 
-def _reading(training: LoggedTraining) -> ParsedLog:
-    found = training.ordered()
-    for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
-        record.window = window
-    stated = training.around.stated
-    ratio = _ratio(found)
-    layout = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
-    if ratio and all(layout) and "num_gpus" not in stated:
-        shared = (layout[0] or 1) * (layout[1] or 1)
-        state(stated, "num_gpus", ratio * shared, f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}", found[0].line, 0)
-    memory = [record.native["memory_allocated_gb"] for record in found if "memory_allocated_gb" in record.native]
-    tokens = {record.native.get("tokens_per_step") for record in found}
-    unknown = {}
-    if any(record.seconds is None for record in found):
-        unknown["step_times"] = (
-            "no step times: they follow from the step's tokens and tokens per second, and the console prints no tokens "
-            "of a step; training.jsonl has both"
-        )
-    if len(tokens) > 1:
-        # Sequences of a fine-tuning have the length that they have.
-        stated.pop("global_batch_size", None)
-        unknown["global_batch_size"] = (
-            "the tokens of a step change from step to step "
-            f"({min(each for each in tokens if each):,.0f} to {max(each for each in tokens if each):,.0f}): no batch "
-            "size × sequence length describes them; rates in tokens stand in native_metrics"
-        )
-        unknown["sequence_length"] = "the sequence length isn't stated"
-    unknown["rate"] = _said_of_rate(ratio)
-    assembly = RunBuilder(
-        framework="automodel",
-        log_format="automodel",
-        training=training,
-        timing=TIMING,
-        shift=1,
-        rate=None,
-        memory={"peak_memory_allocated_gb": round_figure(max(memory)) or 0.0} if memory else {},
-        unknown=unknown,
-    )
-    plain = assembly.reading()
+@dataclasses.dataclass
+class AutomodelRun(RunBuilder):
+    """Makes the Run of one training of NeMo-Automodel.
 
-    def build(given: Mapping[str, Any]) -> Run:
-        return _corrected(plain.run(given), sizes_of(stated, given)[0].num_gpus, ratio)
+    Attributes:
+        ratio: of tokens per second to those per GPU, as printed.
+    """
 
-    return dataclasses.replace(plain, build=build)
+    ratio: int | None = None
+
+    def run(self, given: Mapping[str, Any]) -> Run:
+        """Return the Run, with its rate per GPU worked out anew where the number of GPUs is known."""
+        return _corrected(super().run(given), self.sizes(given)[0].num_gpus, self.ratio)
 
 
 def _ratio(found: list[Record]) -> int | None:
@@ -238,7 +230,6 @@ def _said_of_rate(ratio: int | None) -> str:
 
 
 def _corrected(run: Run, world: int | None, ratio: int | None) -> Run:
-    """The run with its rate per GPU worked out anew, where the number of GPUs is known."""
     rates = run.native_metrics.get("tokens_per_second")
     if not world or not isinstance(rates, tuple):
         return run

@@ -42,7 +42,7 @@ ROLLING = 100
 
 
 class Reader(BlockReader):
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "composer"
     looks_for = "Composer's blocks (“Train throughput/device/tokens_per_sec: …”)"

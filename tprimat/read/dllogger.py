@@ -9,15 +9,15 @@ Steps count from 0.
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.nemo import reader as nemo
+from tprimat.read.parsing.document import object_at
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, number
-from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
 
 MARK = "DLLL"
@@ -25,25 +25,19 @@ LONGEST = 200
 """Lines of one object."""
 
 
-class Reader:
-    """Reads one log. See reading.Reader."""
+class Reader(RecordReader):
+    """Read one log. See parsed_log.Reader."""
 
     name = "dllogger"
     looks_for = "DLLogger's records (“DLLL {…}”)"
 
     def __init__(self) -> None:
-        self._sorter = RecordSequencer()
+        super().__init__()
         self._open: list[str] = []
         self._begun = 0
-        self._decoder = json.JSONDecoder()
-
-    @property
-    def recognised(self) -> bool:
-        """Whether a record was seen."""
-        return bool(self._sorter.trainings)
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         start = line.text.find(MARK)
         begin = line.text.find("{", start) if start >= 0 else -1
         if begin >= 0 and not line.text[start + len(MARK) : begin].strip(" :"):
@@ -56,22 +50,18 @@ class Reader:
             if len(self._open) > LONGEST:
                 self._open = []
             return
-        try:
-            found, _ = self._decoder.raw_decode("\n".join(self._open))
-        except (ValueError, RecursionError):
-            if len(self._open) > LONGEST:
-                self._open = []
-            return
-        self._open = []
-        if isinstance(found, dict):
-            self._take(found, self._begun)
+        event = object_at("\n".join(self._open))
+        if event is not None:
+            self._take(event, self._begun)
+        if event is not None or len(self._open) > LONGEST:
+            self._open = []
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
-        trainings = self._sorter.finish()
+        """Return the trainings, in the order of the log."""
+        trainings = self.sorter.finish()
         if trainings and self._open:
             trainings[-1].cut_off = 0
-        return [self._reading(training) for training in trainings]
+        return [self.builder(training).reading() for training in trainings]
 
     def _take(self, found: Mapping[str, Any], line: int) -> None:
         data = found.get("data")
@@ -96,14 +86,14 @@ class Reader:
             return
         batch = number(data.get("global_batch_size"))
         if batch and batch >= 1 and batch == int(batch):
-            self._sorter.pending.state("global_batch_size", int(batch), line, f"global_batch_size: {batch:g}")
-        self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or _start(found, record.stamp)
-        self._sorter.take(record)
+            self.sorter.pending.state("global_batch_size", int(batch), line, f"global_batch_size: {batch:g}")
+        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or _start(found, record.stamp)
+        self.sorter.take(record)
 
-    def _reading(self, training: LoggedTraining) -> ParsedLog:
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
         found = training.ordered()
-        for record, window in zip(found, nemo.windows([record.step for record in found]), strict=True):
-            record.window = window
+        nemo.set_windows(found)
         if len(found) == 1 and found[0].step > 0:
             training.warnings.append(
                 "how many steps the record averages can't be told from one: it is taken for a single step"
@@ -126,7 +116,7 @@ class Reader:
             timing=nemo.TIMING,
             shift=1,
             unknown=unknown,
-        ).reading()
+        )
 
 
 def _stamp(found: Mapping[str, Any]) -> Stamp | None:

@@ -51,7 +51,7 @@ _TIMING = Timing(
 
 
 class Reader:
-    """Reads one file. See reading.Reader."""
+    """Read one file. See parsed_log.Reader."""
 
     name = "golden"
     looks_for = "golden values of Megatron-LM or Megatron-Bridge (JSON with “lm loss” by step)"
@@ -66,7 +66,7 @@ class Reader:
         return self._named and self._document.may_be_one
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         self._document.feed(line)
         if not self._named and ('"lm loss"' in line.text or '"iteration-time"' in line.text):
             self._named = True

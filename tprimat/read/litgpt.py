@@ -26,7 +26,7 @@ _MEMORY = re.compile(r"\bMemory used: ([\d.]{1,12}) GB")
 
 
 class Reader(StepReader):
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "litgpt"
     looks_for = "litgpt's iterations (“iter 2 step 1 | loss train: … | iter time: …”)"

@@ -19,10 +19,9 @@ import re
 import statistics
 
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, state
-from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
 from tprimat.results.run import Timing
 
@@ -72,36 +71,27 @@ TIMING = Timing(
 )
 
 
-class Reader:
-    """Reads one log. See reading.Reader."""
+class Reader(RecordReader):
+    """Read one log. See parsed_log.Reader."""
 
     name = "maxtext"
     looks_for = "MaxText's step lines (“completed step: 49, seconds: …”)"
 
     def __init__(self) -> None:
-        self._sorter = RecordSequencer()
+        super().__init__()
         self._devices: set[str] = set()
         self._diffusion = False
 
-    @property
-    def recognised(self) -> bool:
-        """Whether a step line was seen."""
-        return bool(self._sorter.trainings)
-
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if "completed " in text and "step:" in text and self._step(line):
             return
-        around = self._sorter.pending
+        around = self.sorter.pending
         if any(sign in text for sign in _SIGNS):
             self._hear(line.number, text[:4_000])
-        if self._sorter.trainings:
+        if self.sorter.trainings:
             around.feed(line.number, text)
-
-    def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
-        return [self._reading(training) for training in self._sorter.finish()]
 
     def _step(self, line: Line) -> bool:
         anchors = list(_STEP.finditer(line.text))
@@ -120,13 +110,13 @@ class Reader:
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
                 if not line.whole:
-                    self._sorter.cut_off = record.step
+                    self.sorter.cut_off = record.step
                 continue
-            self._sorter.take(record)
+            self.sorter.take(record)
         return bool(anchors)
 
     def _hear(self, number: int, text: str) -> None:
-        around = self._sorter.pending
+        around = self.sorter.pending
         bare = without_prefixes(text)
         for pattern, name in _SIZES:
             if (found := pattern.search(text)) and int(found[1]) >= 1:
@@ -144,7 +134,8 @@ class Reader:
         elif "checkpoint" not in text and "Finished training" in text:
             around.marks["success"] = number
 
-    def _reading(self, training: LoggedTraining) -> ParsedLog:
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
         found = training.ordered()
         stated = training.around.stated
         shift = 1 if found and found[0].step == 0 else 0
@@ -185,7 +176,7 @@ class Reader:
             shift=shift,
             unknown=unknown,
             figures={"train_loop_seconds": loop} if loop else {},
-        ).reading()
+        )
 
 
 def _say_precision(training: LoggedTraining) -> None:

@@ -41,7 +41,7 @@ _TIMING = Timing(
 
 
 class Reader:
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "megatron_bridge"
     looks_for = "Megatron-Bridge's lines (“Step Time : 11.65s GPU utilization: …TFLOP/s/GPU”)"
@@ -61,7 +61,7 @@ class Reader:
         return bool(self._records)
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if TIMED in text:
             self._iterations += [int(found[1]) for found in ANCHOR.finditer(text) if int(found[1]) >= 1]

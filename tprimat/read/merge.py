@@ -1,4 +1,4 @@
-"""Several sources that tell of one training: two dialects in one log, or a log and a structured file.
+"""Several sources that tell of one training: two log formats in one log, or a log and a structured file.
 
 One of them is the training's result; the other fills what that one leaves open.
 """
@@ -20,7 +20,7 @@ INSIDE = {
     "nemo": ("mlperf",),
     "megatron": ("mlperf",),
 }
-"""Which dialects come in the logs of which others, and then tell of the same training.
+"""Which log formats come in the logs of which others, and then tell of the same training.
 
 The host goes first: DeepSpeed's timer stands after Megatron's, which waits for all ranks and covers
 the whole step, and MLPerf's lines, written for machines, before a console.
@@ -42,7 +42,7 @@ def merge_logs(found: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedL
     """The trainings of one log, each once.
 
     Args:
-        found: dialects' names, with what their readers found.
+        found: log formats' names, with what their readers found.
     """
     by_name = {name: list(readings) for name, readings in found}
     if any(name not in ("megatron", "mlperf") and readings for name, readings in by_name.items()):

@@ -39,7 +39,7 @@ _CUDA = re.compile(r"\bcompiled for CUDA ([\d.]{2,8})")
 
 
 class Reader(StepReader):
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "nanogpt"
     looks_for = "nanoGPT's steps (“iter 10: loss …, time …ms”, “step:2/1480 train_time:…”, “s:1 trl:…”)"

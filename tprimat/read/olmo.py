@@ -43,7 +43,7 @@ _GIB = {
 
 
 class Reader(BlockReader):
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "olmo"
     looks_for = "OLMo's blocks (“[step=2/739328]” and “train/CrossEntropyLoss=…” below it)"

@@ -39,7 +39,7 @@ _MEMORY = {
 
 
 class Reader(StepReader):
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "torchtune"
     looks_for = "torchtune's steps (“Step 33 | loss:… tokens_per_second_per_gpu:…”)"

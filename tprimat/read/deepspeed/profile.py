@@ -34,7 +34,7 @@ class Profile:
         return self.step is not None
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         if "Profile Summary at step" in line.text and (begin := _BEGIN.search(line.text)):
             self.step, self._begun, self._line, self._rows = int(begin[1]), line.number, line.number, {}
             return

@@ -71,7 +71,7 @@ _TIMING = {
 
 
 class Reader:
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "deepspeed"
     looks_for = "DeepSpeed's timer (“CurrSamplesPerSec=…” or “iter time (s): …”)"
@@ -95,7 +95,7 @@ class Reader:
         return bool(self._sorter.trainings) or self._profile.seen
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if "actual seqlen:" in text and "iteration" in text:
             # Megatron's line as DeepSpeed's fork of it prints it.

@@ -63,7 +63,7 @@ class _Stretch:
 
 
 class Reader:
-    """Reads one log. See reading.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "hf_trainer"
     looks_for = "the dictionaries of Hugging Face's Trainer (“{'loss': …, 'learning_rate': …, 'epoch': …}”)"
@@ -82,7 +82,7 @@ class Reader:
         return bool(self._stretches)
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._stretches:
             self._stretches[-1].reached = int(output[1]) or None
@@ -107,7 +107,7 @@ class Reader:
         self._hear(line)
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
+        """Return the trainings, in the order of the log."""
         if self._stretches:
             self._stretches[-1].around.absorb(self._pending)
         return [self._reading(stretch) for stretch in self._stretches]

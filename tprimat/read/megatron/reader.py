@@ -41,7 +41,7 @@ _DOTS = _DUMP[_DUMP.index(b".") :]
 
 
 class Reader:
-    """Reads one log. See parsed_log.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "megatron"
     looks_for = "Megatron's iteration lines (“iteration 3/ 50 | … elapsed time per iteration (ms): …”)"
@@ -65,7 +65,7 @@ class Reader:
         return len(self._trainings[-1].table) if self._trainings else 0
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         if TIMED in line.text:
             found = False
             for record in records(line):
@@ -110,7 +110,7 @@ class Reader:
         return numbers.at(len(block))
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
+        """Return the trainings, in the order of the log."""
         pending, self._stretch = self._stretch.context(), Stretch()
         if self._trainings:
             training = self._trainings[-1]

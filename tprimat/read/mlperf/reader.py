@@ -9,7 +9,6 @@ NeMo's configuration dump, Slurm's world size, :::SYSJSON.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from tprimat.read.mlperf import run, summary
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
+from tprimat.read.parsing.document import object_at
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
@@ -83,7 +83,7 @@ def _hints(text: str, around: LogContext) -> bool:
 
 
 class Reader:
-    """Reads one log. See parsed_log.Reader."""
+    """Read one log. See parsed_log.Reader."""
 
     name = "mlperf"
     looks_for = "MLPerf's events (“:::MLLOG {…}”)"
@@ -92,7 +92,6 @@ class Reader:
         self._trainings: list[run.BenchmarkRun] = []
         self._around = LogContext()
         self._seen: dict[str, float] = {}
-        self._decoder = json.JSONDecoder()
         self._lines = 0
         self._open: tuple[str, int, int] | None = None
         self._summary: run.BenchmarkRun | None = None
@@ -104,7 +103,7 @@ class Reader:
         return any(training.told for training in self._trainings) or self._summary is not None or bool(self._flux)
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if MARK in text:
             if self._open is not None:
@@ -121,7 +120,7 @@ class Reader:
             self._trainings[-1].around.feed(line.number, text)
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
+        """Return the trainings, in the order of the log."""
         # Text that only speaks of events, a note on a log for one, holds none that can be read.
         trainings = [each for each in self._trainings if each.told] or ([self._summary] if self._summary else [])
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
@@ -136,9 +135,8 @@ class Reader:
             if begin < 0 or (0 <= following < begin):
                 start = following
                 continue
-            try:
-                found, _ = self._decoder.raw_decode(line.text, begin)
-            except (ValueError, RecursionError):
+            event = object_at(line.text, begin)
+            if event is None:
                 training = self._training()
                 if line.whole and following < 0:
                     # Another process wrote into it: the rest may stand on one of the next lines.
@@ -147,8 +145,7 @@ class Reader:
                     training.unreadable.append(line.number)
                 start = following
                 continue
-            if isinstance(found, dict):
-                self._event(found, line.number)
+            self._event(event, line.number)
             start = following
 
     def _training(self) -> run.BenchmarkRun:
@@ -246,25 +243,19 @@ class Reader:
         assert self._open is not None
         begun, number, left = self._open
         joined = begun + _INTRUDER.sub("", without_prefixes(text))
-        try:
-            found, _ = self._decoder.raw_decode(joined)
-        except (ValueError, RecursionError):
+        event = object_at(joined)
+        if event is None:
             self._open = (joined, number, left - 1) if left > 1 and len(joined) < 20_000 else None
             if self._open is None:
                 self._training().unreadable.append(number)
             return False
         self._open = None
-        if isinstance(found, dict):
-            self._event(found, number)
+        self._event(event, number)
         return True
 
     def _system(self, text: str, number: int, around: LogContext) -> None:
-        begin = text.find("{", text.find(mlperf_system.MARK))
-        try:
-            found, _ = self._decoder.raw_decode(text, begin) if begin >= 0 else (None, 0)
-        except (ValueError, RecursionError):
-            return
-        system = mlperf_system.of(found) if isinstance(found, dict) else None
+        description = object_at(text, text.find("{", text.find(mlperf_system.MARK)))
+        system = mlperf_system.of(description) if description else None
         if system is not None:
             around.state("system", system, number, f"{mlperf_system.MARK} {system.device}", LOGGED)
 

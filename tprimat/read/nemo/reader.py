@@ -20,16 +20,17 @@ import itertools
 import math
 import re
 import statistics
+from collections.abc import Sequence
 
 from tprimat.read.nemo import setup
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
+from tprimat.read.parsing.parsed_log import LoggedValue
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import Timing
-from tprimat.units import GB, round_figure
+from tprimat.units import GB
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .*?(\d{1,12})/(\d{1,12}|\?) \[")
@@ -68,39 +69,30 @@ TIMING = Timing(
 )
 
 
-class Reader:
-    """Reads one log. See reading.Reader."""
+class Reader(RecordReader):
+    """Read one log. See parsed_log.Reader."""
 
     name = "nemo"
     looks_for = "NeMo's training lines (“Training epoch 0, iteration 1/19 | … train_step_timing in s: …”)"
 
     def __init__(self) -> None:
-        self._sorter = RecordSequencer()
+        super().__init__()
         self._batches: dict[int, float] = {}
         self._lines = 0
 
-    @property
-    def recognised(self) -> bool:
-        """Whether a training line was seen."""
-        return bool(self._sorter.trainings)
-
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         if "Training epoch " in text and self._printed(line):
             return
         if "reduced_train_loss=" in text and self._bar(line):
             return
         self._lines += 1
-        if self._sorter.trainings or self._lines <= records.LONGEST_SETUP:
-            around = self._sorter.pending
+        if self.sorter.trainings or self._lines <= records.LONGEST_SETUP:
+            around = self.sorter.pending
             setup.feed(line.number, text, around)
-            if self._sorter.trainings or "NeMo" in text or "rror" in text:
+            if self.sorter.trainings or "NeMo" in text or "rror" in text:
                 around.feed(line.number, text)
-
-    def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
-        return [self._reading(training) for training in self._sorter.finish()]
 
     def _printed(self, line: Line) -> bool:
         anchors = list(_LINE.finditer(line.text))
@@ -129,7 +121,7 @@ class Reader:
         planned = int(bar[3]) if bar[3] != "?" else None
         counted = max(0, int(bar[2]) - 1)
         # A bar is drawn again and again; the first drawing with a step's figures counts.
-        last = self._sorter.trainings[-1].last if self._sorter.trainings else None
+        last = self.sorter.trainings[-1].last if self.sorter.trainings else None
         step = _whole(pairs.get("global_step"))
         if last is not None and last.step == (counted if step is None else step):
             return True
@@ -144,7 +136,7 @@ class Reader:
             exact = samples and batch and samples >= batch and not samples % batch
             step = round(samples / batch) - 1 if exact and samples and batch else iteration
         if not line.whole and not pairs:
-            self._sorter.cut_off = step
+            self.sorter.cut_off = step
             return
         record = Record(step, line.number, stamp=last_stamp(before))
         for name, text in pairs.items():
@@ -160,17 +152,17 @@ class Reader:
                 self._batches[step] = value
                 continue
             record.put(called, round(value / GB, 4) if called.startswith("memory") else value)
-        around = self._sorter.pending
+        around = self.sorter.pending
         if planned:
             around.state("max_steps", planned, line.number, f"iteration {iteration}/{planned - 1}", setup.LISTED)
         if batch and 1 <= batch < 2**53 and batch == int(batch):
             around.state("global_batch_size", int(batch), line.number, f"global_batch_size: {int(batch)}", 4)
-        self._sorter.take(record)
+        self.sorter.take(record)
 
-    def _reading(self, training: LoggedTraining) -> ParsedLog:
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
         found = training.ordered()
-        for record, window in zip(found, windows([record.step for record in found]), strict=True):
-            record.window = window
+        set_windows(found)
         stated = training.around.stated
         sizes = {self._batches[record.step] for record in found if record.step in self._batches}
         if len(sizes) > 1:
@@ -180,24 +172,27 @@ class Reader:
                 "open, and no throughput in tokens can be given"
             )
         _add_parameters(training)
-        memory = {}
-        for kind in ("allocated", "reserved"):
-            values = [value for record in found if (value := record.native.get(f"memory_{kind}_gb")) is not None]
-            if values:
-                memory[f"peak_memory_{kind}_gb"] = round_figure(max(values)) or 0.0
         return RunBuilder(
             framework="nemo",
             log_format="nemo",
             training=training,
             timing=TIMING,
             shift=1,
-            memory=memory,
+            memory=records.peaks(
+                found, memory_allocated_gb="peak_memory_allocated_gb", memory_reserved_gb="peak_memory_reserved_gb"
+            ),
             versions={"nemo": version} if (version := stated.word("nemo_version")) else {},
-        ).reading()
+        )
+
+
+def set_windows(found: Sequence[Record]) -> None:
+    """Set how many steps each record averages."""
+    for record, window in zip(found, windows([record.step for record in found]), strict=True):
+        record.window = window
 
 
 def windows(steps: list[int]) -> list[int]:
-    """Steps that each line averages, from the numbers of the lines, which count from 0."""
+    """Return the steps that each line averages, from the numbers of the lines, which count from 0."""
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
     interval = statistics.mode(apart) if apart else 1
     # Lines come after every so many steps (9, 19, 29) or at them (0, 10, 20); a restart or a lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
@@ -58,8 +59,8 @@ class BlockReader(StepReader):
         """The record of a block."""
         raise NotImplementedError
 
-    def finish(self) -> list:  # type: ignore[type-arg]
-        """The trainings, in the order of the log."""
+    def finish(self) -> list[ParsedLog]:
+        """Return the trainings, in the order of the log."""
         self.close()
         return super().finish()
 

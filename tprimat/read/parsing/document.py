@@ -19,7 +19,7 @@ class Document:
         self._size = 0
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         if self._lines is None:
             return
         text = line.text
@@ -52,3 +52,17 @@ class Document:
         except (ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
+
+
+_DECODER = json.JSONDecoder()
+
+
+def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
+    """Return the JSON object that begins at a place of a text, whatever follows it; None where none does."""
+    if begin < 0:
+        return None
+    try:
+        value, _ = _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Hands a log to the readers of all dialects, until it shows whose it is.
+"""Hands a log to the readers of all log formats, until it shows whose it is.
 
 At first every reader gets every line. Once one has found steps, those that don't know the log get
 no more of it: in a log of millions of lines they would only cost time. A reader that can takes
@@ -40,7 +40,7 @@ class LogFeeder:
     """What the readers get of one log, in its order.
 
     Args:
-        readers: one of each dialect.
+        readers: one of each log format.
         patience: with readers that haven't recognised the log yet.
 
     Attributes:
@@ -91,7 +91,7 @@ class LogFeeder:
                 self._look(line.number)
 
     def finish(self) -> list[tuple[str, list[ParsedLog]]]:
-        """Names of dialects, with the trainings that their readers found."""
+        """Names of log formats, with the trainings that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
 
     def _look(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""What a log says: the common form that every dialect's reader hands over.
+"""What a log says: the common form that every log format's reader hands over.
 
 A reader is fed lines and afterwards gives one Reading per training that it saw. A Reading knows
 what the log states and on which line; the command sets what the user says beside it, and asks
@@ -106,23 +106,23 @@ class ParsedLog:
 
 
 class Reader(Protocol):
-    """A dialect's reader, for one log. Its class stands in DIALECTS."""
+    """A log format's reader, for one log. Its class stands in LOG_FORMATS."""
 
     name: str
-    """Of the dialect."""
+    """Of the log format."""
 
     looks_for: str
-    """What in a line makes the reader recognise its dialect, for people."""
+    """What in a line makes the reader recognise its log format, for people."""
 
     @property
     def recognised(self) -> bool:
-        """Whether some line so far is of this dialect."""
+        """Whether some line so far is of this log format."""
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings of this dialect, in the order of the log; none where there is none."""
+        """The trainings of this log format, in the order of the log; none where there is none."""
 
 
 class TakesBlocks(Reader, Protocol):
@@ -130,7 +130,7 @@ class TakesBlocks(Reader, Protocol):
 
     @property
     def found(self) -> int:
-        """Steps of this dialect that were found so far."""
+        """Steps of this log format that were found so far."""
 
     def feed_block(self, number: int, block: bytes) -> int:
         """Takes whole lines, as feed() would one by one.

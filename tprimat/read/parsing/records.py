@@ -10,13 +10,14 @@ from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import Stamp, first_stamp
 from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Status
+from tprimat.units import round_figure
 
 RATE_AGREEMENT = 0.01
 """Share by which a printed rate may differ from what the other figures give."""
 
 
 LONGEST_SETUP = 50_000
-"""Lines before the first record in which a setup is looked for: a long log of another dialect isn't searched."""
+"""Lines before the first record in which a setup is looked for: a long log of another log format isn't searched."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -166,6 +167,21 @@ def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0)
         "lines": tuple(record.line for record in records),
         "native_metrics": native,
     }
+
+
+def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
+    """Return the highest of native figures, by fields of MemoryMetrics.
+
+    Args:
+        records: of a training.
+        names: the field for each name of a native figure.
+    """
+    highest: dict[str, float] = {}
+    for record in records:
+        for name, field in names.items():
+            if (value := record.native.get(name)) is not None:
+                highest[field] = max(highest.get(field, value), value)
+    return {field: round_figure(value) or 0.0 for field, value in highest.items()}
 
 
 def warnings_of(training: LoggedTraining, windows: Sequence[int]) -> list[str]:

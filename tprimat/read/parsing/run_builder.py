@@ -1,6 +1,6 @@
 """A training of records, and statements by the names of a result's fields -> a Reading and its Run.
 
-A dialect's reader finds records and statements; what is the same for every dialect is done here:
+A log format's reader finds records and statements; what is the same for every log format is done here:
 the parts of the Run, what follows from the rest, rates held against batch, sequence, time and
 GPUs, and a reason for everything that stays unknown.
 """

@@ -11,14 +11,39 @@ from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
 
 
-class StepReader:
-    """A reader.Reader whose dialect says only what its lines look like.
-
-    A dialect sets the class's attributes and overrides take(), and whatever else differs.
-    """
+class RecordReader:
+    """A parsed_log.Reader of a log whose lines become records: a log format has feed() and builder()."""
 
     name = ""
     looks_for = ""
+
+    def __init__(self) -> None:
+        self.sorter = RecordSequencer()
+
+    @property
+    def recognised(self) -> bool:
+        """Whether a record was seen."""
+        return bool(self.sorter.trainings)
+
+    def feed(self, line: Line) -> None:
+        """Take the next line."""
+        raise NotImplementedError
+
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
+        raise NotImplementedError
+
+    def finish(self) -> list[ParsedLog]:
+        """Return the trainings, in the order of the log."""
+        return [self.builder(training).reading() for training in self.sorter.finish()]
+
+
+class StepReader(RecordReader):
+    """A reader of a log format that says only what its lines look like.
+
+    It sets the class's attributes and overrides take(), and whatever else differs.
+    """
+
     timing = Timing()
     shift = 0
     rate: str | None = "tokens_per_second_per_gpu"
@@ -26,7 +51,7 @@ class StepReader:
     """A line without any of these holds no figures."""
 
     def __init__(self) -> None:
-        self.sorter = RecordSequencer()
+        super().__init__()
         self.figures: dict[str, float | None] = {}
         self.memory: dict[str, float] = {}
         self.unknown: dict[str, str] = {}
@@ -34,17 +59,12 @@ class StepReader:
         self.ended: bool | None = None
 
     @property
-    def recognised(self) -> bool:
-        """Whether a step was seen."""
-        return bool(self.sorter.trainings)
-
-    @property
     def stated(self) -> LoggedValues:
         """Of the stretch that is being read."""
         return self.sorter.pending.stated
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         text = line.text
         for sign in self.signs:
             if sign in text:
@@ -66,15 +86,12 @@ class StepReader:
     def done(self, training: LoggedTraining) -> None:
         """Completes a training when the log is over."""
 
-    def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
-        return [self._reading(training) for training in self.sorter.finish()]
-
     def add(self, record: Record) -> None:
         """Hands a record on."""
         self.sorter.take(record)
 
-    def _reading(self, training: LoggedTraining) -> ParsedLog:
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
         self.done(training)
         last = training is self.sorter.trainings[-1]
         return RunBuilder(
@@ -89,4 +106,4 @@ class StepReader:
             unknown=dict(self.unknown),
             ended=self.ended if last else None,
             notes=tuple(self.notes) if last else (),
-        ).reading()
+        )

@@ -2,7 +2,7 @@
 
 A log that reaches us was coloured for a terminal, went through torchrun, Slurm, docker or
 kubectl, was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or
-is cut off. What comes out of here is the text that the training wrote. Knows no dialect.
+is cut off. What comes out of here is the text that the training wrote. Knows no log format.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, Timing, TrainingConfig
@@ -64,14 +65,15 @@ TIMING = Timing(
 )
 
 
-class Reader:
-    """Reads one log. See reading.Reader."""
+class Reader(RecordReader):
+    """Read one log. See parsed_log.Reader."""
 
     name = "torchtitan"
     looks_for = "torchtitan's step lines (“step: 10  loss: … tps: …”)"
 
     def __init__(self) -> None:
-        self._sorter = RecordSequencer(_reconcile)
+        super().__init__()
+        self.sorter = RecordSequencer(_reconcile)
         self._setup = setup.Setup()
         self._own = False
         self._lines = 0
@@ -80,25 +82,25 @@ class Reader:
     @property
     def recognised(self) -> bool:
         """Whether a step line or torchtitan's own configuration was seen."""
-        return bool(self._sorter.trainings) or self._own
+        return bool(self.sorter.trainings) or self._own
 
     def feed(self, line: Line) -> None:
-        """Takes the next line."""
+        """Take the next line."""
         if "step:" in line.text and self._step(line):
             return
-        around = self._sorter.pending
+        around = self.sorter.pending
         self._lines += 1
         if self.recognised or self._lines <= records.LONGEST_SETUP:
             self._own = self._setup.feed(line.number, line.text, around) or self._own
-        if self._own or self._sorter.trainings:
+        if self._own or self.sorter.trainings:
             around.feed(line.number, line.text)
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log."""
-        trainings = self._sorter.finish()
+        """Return the trainings, in the order of the log."""
+        trainings = self.sorter.finish()
         if not trainings and self._own:
-            trainings = [LoggedTraining(around=self._sorter.pending)]
-        return [self._builder(training).reading() for training in trainings]
+            trainings = [LoggedTraining(around=self.sorter.pending)]
+        return [self.builder(training).reading() for training in trainings]
 
     def _step(self, line: Line) -> bool:
         anchor = _STEP.search(line.text)
@@ -112,7 +114,7 @@ class Reader:
         rated = "tps" in found or "wps" in found
         if not rated and not ({"loss", "global_avg_loss"} & found.keys() and "memory" in found):
             if not line.whole:
-                self._sorter.cut_off = number
+                self.sorter.cut_off = number
             return not line.whole
         before = line.text[: anchor.start()]
         record = Record(number, line.number, stamp=last_stamp(before))
@@ -133,18 +135,18 @@ class Reader:
             record.not_finite = tuple(name for name in record.not_finite if name != "loss")
         world = re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before)
         if world:
-            self._sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
-        self._sorter.pending.first_stamp = self._sorter.pending.first_stamp or record.stamp
-        self._sorter.take(record)
+            self.sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
+        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
+        self.sorter.take(record)
         self._setup.stepped = True
         return True
 
-    def _builder(self, training: LoggedTraining) -> TorchtitanRun:
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
         stated = training.around.stated
         shape, left_out = setup.model_config(stated)
         setup.complete(stated)
         gib = stated.number("device_gib")
-        memory = [gb for record in training.ordered() if (gb := record.native.get("memory_reserved_gb")) is not None]
         return TorchtitanRun(
             framework="torchtitan",
             log_format="torchtitan",
@@ -154,7 +156,7 @@ class Reader:
             left_out=left_out,
             groups=len(self._groups),
             gpu={"total_memory_gb": round_figure(gib_to_gb(gib)) if gib and gib > 0 else None},
-            memory={"peak_memory_reserved_gb": round_figure(max(memory)) or 0.0} if memory else {},
+            memory=records.peaks(training.ordered(), memory_reserved_gb="peak_memory_reserved_gb"),
         )
 
 
