@@ -1,6 +1,7 @@
 """The same log as it is kept elsewhere, passed on, pasted, copied or recoded says the same."""
 
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from tprimat import read
 from tprimat.errors import UnreadableError
+from tprimat.log_import import inputs
 from tprimat.read.parsing import text
 from tprimat.results.run import Run
 
@@ -145,3 +147,15 @@ def test_every_description_of_the_samples_is_refused(samples):
     for path in there:
         with pytest.raises(UnreadableError, match=re.escape("no training in it")):
             read.read(text.lines([path.read_bytes()]), str(path))
+
+
+def test_the_hash_of_a_long_log_is_of_all_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "HASHED_ASIDE", 500)
+    monkeypatch.setattr(inputs, "CHUNK", 64)
+    content = b"".join(b"line %d\n" % number for number in range(300))
+    path = tmp_path / "long.log"
+    path.write_bytes(content)
+    log = inputs.Log(str(path))
+    assert b"".join(log.chunks()) == content
+    assert log.source_file().sha256 == hashlib.sha256(content).hexdigest()
+    assert log.source_file().bytes == len(content)
