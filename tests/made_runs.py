@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
+from stored_runs import series
 
 from tprimat.compare import Comparison, Loaded, compare
 from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, Run, Timing, TrainingConfig
@@ -46,13 +47,9 @@ def make_run(
         timing=Timing(clock="monotonic", covers="a whole step"),
         memory_metrics=MemoryMetrics(avg_memory_allocated_gb=36.1, peak_memory_allocated_gb=40.25),
         timestamp="2026-02-02T21:44:16+00:00",
-        steps=tuple(range(1, steps + 1)),
-        window_steps=(1,) * steps,
-        step_times=tuple(times),
-        loss_values=tuple(2.0 + 9.8 * math.exp(-index / 15) if losses else None for index in range(steps)),
-        learning_rates=(None,) * steps,
-        grad_norms=(None,) * steps,
-        lines=(None,) * steps,
+        **series(
+            times, loss_values=tuple(2.0 + 9.8 * math.exp(-index / 15) if losses else None for index in range(steps))
+        ),
     )
     return msgspec.structs.replace(run, **fields)
 

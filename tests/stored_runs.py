@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat.results.run import (
+    SERIES,
     Data,
     Environment,
     GpuInfo,
@@ -22,6 +24,14 @@ def written(path: Path, content: bytes | str) -> Path:
     """A file with this content."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
+
+
+def series(times: Sequence[float | None], **changes) -> dict[str, tuple]:
+    """The series of a run with these step times, one record a step; what isn't given in `changes` is unknown."""
+    count = len(times)
+    unknown = dict.fromkeys(SERIES, (None,) * count)
+    known = {"steps": tuple(range(1, count + 1)), "window_steps": (1,) * count, "step_times": tuple(times)}
+    return {**unknown, **known, **changes}
 
 
 def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
@@ -46,12 +56,6 @@ def a_run(step_time: float = 1.0, count: int = 3, **changes) -> Run:
         "breakdown": {"forward": 0.3},
         "profile": {"trace": "trace.json"},
         "epochs": ({"loss": 1.0},),
-        "steps": tuple(range(1, count + 1)),
-        "window_steps": (1,) * count,
-        "step_times": (step_time,) * count,
-        "loss_values": (2.0,) * count,
-        "learning_rates": (1e-3,) * count,
-        "grad_norms": (None,) * count,
-        "lines": (None,) * count,
+        **series((step_time,) * count, loss_values=(2.0,) * count, learning_rates=(1e-3,) * count),
     }
     return Run(**{**fields, **changes})

@@ -6,6 +6,7 @@ import math
 
 import msgspec
 import pytest
+from stored_runs import series
 
 from tprimat.checks import compute, training
 from tprimat.results.run import Data, ModelConfig, ParallelismConfig, Run, TrainingConfig
@@ -15,17 +16,10 @@ SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hid
 
 
 def run_of(losses, *, rates=None, **fields):
-    count = len(losses)
-    none = (None,) * count
+    known = {"loss_values": tuple(losses), **({} if rates is None else {"learning_rates": tuple(rates)})}
     return Run(
         **{
-            "steps": tuple(range(1, count + 1)),
-            "window_steps": (1,) * count,
-            "step_times": (1.0,) * count,
-            "loss_values": tuple(losses),
-            "learning_rates": none if rates is None else tuple(rates),
-            "grad_norms": none,
-            "lines": none,
+            **series((1.0,) * len(losses), **known),
             "model_config": SHAPE,
             "training_config": TrainingConfig(global_batch_size=8, sequence_length=128, num_gpus=1, precision="bf16"),
             **fields,

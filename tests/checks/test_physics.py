@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from stored_runs import series
 
 from tprimat.analysis.summary import summarize
 from tprimat.checks import physics
@@ -28,18 +29,7 @@ def published(repository):
 
 
 def made_up(step_time=1.0, *, steps=40, **fields):
-    times = (step_time,) * steps
-    none = (None,) * steps
-    return Run(
-        steps=tuple(range(1, steps + 1)),
-        window_steps=(1,) * steps,
-        step_times=times,
-        loss_values=none,
-        learning_rates=none,
-        grad_norms=none,
-        lines=none,
-        **fields,
-    )
+    return Run(**series((step_time,) * steps), **fields)
 
 
 def test_january_result_needs_four_times_its_tokens(samples):
@@ -184,19 +174,7 @@ def test_a_precision_without_a_peak_is_held_against_the_highest(published):
 def test_the_fastest_level_is_held_against_the_peak(published):
     slow, fast = [2.0] * 200, [0.5] * 200
     for times in (slow + fast, fast + slow):
-        count = len(times)
-        none = (None,) * count
-        run = msgspec.structs.replace(
-            declared(published["deepspeed"], "bf16"),
-            steps=tuple(range(1, count + 1)),
-            window_steps=(1,) * count,
-            step_times=tuple(times),
-            loss_values=none,
-            learning_rates=none,
-            grad_norms=none,
-            lines=none,
-            native_metrics={},
-        )
+        run = msgspec.structs.replace(declared(published["deepspeed"], "bf16"), **series(times), native_metrics={})
         assert [finding.rule for finding in judge(run)] == ["above-peak"]
 
 

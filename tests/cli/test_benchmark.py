@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from fake_framework import fake_framework
+from stored_runs import series
 
 from tprimat import frameworks
 from tprimat.cli import run
@@ -252,13 +253,7 @@ class TestMatch:
                 precision="bf16",
                 seed=7,
             ),
-            steps=(1,),
-            window_steps=(1,),
-            step_times=(1.0,),
-            loss_values=(None,),
-            learning_rates=(None,),
-            grad_norms=(None,),
-            lines=(None,),
+            **series((1.0,)),
         )
         return str(store.save(made, tmp_path / "theirs").path)
 

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from stored_runs import series
 
 from tprimat.cli import run
 from tprimat.errors import UsageError
@@ -23,13 +24,7 @@ RUN = Run(
     gpu_info=GpuInfo(device_name="AMD Instinct MI300X", device_count=8, software_stack="rocm"),
     environment=Environment(versions={"torch": "2.10.0"}),
     training_config=TrainingConfig(global_batch_size=8, sequence_length=2048, num_gpus=8),
-    steps=(1, 2, 3),
-    window_steps=(1, 1, 1),
-    step_times=(1.0, 1.1, 1.2),
-    loss_values=(None, None, None),
-    learning_rates=(None, None, None),
-    grad_norms=(None, None, None),
-    lines=(None, None, None),
+    **series((1.0, 1.1, 1.2)),
 )
 
 

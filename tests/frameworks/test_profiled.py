@@ -6,6 +6,7 @@ import gzip
 import json
 
 import pytest
+from stored_runs import series
 
 from tprimat.analysis.summary import summarize, unprofiled
 from tprimat.frameworks import profiling
@@ -36,9 +37,8 @@ class Watching:
 
 
 def run_of(steps, **more):
-    many = len(steps)
-    series = dict.fromkeys(("loss_values", "learning_rates", "grad_norms", "lines"), (None,) * many)
-    return Run(steps=tuple(steps), window_steps=(1,) * many, **series, **more)
+    times = more.pop("step_times")
+    return Run(**series(times, steps=tuple(steps)), **more)
 
 
 class Clock:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stored_runs import series
 
 from tprimat.errors import UsageError
 from tprimat.record import options
@@ -60,16 +61,7 @@ def test_a_batch_that_its_micro_batches_do_not_fill_is_wrong():
 
 
 def test_a_setup_with_records_is_wrong():
-    empty = (None,)
-    run = Run(
-        steps=(1,),
-        window_steps=(1,),
-        step_times=(1.0,),
-        loss_values=empty,
-        learning_rates=empty,
-        grad_norms=empty,
-        lines=empty,
-    )
+    run = Run(**series((1.0,)))
     with pytest.raises(UsageError, match="without records"):
         options.checked(**{**WELL, "setup": run})
 

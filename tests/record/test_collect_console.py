@@ -4,6 +4,7 @@ import io
 import sys
 
 import pytest
+from stored_runs import series
 
 from tprimat.analysis.summary import summarize
 from tprimat.record import console
@@ -19,18 +20,7 @@ A100 = GpuInfo(
 
 
 def finished(**fields):
-    times = (1.5, *[1.245] * 9)
-    unknown = (None,) * len(times)
-    return Run(
-        steps=tuple(range(1, 11)),
-        window_steps=(1,) * 10,
-        step_times=times,
-        loss_values=unknown,
-        learning_rates=unknown,
-        grad_norms=unknown,
-        lines=unknown,
-        **fields,
-    )
+    return Run(**series((1.5, *[1.245] * 9)), **fields)
 
 
 def test_the_start_is_what_users_know():

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_runs import series
 
 from tprimat.results import run as run_module
 from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of
@@ -29,21 +30,6 @@ from tprimat.results.run import (
     setup_key,
 )
 from tprimat.store import store
-
-
-def series(count: int, **changes) -> dict:
-    """The series of a run of `count` steps of one second each."""
-    return {
-        "steps": tuple(range(1, count + 1)),
-        "window_steps": (1,) * count,
-        "step_times": (1.0,) * count,
-        "loss_values": (None,) * count,
-        "learning_rates": (None,) * count,
-        "grad_norms": (None,) * count,
-        "lines": (None,) * count,
-        **changes,
-    }
-
 
 # A strategy for every type that a field can have, so that a new field is tested from its first day.
 
@@ -127,12 +113,12 @@ def test_every_file_that_is_written_is_valid_by_the_schema(runs):
 
 
 def test_encoding_twice_gives_the_same_bytes():
-    file = store.as_file((Run(model="llama", **series(30)), Run(model="llama", **series(40))))
+    file = store.as_file((Run(model="llama", **series((1.0,) * 30)), Run(model="llama", **series((1.0,) * 40))))
     assert encode(msgspec.json.decode(encode(file), type=ResultFile)) == encode(file)
 
 
 def test_whole_numbers_in_native_metrics_survive_as_the_same_number():
-    run = Run(**series(2, step_times=(1.0, 1.0)), native_metrics={"whole": 26850, "per_step": (3, None)})
+    run = Run(**series((1.0,) * 2, step_times=(1.0, 1.0)), native_metrics={"whole": 26850, "per_step": (3, None)})
     (again,) = decode(encode(store.as_file((run,))))
     assert again == run
     assert isinstance(again.native_metrics["whole"], float)
@@ -140,7 +126,7 @@ def test_whole_numbers_in_native_metrics_survive_as_the_same_number():
 
 @pytest.mark.parametrize("value", [5e-324, 1.7976931348623157e308, -0.0, 0.1 + 0.2])
 def test_extreme_floats_survive_to_the_last_bit(value):
-    run = Run(**series(0), native_metrics={"figure": value})
+    run = Run(**series((1.0,) * 0), native_metrics={"figure": value})
     (again,) = decode(encode(store.as_file((run,))))
     kept = again.native_metrics["figure"]
     assert kept == value
@@ -148,13 +134,13 @@ def test_extreme_floats_survive_to_the_last_bit(value):
 
 
 def test_a_series_stands_on_one_line():
-    lines = encode(store.as_file((Run(**series(500)),))).decode().splitlines()
+    lines = encode(store.as_file((Run(**series((1.0,) * 500)),))).decode().splitlines()
     (steps,) = [line for line in lines if line.startswith('  "steps": ')]
     assert json.loads("{" + steps.strip().rstrip(",") + "}")["steps"] == list(range(1, 501))
 
 
 def test_a_file_begins_with_what_it_is():
-    file = json.loads(encode(store.as_file((Run(platform="nvd", model="llama", **series(2)),))))
+    file = json.loads(encode(store.as_file((Run(platform="nvd", model="llama", **series((1.0,) * 2)),))))
     assert list(file)[:6] == ["schema_version", "status", "status_reason", "platform", "framework", "model"]
     assert list(file)[-1] == "runs"
 
@@ -162,31 +148,31 @@ def test_a_file_begins_with_what_it_is():
 @pytest.mark.parametrize("name", [name for name in SERIES if name != "steps"])
 def test_series_of_different_lengths_are_refused(name):
     with pytest.raises(ValueError, match=f"{name} has 2 entries, steps has 3"):
-        Run(**series(3, **{name: series(2)[name]}))
+        Run(**series((1.0,) * 3, **{name: series((1.0,) * 2)[name]}))
 
 
 def test_a_native_series_of_another_length_is_refused():
     with pytest.raises(ValueError, match=r"native_metrics\.rate has 1 entries, steps has 2"):
-        Run(**series(2), native_metrics={"rate": (1.0,)})
+        Run(**series((1.0,) * 2), native_metrics={"rate": (1.0,)})
 
 
 @pytest.mark.parametrize("steps", [(1, 1), (2, 1)])
 def test_steps_that_do_not_rise_are_refused(steps):
     with pytest.raises(ValueError, match="steps must rise"):
-        Run(**series(2, steps=steps))
+        Run(**series((1.0,) * 2, steps=steps))
 
 
 @pytest.mark.parametrize("name", ["step_times", "loss_values", "learning_rates", "grad_norms"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e301])
 def test_series_hold_no_value_that_is_not_finite(name, value):
     with pytest.raises(ValueError, match=f"{name} must be finite or null"):
-        Run(**series(2, **{name: (1.0, value)}))
+        Run(**series((1.0,) * 2, **{name: (1.0, value)}))
 
 
 @pytest.mark.parametrize("time", [0.0, -1.0, 1e-10, 1e10])
 def test_a_time_that_no_file_may_hold_does_not_get_into_a_run(time):
     with pytest.raises(ValueError, match="step_times must lie between"):
-        Run(**series(2, step_times=(1.0, time)))
+        Run(**series((1.0,) * 2, step_times=(1.0, time)))
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "2026-01-05T12:19:33", "2026-13-05T12:19:33+00:00"])
@@ -236,8 +222,8 @@ def test_known_leaves_out_what_is_unknown_and_keeps_false():
 
 
 def test_the_setup_is_more_than_the_configuration_and_less_than_the_run():
-    run = Run(model="llama", environment=Environment(versions={"torch": "2.13.0"}), **series(3))
-    assert setup_key(run) == setup_key(msgspec.structs.replace(run, warnings=("doubt",), **series(5)))
+    run = Run(model="llama", environment=Environment(versions={"torch": "2.13.0"}), **series((1.0,) * 3))
+    assert setup_key(run) == setup_key(msgspec.structs.replace(run, warnings=("doubt",), **series((1.0,) * 5)))
     for change in (
         {"model": "qwen"},
         {"label": "second"},
@@ -250,8 +236,8 @@ def test_the_setup_is_more_than_the_configuration_and_less_than_the_run():
 
 def test_a_file_without_runs_is_one_run():
     source = Source(kind="log", files=(SourceFile(path="a.log"),))
-    file = ResultFile(model="llama", source=source, **series(3))
-    assert runs_of(file) == (Run(model="llama", source=source, **series(3)),)
+    file = ResultFile(model="llama", source=source, **series((1.0,) * 3))
+    assert runs_of(file) == (Run(model="llama", source=source, **series((1.0,) * 3)),)
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +280,7 @@ def test_the_schema_file_is_a_schema_and_takes_our_files(repository, samples):
     ],
 )
 def test_the_schema_refuses_what_decoding_refuses(change):
-    content = {**json.loads(encode(store.as_file((Run(**series(1)),)))), **change}
+    content = {**json.loads(encode(store.as_file((Run(**series((1.0,) * 1)),)))), **change}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(content, json_schema())
     with pytest.raises(msgspec.ValidationError):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored_runs import series
 
 from tprimat import cli
 from tprimat.analysis.summary import summarize
@@ -33,13 +34,7 @@ RUN = Run(
     timestamp="2026-11-21T10:00:00+00:00",
     warnings=("a doubt",),
     native_metrics={"rate": 4.5, "each": (1.0,) * STEPS},
-    steps=tuple(range(1, STEPS + 1)),
-    window_steps=(1,) * STEPS,
-    step_times=tuple(0.1 + step / 1e4 for step in range(STEPS)),
-    loss_values=(2.5,) * STEPS,
-    learning_rates=(None,) * STEPS,
-    grad_norms=(1.5,) * STEPS,
-    lines=(None,) * STEPS,
+    **series([0.1 + step / 1e4 for step in range(STEPS)], loss_values=(2.5,) * STEPS, grad_norms=(1.5,) * STEPS),
 )
 WHOLE = encode(store.as_file((RUN, RUN)))
 MOST_LINES = 2000

@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 import pytest
+from stored_runs import series
 
 from tprimat.analysis import metrics
 from tprimat.analysis.flops import model_shape
@@ -19,16 +20,8 @@ def a_run(times, windows=None, steps=None, gpus=8, **fields) -> Run:
     count = len(times)
     windows = windows or (1,) * count
     fields.setdefault("training_config", TrainingConfig(global_batch_size=64, sequence_length=2048, num_gpus=gpus))
-    fields.setdefault("loss_values", (None,) * count)
-    return Run(
-        steps=tuple(steps or (sum(windows[: index + 1]) for index in range(count))),
-        window_steps=tuple(windows),
-        step_times=tuple(times),
-        learning_rates=(None,) * count,
-        grad_norms=(None,) * count,
-        lines=(None,) * count,
-        **fields,
-    )
+    fields.setdefault("steps", tuple(steps or (sum(windows[: index + 1]) for index in range(count))))
+    return Run(**series(times, window_steps=tuple(windows), **fields))
 
 
 def steady(count: int, level: float = 2.0) -> list[float]:
