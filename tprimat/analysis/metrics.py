@@ -5,10 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from tprimat.analysis.summary import Summary, summarize
-
-__all__ = ["METRICS", "Metric", "Summary", "by_name", "summarize"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Metric:

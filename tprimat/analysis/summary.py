@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import itertools
 import math
@@ -11,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from tprimat.analysis import intervals, stats, warmup
+from tprimat.analysis import intervals, records, stats, warmup
 from tprimat.analysis.segments import Segment, find_segments
-from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
+from tprimat.results.run import PerformanceMetrics, Run, Steady
 from tprimat.units import round_figure
 
 RATE_TOLERANCE = 0.05
@@ -119,10 +118,10 @@ class _TimedRecords:
 def summarize(run: Run) -> Summary:
     """Return the values of a run, computed from its records alone."""
     profiled = run.profiled_steps
-    run = unprofiled(run)
+    run = records.unprofiled(run)
     times = [time for time in run.step_times if time is not None]
     if run.environment.emulated or not times:
-        empty = PerformanceMetrics(total_steps=_recorded_steps(run), final_loss=_final_loss(run))
+        empty = PerformanceMetrics(total_steps=records.recorded_steps(run), final_loss=_final_loss(run))
         why = EMULATED if run.environment.emulated else "no step time was recorded: there are no speeds to give"
         return Summary(Steady(), empty, (why,))
 
@@ -147,12 +146,12 @@ def summarize(run: Run) -> Summary:
     sample = stats.summarize(times[start:], windows[start:])
     assert sample is not None
     tokens, refusal = _tokens_per_step(run)
-    total_time, gaps = _total_time(run)
+    total_time, gaps = records.total_time(run)
     warnings += refusal + gaps
     gpus = run.num_gpus
     rate = tokens / sample.mean if tokens else None
     performance = PerformanceMetrics(
-        total_steps=_recorded_steps(run),
+        total_steps=records.recorded_steps(run),
         total_time_seconds=total_time,
         avg_step_time_seconds=sample.mean,
         median_step_time_seconds=sample.median,
@@ -167,26 +166,9 @@ def summarize(run: Run) -> Summary:
     )
     if rate and not gpus:
         warnings.append("the number of GPUs is unknown: no throughput per GPU")
-    records = _TimedRecords(steps, times, windows, tokens, gpus)
-    metrics = tuple(_segment_metrics(records, segment) for segment in segments)
+    timed_records = _TimedRecords(steps, times, windows, tokens, gpus)
+    metrics = tuple(_segment_metrics(timed_records, segment) for segment in segments)
     return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics)
-
-
-def unprofiled(run: Run) -> Run:
-    """Return the run without the steps that a profiler watched, which slows them."""
-    watched = set(run.profiled_steps)
-    if not watched.intersection(run.steps):
-        return run
-    kept = [index for index, step in enumerate(run.steps) if step not in watched]
-
-    def shortened(series: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(series[index] for index in kept)
-
-    native = {
-        name: shortened(value) if isinstance(value, tuple) else value for name, value in run.native_metrics.items()
-    }
-    series = {name: shortened(getattr(run, name)) for name in SERIES}
-    return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
 
 
 def summarize_segments(run: Run, summary: Summary) -> Summary:
@@ -230,9 +212,9 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     return msgspec.structs.replace(performance, **figures)
 
 
-def _segment_metrics(records: _TimedRecords, segment: Segment) -> SegmentMetrics:
-    whole = records.step_range(segment.start, segment.stop)
-    times = records.times[segment.start : segment.stop]
+def _segment_metrics(timed: _TimedRecords, segment: Segment) -> SegmentMetrics:
+    whole = timed.step_range(segment.start, segment.stop)
+    times = timed.times[segment.start : segment.stop]
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
     return SegmentMetrics(
@@ -241,18 +223,18 @@ def _segment_metrics(records: _TimedRecords, segment: Segment) -> SegmentMetrics
         mean=whole.mean,
         median=segment.median,
         tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
-        interval=intervals.within_run_interval(times, steps=records.windows[segment.start : segment.stop]),
+        interval=intervals.within_run_interval(times, steps=timed.windows[segment.start : segment.stop]),
         drift=segment.drift,
         outliers=len(outliers),
         outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),
-        extremes=() if segment.drift is None else _extremes(records, segment),
+        extremes=() if segment.drift is None else _extremes(timed, segment),
     )
 
 
-def _extremes(records: _TimedRecords, segment: Segment) -> tuple[StepRange, ...]:
+def _extremes(timed: _TimedRecords, segment: Segment) -> tuple[StepRange, ...]:
     """Return the slowest and the fastest quarter of a segment, in order of time."""
     edges = [segment.start + number * (segment.stop - segment.start) // 4 for number in range(5)]
-    quarters = [records.step_range(low, high) for low, high in itertools.pairwise(edges)]
+    quarters = [timed.step_range(low, high) for low, high in itertools.pairwise(edges)]
     ends = min(quarters, key=lambda each: each.mean), max(quarters, key=lambda each: each.mean)
     return tuple(sorted(ends, key=lambda each: each.first_step))
 
@@ -286,40 +268,6 @@ def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
 def _final_loss(run: Run) -> float | None:
     losses = list(itertools.islice((loss for loss in reversed(run.loss_values) if loss is not None), 10))
     return stats.mean(losses) if losses else None
-
-
-def _recorded_steps(run: Run) -> int:
-    """Return the number of steps that some record is of: one within another's window counts once."""
-    if max(run.window_steps, default=1) == 1:
-        return len(run.steps)
-    counted, reached = 0, 0
-    for step, window in sorted(zip(run.steps, run.window_steps, strict=True), key=lambda record: record[0] - record[1]):
-        counted += max(0, step - max(reached, step - window))
-        reached = max(reached, step)
-    return counted
-
-
-def _total_time(run: Run) -> tuple[float | None, list[str]]:
-    """Return the wall time of the whole run, or None with the reason."""
-    timed = [
-        (step, time, window)
-        for step, time, window in zip(run.steps, run.step_times, run.window_steps, strict=True)
-        if time is not None
-    ]
-    if len(timed) < len(run.steps):
-        # A record without a time within the window of one with a time takes nothing away.
-        begins = [step - window for step, _, window in timed]
-        ends = [step for step, _, _ in timed]
-        untimed = 0
-        for step, time in zip(run.steps, run.step_times, strict=True):
-            following = bisect.bisect_left(ends, step)
-            untimed += time is None and not (following < len(ends) and begins[following] < step)
-        if untimed:
-            return None, [f"total time unknown: {untimed} of {len(run.steps)} records have no time"]
-    for (earlier, _, _), (step, _, window) in itertools.pairwise(timed):
-        if step - earlier != window:
-            return None, [f"total time unknown: not all steps between {earlier} and {step} are recorded"]
-    return math.fsum([time * window for _, time, window in timed]), []
 
 
 def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:

@@ -8,7 +8,7 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
 
-from tprimat.analysis.summary import unprofiled
+from tprimat.analysis.records import unprofiled
 from tprimat.results.run import Run
 
 
