@@ -8,7 +8,8 @@ import json
 import pytest
 from stored_runs import series
 
-from tprimat.analysis.summary import summarize, unprofiled
+from tprimat.analysis.records import unprofiled
+from tprimat.analysis.summary import summarize
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops import profiled
 from tprimat.frameworks.loops.profiled import Ending, OuterProfiler, Window
