@@ -37,7 +37,7 @@ class Verbosity(enum.Enum):
 
 
 class Encoder(Protocol):
-    """What turns runs and values into a document for a program; report/machine.py does."""
+    """What turns runs and values into a document for a program; report/json_values.py does."""
 
     def run_values(self, run: Any, path: Path | str | None) -> dict[str, Any]:
         """Return a run by the names of the result file."""

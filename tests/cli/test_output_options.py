@@ -31,7 +31,7 @@ from tprimat.machine import gpu_processes, platforms
 from tprimat.machine.gpu_processes import Process
 from tprimat.machine.platforms import Machine
 from tprimat.measure import session
-from tprimat.report import machine
+from tprimat.report import json_values
 from tprimat.results.run import Environment, GpuInfo, TrainingConfig
 from tprimat.store import store
 from tprimat.store.store import save_as
@@ -454,7 +454,7 @@ class TestTelling:
     def test_each_function_has_its_amounts(self, capsys):
         spoken = {}
         for amount in Verbosity:
-            with console.capture_output(amount, lambda: machine) as output:
+            with console.capture_output(amount, lambda: json_values) as output:
                 print("somebody else")
                 console.info("told")
                 console.debug("detail")
@@ -471,6 +471,6 @@ class TestTelling:
         assert err == ["somebody else"]
 
     def test_an_error_before_any_result_leaves_the_output_empty(self, capsys):
-        with pytest.raises(UsageError), console.capture_output(Verbosity.JSON, lambda: machine, results=[]):
+        with pytest.raises(UsageError), console.capture_output(Verbosity.JSON, lambda: json_values, results=[]):
             raise UsageError("no: do", heading="wrong-usage")
         assert capsys.readouterr() == ("", "")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.frameworks import memory
+from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.request import Request
 
 
@@ -42,11 +42,11 @@ def request(**changes) -> Request:
     ],
 )
 def test_less_at_once_then_a_divided_model_then_a_smaller_one(changes, words):
-    assert memory.advice(request(**changes)).startswith(words)
+    assert out_of_memory_advice.advice(request(**changes)).startswith(words)
 
 
 def test_only_after_memory_ran_out():
-    assert memory.advised("out of memory: CUDA out of memory.", request()).startswith(
+    assert out_of_memory_advice.advised("out of memory: CUDA out of memory.", request()).startswith(
         "out of memory: CUDA out of memory: try "
     )
-    assert memory.advised("RuntimeError: no.", request()) == "RuntimeError: no."
+    assert out_of_memory_advice.advised("RuntimeError: no.", request()) == "RuntimeError: no."

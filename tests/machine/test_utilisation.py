@@ -12,7 +12,7 @@ from gpu_fakes import nvidia_row
 
 from tprimat.machine import utilisation
 from tprimat.machine.gpu import Device
-from tprimat.machine.gpu_users import gpu_id
+from tprimat.machine.held_memory import gpu_id
 from tprimat.machine.utilisation import Reading, Sampler
 from tprimat.results.run import GpuInfo
 

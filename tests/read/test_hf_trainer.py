@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import files
+from tprimat.read import file_formats
 from tprimat.read.hf_trainer import state as hf_state
 from tprimat.read.hf_trainer.steps import Seen, numbered
 from tprimat.read.parsing import text
@@ -33,7 +33,7 @@ NATIVE = {
 
 
 def run_of_bytes(content: bytes):
-    dialect = files.file_format_of(content[: files.HEAD])
+    dialect = file_formats.file_format_of(content[: file_formats.HEAD])
     assert dialect is not None
     (reading,) = dialect.read([InputFile("a file", io.BytesIO(content))], {})
     return reading.run()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tprimat.analysis.summary import summarize
-from tprimat.read import files
+from tprimat.read import file_formats
 from tprimat.read.parsing.file_format import InputFile
 from tprimat.read.tensorboard import tfevents
 from tprimat.read.tensorboard.reader import FILES
@@ -34,7 +34,7 @@ def test_scalars_and_texts_are_those_of_an_independent_reading(name, samples, tr
     expected = truth("tfevents")[name]
     events = tfevents.Events()
     for part in parts_of(samples / "tfevents" / name):
-        assert tfevents.is_event_file(part.stream.getvalue()[: files.HEAD])
+        assert tfevents.is_event_file(part.stream.getvalue()[: file_formats.HEAD])
         tfevents.read_into(part.stream, events)
     found = {
         tag: {

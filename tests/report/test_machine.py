@@ -11,13 +11,13 @@ from tprimat.compare import Loaded, money
 from tprimat.compare.allowance import parse
 from tprimat.compare.gate import gate
 from tprimat.report import gate as gate_report
-from tprimat.report import machine
+from tprimat.report import json_values
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
 
 def values(found):
-    return json.loads(machine.dumped(machine.comparison_values(found)))
+    return json.loads(json_values.dumped(json_values.comparison_values(found)))
 
 
 def test_a_comparison_and_its_metrics():
@@ -55,7 +55,7 @@ def test_a_refusal_has_its_reason_and_what_would_explain_it():
 
 
 def test_infinity_is_null():
-    assert json.loads(machine.dumped({"a": [float("inf"), float("nan"), 1.5]})) == {"a": [None, None, 1.5]}
+    assert json.loads(json_values.dumped({"a": [float("inf"), float("nan"), 1.5]})) == {"a": [None, None, 1.5]}
 
 
 def a_gate(slower="3%", candidate=3.4):
@@ -76,7 +76,7 @@ def a_gate(slower="3%", candidate=3.4):
 
 
 def test_a_gate():
-    found = json.loads(machine.dumped(machine.gate_values(a_gate())))
+    found = json.loads(json_values.dumped(json_values.gate_values(a_gate())))
     rate, memory = found["checks"]
     assert found["status"] == 1
     assert (rate["metric"], rate["answer"], rate["allowed"], rate["allowed_in"]) == (

@@ -26,5 +26,5 @@ def capture_output(options: argparse.Namespace, **values: Any) -> contextlib.Abs
     """
     # report/ is loaded for --json alone.
     return console.capture_output(
-        verbosity(options), lambda: importlib.import_module("tprimat.report.machine"), **values
+        verbosity(options), lambda: importlib.import_module("tprimat.report.json_values"), **values
     )

@@ -11,7 +11,7 @@ from tprimat.compare import Loaded, allowance
 from tprimat.compare.gate import gate
 from tprimat.errors import UsageError
 from tprimat.report import gate as report
-from tprimat.report import machine
+from tprimat.report import json_values
 
 _HEADING = "baseline-and-candidate"
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         options=options,
     )
     if arguments.json:
-        console.echo(machine.dumped(machine.gate_values(check)))
+        console.echo(json_values.dumped(json_values.gate_values(check)))
     elif arguments.quiet:
         console.echo(report.verdict(check))
     else:

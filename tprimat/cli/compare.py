@@ -16,7 +16,7 @@ from tprimat.cli.options import compare as options
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_atomically
-from tprimat.report import FORMS, Picture, Provenance, efficiency, machine
+from tprimat.report import FORMS, Picture, Provenance, efficiency, json_values
 from tprimat.report import console as console_report
 from tprimat.report.sheets import micro_batches, sheets
 
@@ -53,7 +53,7 @@ def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
     folder = Path(arguments.results_dir)
     comparison = _comparison(arguments, folder)
     _write(comparison, folder, _results.plot_path(folder, arguments.output), _command_line(argv))
-    return comparison.status, machine.comparison_values(comparison)
+    return comparison.status, json_values.comparison_values(comparison)
 
 
 def _command_line(argv: Sequence[str]) -> str:
@@ -82,7 +82,7 @@ def _comparison(arguments: argparse.Namespace, folder: Path) -> Comparison:
 
 def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        console.echo(machine.dumped(machine.comparison_values(comparison)))
+        console.echo(json_values.dumped(json_values.comparison_values(comparison)))
         return
     width, color = console.terminal_size()
     limits = (

@@ -14,7 +14,7 @@ from tprimat.cli.options.compare_frameworks import NAMED
 from tprimat.compare import Comparison, Loaded, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_atomically
-from tprimat.report import evidence, frameworks, machine
+from tprimat.report import evidence, frameworks, json_values
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS, TRAIN_FILE
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        console.echo(machine.dumped(machine.comparison_values(comparison)))
+        console.echo(json_values.dumped(json_values.comparison_values(comparison)))
         return
     room, _ = console.terminal_size()
     width = max(room, 100) if sys.stdout.isatty() else 100

@@ -9,7 +9,7 @@ from tprimat import console
 from tprimat.cli import _overrides
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.report import efficiency, evidence, machine
+from tprimat.report import efficiency, evidence, json_values
 from tprimat.report.sheets import micro_batches, sheets
 from tprimat.store import store
 
@@ -31,7 +31,7 @@ def main(arguments: argparse.Namespace) -> int:
     comparison = _overrides.priced(compare(loaded, notes=notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:
-        console.echo(machine.dumped({"results": machine.sheet_values(sheets(comparison)), "notes": notes}))
+        console.echo(json_values.dumped({"results": json_values.sheet_values(sheets(comparison)), "notes": notes}))
     elif arguments.quiet:
         console.echo("\n".join(efficiency.brief(sheets(comparison))))
     else:

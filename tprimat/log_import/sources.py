@@ -26,7 +26,7 @@ from tprimat.files import open_plain
 from tprimat.log_import import inputs
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
-from tprimat.read import files
+from tprimat.read import file_formats
 from tprimat.read.parsing.file_format import FileFormat, InputFile
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run, SourceFile
@@ -160,7 +160,7 @@ def _add(path: Path, units: list[LogSource], passed: list[SkippedFile], *, named
             raise UnreadableError(path, f"{why}: check the name", heading="unreadable-file") from error
         passed.append(SkippedFile(str(path), why))
         return
-    dialect = files.file_format_of(head)
+    dialect = file_formats.file_format_of(head)
     group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
     if dialect is not None:
         same = next(
@@ -192,9 +192,9 @@ def _head(path: Path) -> bytes:
     with contextlib.closing(chunks):  # type: ignore[type-var]
         for chunk in chunks:
             head += chunk
-            if len(head) >= files.HEAD:
+            if len(head) >= file_formats.HEAD:
                 break
-    return head[: files.HEAD]
+    return head[: file_formats.HEAD]
 
 
 def _no_log(path: Path, head: bytes) -> str | None:
@@ -235,9 +235,9 @@ def _read_log(unit: LogSource) -> Outcome:
     head = b""
     for chunk in chunks:
         head += chunk
-        if len(head) >= files.HEAD:
+        if len(head) >= file_formats.HEAD:
             break
-    dialect = files.file_format_of(head)
+    dialect = file_formats.file_format_of(head)
     if dialect is not None:
         # Only a pipe gets here: files were recognised before.
         with contextlib.ExitStack() as stack:
@@ -265,7 +265,7 @@ def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _read_files(unit: LogSource) -> Outcome:
-    dialect = next(each for each in files.FILE_FORMATS if each.looks_for == unit.dialect)
+    dialect = next(each for each in file_formats.FILE_FORMATS if each.looks_for == unit.dialect)
     with contextlib.ExitStack() as stack:
         parts, sources, cut = [], [], []
         for path in unit.paths:

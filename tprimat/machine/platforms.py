@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat.machine import amd, gpu_users, nvidia, torch_build
+from tprimat.machine import amd, held_memory, nvidia, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
@@ -99,13 +99,13 @@ def refreshed(machine: Machine, host: Host | None = None) -> Machine:
     torch, _ = torch_build.import_torch()
     if torch is None or not machine.devices:
         return machine
-    devices, _ = gpu_users.with_held_memory(torch, machine.platform, machine.devices, host or Host())
+    devices, _ = held_memory.with_held_memory(torch, machine.platform, machine.devices, host or Host())
     return dataclasses.replace(machine, devices=devices)
 
 
 def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
     """Return the warning before a run when other processes hold device memory; None where they hold next to none."""
-    return gpu_users.held_memory_warning(machine.devices, machine.platform, host or Host())
+    return held_memory.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
 def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], list[str]]:
@@ -124,7 +124,7 @@ def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], li
         return (), [*reasons, *(f"torch says: {first_line(each.message)}" for each in torch_warnings)]
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = [torch_build.device_of(torch, stack, index, each, clock) for index, each in enumerate(properties)]
-    return gpu_users.with_held_memory(torch, _VENDOR[stack][0], devices, host)
+    return held_memory.with_held_memory(torch, _VENDOR[stack][0], devices, host)
 
 
 def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:

@@ -22,7 +22,7 @@ import msgspec
 
 from tprimat.machine import amd, nvidia
 from tprimat.machine.gpu import Device
-from tprimat.machine.gpu_users import gpu_id
+from tprimat.machine.held_memory import gpu_id
 from tprimat.machine.host import Host
 from tprimat.results.run import Platform
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tprimat import console
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import ExitStatus
-from tprimat.frameworks import memory
+from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Request
 from tprimat.machine import host, platforms
@@ -299,7 +299,7 @@ def _explain(title: str, request: Request, run: Run | None, ended: ProcessResult
         kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
         console.error(f"{title}: interrupted; {kept}")
         return
-    why = plain(memory.advised(why_failed(run, ended), request))
+    why = plain(out_of_memory_advice.advised(why_failed(run, ended), request))
     console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
     for line in last_words(log, ended.tail):
         console.error(f"    {plain(line, 160)}")

@@ -28,7 +28,7 @@ from tprimat.record.options import Options
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
 from tprimat.record.recorder import Clock, Record, Recorder, Values
 from tprimat.record.result import Measurement
-from tprimat.record.termination import SigtermWatch
+from tprimat.record.sigterm import SigtermWatch
 from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run
 from tprimat.store import store
 

@@ -12,7 +12,7 @@ import os
 import sys
 
 from tprimat.errors import TensorPrimatError, TrainingFailedError, UsageError
-from tprimat.frameworks import memory
+from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.loops import processes
 from tprimat.frameworks.nemo import data
 from tprimat.frameworks.nemo import launch as nemo
@@ -56,7 +56,9 @@ def _explained(error: Exception, request: Request) -> TensorPrimatError | None:
             f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has", heading="no-framework"
         )
     if type(error).__name__ == "OutOfMemoryError":
-        return TrainingFailedError(memory.advised(f"{OUT_OF_MEMORY}: {first}", request), heading="training-failed")
+        return TrainingFailedError(
+            out_of_memory_advice.advised(f"{OUT_OF_MEMORY}: {first}", request), heading="training-failed"
+        )
     return None
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tprimat.record.termination import SigtermWatch
+from tprimat.record.sigterm import SigtermWatch
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows delivers no SIGTERM")
 
@@ -90,7 +90,7 @@ def test_outside_the_main_thread_there_is_no_handler(earlier):
 
 PROGRAM = """
 import os, signal
-from tprimat.record.termination import SigtermWatch
+from tprimat.record.sigterm import SigtermWatch
 
 def last_words():
     print("last words", flush=True)
