@@ -167,6 +167,13 @@ def test_only_one_lightning_is_used():
     assert [name for name, packages in uses.items() if "pytorch_lightning" in packages] == []
 
 
+def test_commands_are_wiring():
+    lengths = {
+        name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in (PACKAGE / "cli").rglob("*.py")
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > 160} == {}
+
+
 def test_windows_can_import_every_module():
     wrong = []
     for path in modules():

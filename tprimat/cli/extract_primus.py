@@ -6,15 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from tprimat import console, units
-from tprimat.analysis.summary import Summary, summarize
-from tprimat.cli import _details
+from tprimat import console
+from tprimat.analysis.summary import summarize
+from tprimat.cli import _imported
 from tprimat.cli._arguments import capture_output
-from tprimat.console import Verbosity, info
+from tprimat.console import info
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
-from tprimat.log_import.extract import Extracted, GivenValues
+from tprimat.log_import.extract import GivenValues
 from tprimat.measure.bundle import write_bundle
 from tprimat.store import store
 from tprimat.store.naming import file_name
@@ -77,7 +77,7 @@ def extract(log_file: str, output_dir: Path | str, given: GivenValues, output: P
     saved = []
     for each in log_extract.extract(log, given):
         summary = summarize(each.run)
-        _show(each, summary)
+        _imported.show_extracted(each, summary)
         place = Path(output) if output else Path(output_dir, file_name(each.run))
         saved.append(store.save_as(each.run, place, summary))
         _show_saved(saved[-1])
@@ -103,62 +103,6 @@ def _check_output(arguments: argparse.Namespace) -> None:
                 f"{path}: is there already and is no result, so it is left alone: choose another --output",
                 heading="output-is-no-result",
             ) from error
-
-
-def _show(extracted: Extracted, summary: Summary) -> None:
-    """Print what was recognised, its line in the log, and the metrics."""
-    run, parsed = extracted.run, extracted.parsed
-    figures, steady = summary.performance, summary.steady
-    training, spread = run.training_config, run.parallelism_config
-    dialect = run.source.dialect if run.source else None
-    info(plain(f"{extracted.title}: {run.framework} training, {dialect}: {run.status}"))
-    if run.status_reason:
-        info(f"  because: {plain(run.status_reason)}")
-    sizes = (
-        ("TP", spread.tensor_model_parallel_size),
-        ("PP", spread.pipeline_model_parallel_size),
-        ("CP", spread.context_parallel_size),
-        ("EP", spread.expert_model_parallel_size),
-        ("DP", spread.data_parallel_size),
-    )
-    planned = f" of {training.max_steps}" if training.max_steps else ""
-    rows: list[tuple[str, object, str | None]] = [
-        ("model", run.model and f"{run.model}{', full size' if run.scale == 'full' else ''}", "model"),
-        ("GPUs", run.num_gpus, "num_gpus"),
-        ("global batch size", training.global_batch_size, "global_batch_size"),
-        ("micro batch size", training.micro_batch_size, "micro_batch_size"),
-        ("sequence length", training.sequence_length, "sequence_length"),
-        ("parallelism", ", ".join(f"{name} {size}" for name, size in sizes if size), "tensor_model_parallel_size"),
-        ("precision", training.precision, "precision"),
-        ("steps", f"{figures.total_steps}{planned}", None),
-    ]
-    if figures.avg_step_time_seconds is not None:
-        first, last = steady.first_step, steady.last_step
-        which = f"step {first} alone" if first == last else f"mean of steps {first} to {last}"
-        rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
-    if figures.tokens_per_second_per_gpu is not None:
-        rows.append(("throughput", f"{units.number(figures.tokens_per_second_per_gpu)} tokens/s/GPU", None))
-    memory = run.memory_metrics
-    for label, held in (
-        ("memory in use", memory.peak_memory_device_used_gb),
-        ("memory allocated", memory.peak_memory_allocated_gb),
-        ("memory reserved", memory.peak_memory_reserved_gb),
-    ):
-        if held is not None:
-            rows.append((label, f"{units.gigabytes(held)} of one device, at most", None))
-    overridden = run.source.overrides if run.source else {}
-    for label, value, field in rows:
-        statement = parsed.stated.get(field) if field and field not in overridden else None
-        place = f"line {statement.line}" if statement else ""
-        shown = units.UNKNOWN if value in (None, "") else plain(str(value))
-        info(f"  {label:<18} {shown:<44} {place}".rstrip())
-    if console.verbosity() is Verbosity.VERBOSE:
-        for line in _details.lines(run, summary):
-            info(f"  {line}")
-    for note in parsed.notes:
-        info(f"  note: {plain(note)}")
-    for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
-        info(f"  warning: {plain(warning)}")
 
 
 def _show_saved(saved: Saved) -> None:

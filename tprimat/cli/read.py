@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tprimat import console, units
-from tprimat.analysis.summary import Summary
-from tprimat.cli import _details
+from tprimat import console
+from tprimat.cli import _imported
 from tprimat.cli._arguments import capture_output
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
 from tprimat.log_import.importer import ImportedResult, LogImport
 from tprimat.log_import.pool import read_sources
-from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
 MOST_SKIPPED = 4
@@ -63,9 +61,9 @@ def _report(batch: LogImport) -> int:
     is_verbose = console.verbosity() is Verbosity.VERBOSE
     if is_verbose or len(batch.results) <= FULL_ACCOUNT:
         for result in batch.results:
-            _show_one(result)
+            _imported.show_imported(result)
     else:
-        _show_table(batch.results)
+        _imported.show_table(batch.results)
     reasons: dict[str, list[str]] = {}
     for each in batch.skipped:
         reasons.setdefault(each.reason, []).append(each.path)
@@ -87,65 +85,6 @@ def _report(batch: LogImport) -> int:
             file=sys.stderr,
         )
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.WELL
-
-
-def _figures(run: Run, summary: Summary) -> tuple[str, str]:
-    figures = summary.performance
-    return units.seconds(figures.avg_step_time_seconds), units.number(figures.tokens_per_second_per_gpu)
-
-
-def _recognised(run: Run) -> str:
-    return (run.source.dialect if run.source else None) or run.framework or "unknown"
-
-
-def _show_one(result: ImportedResult) -> None:
-    title, run, summary = result.title, result.run, result.summary
-    info(plain(f"{title}: {_recognised(run)}: {run.status}"))
-    if run.status_reason:
-        info(f"  because: {plain(run.status_reason)}")
-    training = run.training_config
-    time, rate = _figures(run, summary)
-    planned = f" of {training.max_steps}" if training.max_steps else ""
-    last = f", up to step {run.steps[-1]}{planned}" if run.steps else ""
-    rows = (
-        ("model", run.model),
-        ("GPUs", run.num_gpus),
-        ("global batch size", training.global_batch_size),
-        ("sequence length", training.sequence_length),
-        ("precision", training.precision),
-        ("records", f"{len(run.steps)}{last}"),
-        ("step time", time),
-        ("tokens/s/GPU", rate),
-        *((f"share of {name}", units.seconds(value)) for name, value in list(run.breakdown.items())[:12]),
-    )
-    for label, value in rows:
-        info(f"  {label:<18} {units.UNKNOWN if value in (None, '') else plain(str(value))}")
-    for line in _details.lines(run, summary):
-        console.debug(f"  {line}")
-    for note in result.notes:
-        info(f"  note: {plain(note)}")
-    for warning in dict.fromkeys((*run.warnings, *summary.warnings)):
-        info(f"  warning: {plain(warning)}")
-    info(f"Results saved to: {plain(str(result.path))}")
-
-
-def _show_table(results: Sequence[ImportedResult]) -> None:
-    header = ("source", "recognised as", "records", "step time", "tokens/s/GPU", "status", "result")
-    table = [header]
-    for each in results:
-        run, values = each.run, _figures(each.run, each.summary)
-        cells = (
-            shortened(plain(each.title), 56),
-            plain(_recognised(run), 34),
-            str(len(run.steps)),
-            *values,
-            run.status,
-        )
-        table.append((*cells, plain(each.path.name)))
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-    for row in table:
-        info("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    info(f"{len(results)} results are in {plain(str(results[0].path.parent))}; each holds what is doubtful of it")
 
 
 @contextlib.contextmanager
