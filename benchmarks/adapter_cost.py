@@ -43,7 +43,7 @@ class Marks:
         self.began: list[float] = []
 
     def times(self) -> list[float]:
-        """Means over BLOCK steps, s; see callback_cost.Trivial.step_times."""
+        """Return means over BLOCK steps, s; see callback_cost.Trivial.step_times."""
         marks = self.began[WARMUP_STEPS::BLOCK]
         return [(later - earlier) / BLOCK for earlier, later in itertools.pairwise(marks)]
 
@@ -57,19 +57,19 @@ class Module(torch.nn.Module):
         self.marks = Marks()
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The mean square, and the clock."""
+        """Return the mean square, and the clock."""
         self.marks.began.append(time.perf_counter())
         return {"loss": self.layer(x).square().mean()}
 
 
 def lightning(with_adapter: bool, folder: Path, steps: int) -> list[float]:
-    """Lightning's Trainer."""
+    """Return Lightning's Trainer."""
     callbacks = [benchmark_utils.BenchmarkCallback(output_dir=folder, sequence_length=WIDTH)] if with_adapter else []
     return callback_cost.train(list(callbacks), False, steps)
 
 
 def trainer(with_adapter: bool, folder: Path, steps: int) -> list[float]:
-    """transformers.Trainer."""
+    """Return transformers.Trainer."""
     torch.manual_seed(0)
     module = Module()
     data = [{"x": row} for row in torch.randn((WARMUP_STEPS + steps + 2) * BATCH, WIDTH)]
@@ -91,7 +91,7 @@ def trainer(with_adapter: bool, folder: Path, steps: int) -> list[float]:
 
 
 def loop(with_adapter: bool, folder: Path, steps: int) -> list[float]:
-    """The shortest loop."""
+    """Return the shortest loop."""
     torch.manual_seed(0)
     module = Module()
     optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
@@ -117,7 +117,7 @@ KINDS: dict[str, Training] = {LIGHTNING: lightning, TRAINER: trainer, LOOP: loop
 
 
 def main() -> int:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=200, help="timed steps of a training (%(default)s)")
     parser.add_argument("--rounds", type=int, default=20, help="trainings of each kind (%(default)s)")

@@ -52,16 +52,16 @@ class Trivial(LightningModule):
         self.began: list[float] = []
 
     def training_step(self, batch: torch.Tensor, batch_idx: int) -> torch.Tensor:
-        """The mean square, and the clock."""
+        """Return the mean square, and the clock."""
         self.began.append(time.perf_counter())
         return self.layer(batch).square().mean()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The simplest."""
+        """Return the simplest."""
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
     def step_times(self) -> list[float]:
-        """Means over BLOCK steps, so that each holds one line of output, from the beginning of one step to that
+        """Return means over BLOCK steps, so that each holds one line of output, from the beginning of one step to that
         of the next. Units: s.
         """
         marks = self.began[WARMUP_STEPS::BLOCK]
@@ -72,16 +72,16 @@ class TwoReadings(Callback):
     """The least that any timing callback does."""
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """The first reading."""
+        """Read the clock a first time."""
         self.began = time.perf_counter()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """The second."""
+        """Read the clock a second time."""
         self.took = time.perf_counter() - self.began
 
 
 def kinds(folder: Path) -> Candidates:
-    """What is compared: name -> (callbacks, logger) of a fresh training."""
+    """Return what is compared: name -> (callbacks, logger) of a fresh training."""
 
     def ours() -> tuple[list[Callback], Any]:
         return [BenchmarkCallback(output_dir=folder / "results", sequence_length=WIDTH)], False
@@ -120,7 +120,7 @@ def train(callbacks: list[Callback], logger: Any, steps: int, accelerator: str) 
 
 
 def quiet(times: list[float]) -> float:
-    """The lowest tenth of some times: what other programs did to the rest says nothing of a callback. Units: s."""
+    """Return the lowest tenth of some times, s: the rest is disturbed by other programs."""
     return sorted(times)[len(times) // 10]
 
 
@@ -152,7 +152,7 @@ def measure(candidates: Candidates, folder: Path, rounds: int, steps: int, accel
 
 @contextlib.contextmanager
 def redirected(handle: int) -> Iterator[None]:
-    """Standard output and errors, those of native code too, into an open file."""
+    """Redirect standard output and errors, those of native code too, into an open file."""
     kept = os.dup(1), os.dup(2)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -165,7 +165,7 @@ def redirected(handle: int) -> Iterator[None]:
 
 
 def main() -> int:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=200, help="timed steps of a training (%(default)s)")
     parser.add_argument("--rounds", type=int, default=40, help="trainings with each callback (%(default)s)")

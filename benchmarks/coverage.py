@@ -73,13 +73,13 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """The table as Markdown."""
+        """Return the table as Markdown."""
         lines = [self.columns, ("---",) * len(self.columns), *self.rows]
         return "\n".join([f"**{self.title}**", "", *("| " + " | ".join(line) + " |" for line in lines), ""])
 
 
 def methods(simulations: int, seed: int, count: int = 500) -> dict[str, dict[str, float]]:
-    """Coverage of the mean by truncation and interval; the bias of each truncation under "bias"."""
+    """Return coverage of the mean by truncation and interval; the bias of each truncation under "bias"."""
     random = np.random.default_rng([seed, 1])
     series = steady_steps(random, simulations, count) * warm_up(count)
     found: dict[str, dict[str, float]] = {}
@@ -102,7 +102,7 @@ def methods(simulations: int, seed: int, count: int = 500) -> dict[str, dict[str
 
 
 def _beside(ours: float | None, study: float | None, form: str = ".3f") -> str:
-    """A figure with that of the study in brackets."""
+    """Return a figure with that of the study in brackets."""
     if ours is None:
         return ""
     return f"{ours:{form}}" if study is None else f"{ours:{form}} ({study:{form}})"
@@ -139,7 +139,7 @@ class Procedure:
 
 
 def procedure(simulations: int, seed: int, count: int, *, fading: bool = False) -> Procedure:
-    """Levels found, then the interval within the run, as a result file gets them."""
+    """Return the within-run interval after change-point detection, as a result file gets it."""
     random = np.random.default_rng([seed, 2, count, fading])
     series = steady_steps(random, simulations, count) * warm_up(count, fading=fading)
     batches = METHODS["10 batch means"]
@@ -196,7 +196,7 @@ def _procedure_tables(simulations: int, seed: int) -> Iterator[Table]:
 
 
 def within(simulations: int, seed: int, count: int, window: int = 1) -> tuple[str, float, float, float]:
-    """The interval of so many steady records, each the mean of a window of steps.
+    """Return the interval of steady records, each the mean of a window of steps.
 
     Returns:
         What it is of, what it says that it covers, what it covers, half its width (relative).
@@ -230,7 +230,7 @@ def _within_tables(simulations: int, seed: int) -> Iterator[Table]:
 
 
 def two_sides(simulations: int, seed: int, runs: int, steps: int = 100) -> dict[str, float]:
-    """Two sides of the same machine: how often each interval holds the ratio 1, and how often
+    """Return, for two systems on the same machine, how often each interval holds the ratio 1, and how often
     each test calls a difference ("false alarms").
     """
     random = np.random.default_rng([seed, 4, runs])
@@ -263,7 +263,7 @@ def two_sides(simulations: int, seed: int, runs: int, steps: int = 100) -> dict[
 
 
 def _log_welch(means: Array) -> dict[str, float]:
-    """The package's comparison; on two runs a side, which it declines, the same formula."""
+    """Return the package's comparison; on two runs a side, which it declines, the same formula."""
     if means.shape[2] >= intervals.RUNS_FOR_SIGNIFICANCE:
         ratios = [intervals.log_welch(first, second) for first, second in means.tolist()]
         known = [ratio for ratio in ratios if ratio is not None]
@@ -281,7 +281,7 @@ def _log_welch(means: Array) -> dict[str, float]:
 
 
 def _mann_whitney(values: Array) -> float:
-    """Share of false alarms at 5 %: exact for few values, normal for many. Shape (simulations, 2, values)."""
+    """Return the share of false alarms at 5%: exact for few values, normal for many. Shape (simulations, 2, values)."""
     method = "exact" if values.shape[2] <= 20 else "asymptotic"
     found = scipy_stats.mannwhitneyu(values[:, 0], values[:, 1], axis=1, method=method)
     return float((found.pvalue < 0.05).mean())
@@ -319,7 +319,7 @@ def _differences_tables(simulations: int, seed: int) -> Iterator[Table]:
 
 
 def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[float, float]:
-    """Shares of runs in which several levels are found, or one with a drift, when the step time
+    """Return the share of runs in which several segments are found, or one with a drift, when the step time
     changes by a shift after 30 % of the run; after a warm-up of eight steps.
     """
     random = np.random.default_rng([seed, 5, count, round(1000 * abs(shift))])
@@ -343,7 +343,7 @@ def _levels_tables(simulations: int, seed: int) -> Iterator[Table]:
 
 
 def order_alarms(simulations: int, seed: int, runs: int) -> float:
-    """Share of sets of independent runs whose order is said to mean something."""
+    """Return the share of sets of independent runs in which run order is reported as a trend."""
     random = np.random.default_rng([seed, 6, runs])
     means = 1 + RUN_SPREAD * random.standard_normal((simulations, runs))
     return sum(run_order.run_order_trend(each) is not None for each in means.tolist()) / simulations
@@ -366,7 +366,7 @@ PARTS: dict[str, Callable[[int, int], Iterator[Table]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the tables of the parts that are asked for."""
+    """Print the tables of the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=4000, metavar="N", help="of each case (default: 4000)")
     parser.add_argument("--part", action="append", choices=PARTS, help="may be given again (default: all)")

@@ -33,7 +33,7 @@ EPOCHS = 3
 
 
 def bare(settings: Settings, device: torch.device) -> float:
-    """Samples/s of the best epoch, of a loop that does nothing but train."""
+    """Return samples/s of the best epoch, of a loop that does nothing but train."""
     model = encdec_model.build(settings, device)
     optimizer = building.optimizer(model, OPTIMIZER, fused=True)
     half = settings.precision == "fp16"
@@ -58,20 +58,20 @@ def bare(settings: Settings, device: torch.device) -> float:
 
 
 def ours(settings: Settings) -> float:
-    """The same of ours, as its result states it."""
+    """Return samples/s of our loop, as its result states it."""
     trained = encdec_loop.train(settings, Ranks(), say=lambda line: None)
     assert trained.run is not None
     return max(epoch["samples_per_second"] or 0.0 for epoch in trained.run.epochs)
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits for a GPU."""
+    """Wait for a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def main() -> int:
-    """Prints both speeds; 1 where ours is less than ENOUGH of the bare one."""
+    """Print both speeds; return 1 where ours is less than ENOUGH of the bare one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60, help="of an epoch (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each (default: %(default)s)")

@@ -26,7 +26,7 @@ LIMIT = 8
 
 
 def cpu_time(arguments: list[str], environment: dict[str, str]) -> float:
-    """Of one process and its children, user and system. Units: s."""
+    """Return the CPU time of a command and its children, user and system, s."""
     # wait4 tells the usage of this one process.
     process = subprocess.Popen(
         [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT
@@ -42,7 +42,7 @@ def cpu_time(arguments: list[str], environment: dict[str, str]) -> float:
 
 
 def main() -> int:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("--rounds", type=int, default=15, help="calls of each (%(default)s)")
     arguments = parser.parse_args()

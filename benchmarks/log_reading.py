@@ -54,14 +54,14 @@ _SAID = (
 
 
 def steps_of(count: int) -> Iterator[tuple[int, float]]:
-    """Number and time in ms of each step, to a tenth, as they are printed."""
+    """Yield number and time in ms of each step, to a tenth, as they are printed."""
     random.seed(SEED)
     for step in range(1, count + 1):
         yield step, round(random.gauss(700.0, 9.0), 1)
 
 
 def make(path: Path, size: int, *, mixed: bool) -> tuple[int, float]:
-    """Writes a log of about that many bytes; returns its steps and the sum of their times in ms."""
+    """Write a log of about that many bytes; return its steps and the sum of their times in ms."""
     chance = random.Random(SEED)
     others = [_others(chance) for _ in range(64)] if mixed else [""]
     written, steps, total = 0, 0, 0.0
@@ -112,7 +112,7 @@ def _others(chance: random.Random) -> str:
 
 
 def plain_loop(path: Path) -> tuple[int, float]:
-    """The step time alone: lines with it, and their sum in ms."""
+    """Return the step time alone: lines with it, and their sum in ms."""
     search = re.compile(PATTERN).search
     lines, total = 0, 0.0
     with path.open("rb") as log:
@@ -124,7 +124,7 @@ def plain_loop(path: Path) -> tuple[int, float]:
 
 
 def search_program(path: Path) -> tuple[int, float]:
-    """As plain_loop(), on what a search program leaves of the log."""
+    """Do what plain_loop() does, on what a search program leaves of the log."""
     program = shutil.which("rg") or shutil.which("grep")
     assert program
     search = re.compile(PATTERN).search
@@ -141,7 +141,7 @@ def search_program(path: Path) -> tuple[int, float]:
 
 
 def reading(path: Path) -> tuple[int, float]:
-    """Everything, in one process."""
+    """Parse every field in one process; return the steps and the sum of their times in ms."""
     from tprimat import read
 
     with path.open("rb") as log:
@@ -150,7 +150,7 @@ def reading(path: Path) -> tuple[int, float]:
 
 
 def run(path: Path) -> tuple[int, float]:
-    """As reading(), and the Run made of it."""
+    """Do what reading() does, and build the Run."""
     from tprimat import read
 
     with path.open("rb") as log:
@@ -160,7 +160,7 @@ def run(path: Path) -> tuple[int, float]:
 
 
 def hashed(path: Path) -> tuple[int, float]:
-    """As reading(), with the file's hash, as a command does it."""
+    """Do what reading() does, and hash the file, as a command does."""
     from tprimat import read
     from tprimat.log_import import inputs
 
@@ -180,7 +180,7 @@ WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
 
 
 def measured(way: str, path: Path) -> dict[str, float]:
-    """A way of reading in a process of its own: wall and CPU time in s, memory in MB, steps and their sum."""
+    """Measure one way in its own process; return wall and CPU time in s, memory in MB, steps and their sum."""
     process = subprocess.Popen(
         [sys.executable, __file__, "--way", way, "--log", str(path)], stdout=subprocess.PIPE, text=True
     )
@@ -198,7 +198,7 @@ def measured(way: str, path: Path) -> dict[str, float]:
 
 
 def main() -> int:
-    """Makes the logs, measures, prints the table."""
+    """Make the logs, measure, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
     parser.add_argument("--megabytes", type=int, default=1000, help="of each log (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the medians are shown (%(default)s)")

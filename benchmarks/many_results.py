@@ -60,7 +60,7 @@ VERSIONS = {
 
 
 def make_run(number: int) -> Run:
-    """A run with the fields that a measurement fills, and step times with a warm-up, noise and outliers."""
+    """Return a run with the fields that a measurement fills, and step times with a warm-up, noise and outliers."""
     source = random.Random(number)
     steps = source.randint(FEWEST_STEPS, MOST_STEPS)
     platform, framework, device, stack = SYSTEMS[number % 2]

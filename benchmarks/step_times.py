@@ -36,7 +36,7 @@ RESAMPLES = 400
 
 
 def steady_steps(random: np.random.Generator, simulations: int, count: int) -> Array:
-    """Step times of the steady process, in units of its undisturbed step.
+    """Return steady-state step times, in units of the undisturbed step.
 
     1 + x + s·a: x is AR(1) with coefficient 0.3 and standard deviation 1.2 %, started in its
     stationary distribution; s is a Markov chain that is 1 for 4 % of the steps and stays 1 with
@@ -62,7 +62,7 @@ def steady_steps(random: np.random.Generator, simulations: int, count: int) -> A
 
 
 def warm_up(count: int, *, fading: bool = False) -> Array:
-    """What each step is multiplied by: 5 for the first eight; then 1, or fading towards 1 with a
+    """Return the factor of each step: 5 for the first eight; then 1, or fading towards 1 with a
     time constant of five steps.
     """
     step = np.arange(count)
@@ -72,18 +72,18 @@ def warm_up(count: int, *, fading: bool = False) -> Array:
 
 
 def t_quantile(freedom: float) -> float:
-    """Student's t at 97.5 %."""
+    """Return Student's t at 97.5 %."""
     return float(special.stdtrit(freedom, 0.975))
 
 
 def iid(values: Array, random: np.random.Generator) -> Reach:
-    """Student's t, as if steps were independent."""
+    """Return Student's t, as if steps were independent."""
     half = t_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     return half, half
 
 
 def batch_means(batches: int) -> Method:
-    """Student's t on the means of so many equal batches; what is left over is left out of them at
+    """Return Student's t on the means of so many equal batches; what is left over is left out of them at
     the front. (The package's own batches leave nothing out, and differ by one value in size.)
     """
 
@@ -96,7 +96,7 @@ def batch_means(batches: int) -> Method:
 
 
 def newey_west(values: Array, random: np.random.Generator) -> Reach:
-    """Normal interval with Bartlett's weights up to lag 4 (n / 100)^(2/9)."""
+    """Return a normal interval with Bartlett's weights up to lag 4 (n / 100)^(2/9)."""
     count = len(values)
     lags = int(4 * (count / 100) ** (2 / 9))
     centred = values - values.mean()
@@ -108,7 +108,7 @@ def newey_west(values: Array, random: np.random.Generator) -> Reach:
 
 
 def block_bootstrap(values: Array, random: np.random.Generator) -> Reach:
-    """Percentiles of the means of resampled blocks, n^(1/3) steps long; the series is a circle."""
+    """Return percentiles of the means of resampled blocks, n^(1/3) steps long; the series is a circle."""
     length = round(len(values) ** (1 / 3))
     sums = np.concatenate([[0.0], np.cumsum(np.concatenate([values, values[: length - 1]]))])
     blocks = (sums[length:] - sums[:-length]) / length
@@ -119,12 +119,12 @@ def block_bootstrap(values: Array, random: np.random.Generator) -> Reach:
 
 
 def drop_one(values: Array) -> int | None:
-    """Leaves the first step out."""
+    """Leave the first step out."""
     return 1
 
 
 def mser5(values: Array) -> int | None:
-    """White's rule: the cut, in batches of five and before the middle, with the least standard error."""
+    """Return White's rule: the cut, in batches of five and before the middle, with the least standard error."""
     batches = values[: len(values) // 5 * 5].reshape(-1, 5).mean(axis=1)
     left = np.arange(len(batches), 0, -1)
     total = np.cumsum(batches[::-1])[::-1]
@@ -134,7 +134,7 @@ def mser5(values: Array) -> int | None:
 
 
 def tail_reference(values: Array) -> int | None:
-    """The package's rule."""
+    """Return the package's rule."""
     state = warmup.detect_warmup(values.tolist())
     return None if state is None else state.start
 

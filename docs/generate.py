@@ -87,7 +87,7 @@ JSON knows no NaN and no infinity: a loss that was NaN is `null`, and a warning 
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a result file, with what a validator and an editor want at its head."""
+    """Return the JSON Schema of a result file, with what a validator and an editor want at its head."""
     generated = result_file.json_schema()
     for part in generated["$defs"].values():
         part["description"] = inspect.cleandoc(part.get("description", ""))
@@ -103,7 +103,7 @@ def schema() -> dict[str, Any]:
 
 
 def page() -> str:
-    """docs/result-file.md."""
+    """Return docs/result-file.md."""
     parts = schema()["$defs"]
     repetition = set(parts["RecordedRepetition"]["properties"])
     lines = [HEAD]
@@ -132,7 +132,7 @@ def _table(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _type(field: dict[str, Any]) -> str:
-    """A type in words: "whole number ≥ 1", "list of number or null"."""
+    """Return a type in words: "whole number ≥ 1", "list of number or null"."""
     if "$ref" in field:
         name: str = field["$ref"].rsplit("/", 1)[1]
         target = "runs" if name == "RecordedRepetition" else name.lower()
@@ -278,7 +278,7 @@ class _Captured(BaseException):
 
 
 def commands_page() -> str:
-    """docs/commands.md: every command with its options, from the programs themselves."""
+    """Return docs/commands.md: every command with its options, from the programs themselves."""
     lines = [COMMANDS_HEAD]
     for name, text in COMMANDS.items():
         parser = _parser_of(name)
@@ -293,7 +293,7 @@ def commands_page() -> str:
 
 
 def _parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser that a command makes, taken at the moment when it would parse."""
+    """Return the parser that a command builds, caught when it would parse."""
 
     def capture(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         raise _Captured(parser)
@@ -327,7 +327,7 @@ def _of_table(text: str) -> str:
 
 
 def contents() -> dict[str, str]:
-    """What each generated file should hold, by its name within docs/."""
+    """Return the contents of each generated file by its name within docs/."""
     return {
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
@@ -341,7 +341,7 @@ def contents() -> dict[str, str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Writes the files, or with --check says which are out of date. Returns the exit status."""
+    """Write the files, or with --check list those out of date; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 when a file is out of date")
     check = parser.parse_args(argv).check

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Runs them one after the other; returns the first status that isn't 0."""
+    """Run them one after the other; return the first status that isn't 0."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("--oldest", action="store_true", help="the oldest Python alone")
     arguments = parser.parse_args()
@@ -75,7 +75,7 @@ def _test(version: str, python: str) -> int:
 
 
 def enough(report: ElementTree.Element) -> int:
-    """0 when most tests of a JUnit report ran, else 1 after a line that says so."""
+    """Return 0 when most tests of a JUnit report ran, else 1 after a line that says so."""
     total = sum(int(suite.get("tests", 0)) for suite in report.iter("testsuite"))
     skipped = sum(int(suite.get("skipped", 0)) for suite in report.iter("testsuite"))
     if skipped * 2 > total or total == 0:

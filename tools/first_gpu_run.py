@@ -195,7 +195,7 @@ def lines(entry: dict[str, Any]) -> list[str]:
 
 
 def has_gpu() -> bool:
-    """Whether a driver's device file is here, or torch sees a GPU."""
+    """Return whether a driver's device file is here, or torch sees a GPU."""
     if any(Path(name).exists() for name in DRIVER_FILES):
         return True
     code = "import torch, sys; sys.exit(not torch.cuda.is_available())"

@@ -18,7 +18,7 @@ TESTS = ("tests/frameworks/test_alike.py", "tests/record/test_trainer_callback.p
 
 
 def main() -> int:
-    """Makes the environment where it isn't there yet, then tests; pytest's status."""
+    """Create the environment if missing, then test; return pytest's status."""
     maker = [sys.executable, str(ROOT / "tools" / "make_venv.py"), "--venv", str(FOLDER)]
     made = subprocess.run([*maker, "--requirements", "requirements.txt", "--groups", "frameworks", "test"])
     if made.returncode != 0:

@@ -97,14 +97,14 @@ class Fault:
 
 
 def originals() -> list[bytes]:
-    """Real logs, as far as they lie beside the repository, and lines of our own."""
+    """Return the real logs beside the repository, if any, and synthetic ones."""
     found = [OWN.encode() * 30]
     there = sorted(SAMPLES.glob("*/*")) if SAMPLES.is_dir() else []
     return found + [path.read_bytes() for path in there if path.suffix in (".log", ".txt", ".out") and path.is_file()]
 
 
 def damaged(rng: random.Random, logs: Sequence[bytes]) -> bytes:
-    """A log with some damage."""
+    """Return a log with some damage."""
     content = bytearray(_piece(rng, logs))
     for _ in range(rng.choice((1, 1, 2, 4, 8, 30))):
         place = rng.randrange(len(content) + 1)
@@ -182,13 +182,13 @@ _DAMAGES = (_digit, _digit, _byte, _word, _control, _without, _again, _elsewhere
 
 
 def chunks_of(rng: random.Random, content: bytes) -> Iterator[bytes]:
-    """The input in chunks of some size."""
+    """Return the input in chunks of some size."""
     size = rng.choice((7, 300, 5000, 1 << 18))
     return (content[at : at + size] for at in range(0, len(content), size))
 
 
 def fault_of(content: bytes, rng: random.Random) -> str | None:
-    """What is wrong with the reading of an input; None where nothing is."""
+    """Return what is wrong with the reading of an input; None where nothing is."""
     begun = time.process_time()
     try:
         blocks = _outcome(content, list(chunks_of(rng, content)))
@@ -232,7 +232,7 @@ def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
 def fuzz(
     seed: int, *, minutes: float | None = None, inputs: int | None = None, first: int = 0
 ) -> Iterator[Fault | None]:
-    """Reads damaged logs; gives None for each that shows no fault.
+    """Read damaged logs; yield None for each that shows no fault.
 
     Args:
         seed: the same one makes the same inputs.
@@ -252,7 +252,7 @@ def fuzz(
 
 
 def main() -> int:
-    """Fuzzes; returns 1 when a fault was found."""
+    """Fuzz; return 1 when a fault was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (%(default)g)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)")

@@ -39,7 +39,7 @@ FURTHER = (
 
 
 def dry_runs() -> Iterator[Case]:
-    """Every framework on every GPU in every precision, and what else changes a command."""
+    """Yield every framework on every GPU in every precision, and what else changes a command."""
     for gpu in GPUS:
         for framework in FRAMEWORKS:
             for precision in (None, *PRECISIONS) if framework != "deepspeed-zero2" else (None,):
@@ -71,7 +71,7 @@ def dry_runs() -> Iterator[Case]:
 
 
 def machines() -> Iterator[Case]:
-    """What doctor and gpu-memory say of each machine."""
+    """Yield doctor and gpu-memory on each machine."""
     for gpu in (*GPUS, "H100 with NeMo", "none bare", "H100 bare", "MI300X bare", "H100 held", "MI300X held"):
         yield _case(gpu, "tprimat", "doctor", "--json", machine=gpu)
         yield _case(gpu, "tprimat", "gpu-memory", "--json", machine=gpu)
@@ -128,7 +128,7 @@ WRONG = (
 
 
 def options() -> Iterator[Case]:
-    """All options of all commands as argparse holds them, their help, and what wrong usage leads to."""
+    """Yield all options of all commands as argparse holds them, their help, and what wrong usage leads to."""
     lines = [("tprimat", command) for command in COMMANDS] + [(script,) for script in SCRIPTS]
     for line in [*lines, ("tprimat", "benchmark", "--model", "encdec")]:
         yield {**_case("options", *line), "options": True}
@@ -139,7 +139,7 @@ def options() -> Iterator[Case]:
 
 
 def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
-    """One case for each log or metric file of a folder, and one for each folder read as a whole.
+    """Yield one case for each log or metric file of a folder, and one for each folder read as a whole.
 
     Args:
         below: the folder; its own folders hold the logs.
@@ -176,7 +176,7 @@ def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file of the samples is one to read: not the lists and answers that we keep beside them."""
+    """Return whether a file of the samples is one to read: not the lists and answers that we keep beside them."""
     if path.name in ("INDEX.tsv", "truth.json", "kernels.tsv", "README.md") or "systems" in path.parts:
         return False
     # A profiler's trace is refused after its text was read whole, which takes up to 16 s: the small one will do.
@@ -184,7 +184,7 @@ def is_log(path: Path) -> bool:
 
 
 def sample_comparisons() -> Iterator[Case]:
-    """Comparisons of real results and logs."""
+    """Yield comparisons of real results and logs."""
     results, llama = "samples/results", "samples/results/train_{}_llama-516b342.json"
     nvidia, amd = llama.format("nvd_nemo"), llama.format("amd_prim")
     qwens = [each.replace("_llama", "_qwen") for each in (nvidia, amd)]
@@ -220,7 +220,7 @@ def sample_comparisons() -> Iterator[Case]:
 
 
 def own_comparisons() -> Iterator[Case]:
-    """Comparisons of results that are made up here, one for each answer that there is, and of tests/data."""
+    """Yield comparisons of synthetic results, one for each kind of verdict, and of tests/data."""
     for words in (
         ("a.json", "b.json"), ("three_a.json", "three_b.json"), ("three_a.json", "three_same.json"),
         ("a.json", "three_b.json"), ("a.json", "batch.json"), ("a.json", "length.json"), ("a.json", "qwen.json"),
@@ -278,7 +278,7 @@ AMD = {"device_name": "AMD Instinct MI300X", "device_count": 8, "total_memory_gb
 
 
 def made_up(seconds: float, *, seed: int = 1, steps: int = 60, gpu: Any = NVIDIA, **changes: Any) -> dict[str, Any]:
-    """A run of the result file's form.
+    """Return a synthetic run.
 
     Args:
         seconds: mean of a step.

@@ -14,7 +14,7 @@ SHARE_OF_DIFFERENCE, LOOK_BACK = 0.75, 60
 
 
 def to_text(value: Any, indent: str = "") -> str:
-    """JSON with sorted keys, and a line for whatever fits into one."""
+    """Return JSON with sorted keys, and a line for whatever fits into one."""
     short = json.dumps(value, sort_keys=True, ensure_ascii=False)
     if len(short) + len(indent) <= 118 or not value or not isinstance(value, (dict, list)):
         return short
@@ -67,7 +67,7 @@ def expanded(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Any, place: str = "") -> dict[str, Any]:
-    """Leaves by their places, such as " > out > #3"."""
+    """Return the leaves by their paths, such as " > out > #3"."""
     if isinstance(value, (dict, list)) and value:
         pairs = value.items() if isinstance(value, dict) else ((f"#{index}", each) for index, each in enumerate(value))
         return {inner: leaf for name, each in pairs for inner, leaf in _flat(each, f"{place} > {name}").items()}
@@ -89,7 +89,7 @@ def _nested(flat: dict[str, Any]) -> Any:
 
 
 def differences(before: Any, now: Any) -> list[str]:
-    """What differs between two recordings: a text for each kind of difference, with the places where it stands."""
+    """Return the differences between two recordings: a text for each kind, with the places where it occurs."""
     places: dict[tuple[str, str], list[str]] = {}
     for place, old, new in _walk(before, now, ""):
         places.setdefault((old, new), []).append(place)
@@ -125,7 +125,7 @@ def _walk(before: Any, now: Any, place: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _parts(before: list[str], now: list[str]) -> tuple[str, str]:
-    """Two texts without the words that both begin or end with, where those are many."""
+    """Return two texts without their long common beginnings and ends."""
     if min(len(before), len(now)) < 10:
         return _line(" ".join(before)), _line(" ".join(now))
     shorter = min(len(before), len(now))

@@ -129,7 +129,7 @@ exit 0
 
 
 def amd_smi(gpu: dict[str, Any], held: bool) -> str:
-    """A stand-in for amd-smi: process, static, metric and list as JSON."""
+    """Return a stand-in for amd-smi: process, static, metric and list as JSON."""
     process = {
         "process_info": {
             "name": "another_training",
@@ -186,7 +186,7 @@ def amd_smi(gpu: dict[str, Any], held: bool) -> str:
 
 
 def rocm_smi(held: bool) -> str:
-    """A stand-in for rocm-smi: the processes alone."""
+    """Return a stand-in for rocm-smi: the processes alone."""
     system = {f"PID{HOLDER_PID}": f"another_training, 1, {HOLDER_BYTES}, 0, 0"} if held else {}
     return (
         '#!/bin/sh\ncase "$*" in\n'

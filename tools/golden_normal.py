@@ -54,7 +54,7 @@ class Normal:
         ]
 
     def text(self, text: str) -> str:
-        """A text without paths, versions and times."""
+        """Return a text without paths, versions and times."""
         for path, name in self._names:
             text = text.replace(path, name)
         for pattern, name in self._patterns:
@@ -62,7 +62,7 @@ class Normal:
         return text
 
     def lines(self, text: str) -> list[str]:
-        """A console text as lines: tables closed up, and what was broken over several lines in one."""
+        """Return a console text as lines: tables closed up, and what was broken over several lines in one."""
         found: list[str] = []
         for line in self.text(text).splitlines():
             if found and re.match(r" {2,}\S", line) and re.match(r"(note|warning|error|hint|  -)\b", found[-1]):
@@ -72,7 +72,7 @@ class Normal:
         return found
 
     def outcome(self, outcome: dict[str, Any], *, brief: bool = False) -> Any:
-        """What the golden file keeps of a case.
+        """Return what the golden file keeps of a case.
 
         Args:
             outcome: of the worker.
@@ -95,7 +95,7 @@ class Normal:
         return {name: value for name, value in kept.items() if value not in ([], {}, None)}
 
     def _out(self, text: str, *, with_files: bool) -> Any:
-        """The document for a program, or the console's lines."""
+        """Return the document for a program, or the console's lines."""
         try:
             document = json.loads(text)
         except ValueError:
@@ -112,7 +112,7 @@ class Normal:
         return self.value(document)
 
     def value(self, value: Any, field: str = "") -> Any:
-        """A value of a document: without what is empty, figures with nine digits, long things as digests."""
+        """Return a value of a document: empty parts dropped, numbers to nine digits, long parts as digests."""
         if isinstance(value, dict):
             cleaned = {name: self.value(each, name) for name, each in value.items()}
             return {self.text(name): each for name, each in cleaned.items() if each not in (None, [], {}, "")}
@@ -136,7 +136,7 @@ class Normal:
 
 
 def _result(run: Any) -> Any:
-    """A result without what it says twice: a run is listed again among the runs."""
+    """Return a result without its duplicates: a run is listed again among the runs."""
     if isinstance(run, dict) and isinstance(run.get("runs"), list):
         known = {name: value for name, value in run.items() if name != "warnings"}
         for each in run["runs"]:
@@ -149,7 +149,7 @@ def _result(run: Any) -> Any:
 
 
 def _ledger(rows: list[dict[str, Any]]) -> list[str]:
-    """The ledger of a comparison, a line for a setting; those that neither side states in one."""
+    """Return the ledger of a comparison, a line for a setting; those that neither side states in one."""
     stated = [each for each in rows if any(value is not None for value in each["values"])]
     silent = [f"{each['title']} ({each['standing']})" for each in rows if each not in stated]
     lines = [f"{each['title']}: {each['standing']}: {json.dumps(each['values'])}" for each in stated]
@@ -166,7 +166,7 @@ def _sha(value: Any) -> str:
 
 
 def _closed_help(lines: list[str]) -> list[str]:
-    """A --help whose lines are joined: where Python breaks them differs between its versions."""
+    """Return a --help whose lines are joined: where Python breaks them differs between its versions."""
     if not lines or not lines[0].startswith("usage:"):
         return lines
     found: list[str] = []

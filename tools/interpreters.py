@@ -15,7 +15,7 @@ SUPPORTED = ("3.10", "3.11", "3.12", "3.13")
 
 
 def find(versions: tuple[str, ...] = SUPPORTED) -> dict[str, str]:
-    """The interpreters that really start: version -> path, in the order of versions.
+    """Return the interpreters that really start: version -> path, in the order of versions.
 
     Looks at the running one, at `python3.10` and its like on the PATH, and at pyenv's
     versions, whose names on the PATH may be shims that only say "command not found".
@@ -50,7 +50,7 @@ def _version_of(executable: str) -> str:
 
 
 def _output(command: list[str]) -> str:
-    """What a command prints, or "" when it can't be started or fails."""
+    """Return what a command prints, or "" when it can't be started or fails."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60

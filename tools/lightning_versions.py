@@ -46,7 +46,7 @@ TESTS = (
 
 
 def main(versions: list[str]) -> int:
-    """Tests with each version; returns the first status that isn't 0."""
+    """Test with each version; return the first status that isn't 0."""
     if importlib.util.find_spec("torch") is None:
         print("error: this Python has no torch: make venv (docs/troubleshooting.md#setting-up)", file=sys.stderr)
         return 2
@@ -59,13 +59,13 @@ def main(versions: list[str]) -> int:
 
 
 def constraints(version: str, lines: list[str]) -> list[str]:
-    """The lines of constraints.txt for another version of Lightning."""
+    """Return the lines of constraints.txt for another version of Lightning."""
     kept = [line for line in lines if line.split("==")[0].strip() not in FREED]
     return [*kept, f"lightning=={version}", f"pytorch-lightning=={version}", LAST_WITH_PKG_RESOURCES]
 
 
 def _environment(version: str) -> Path | None:
-    """Python of an environment with a version; None, and said, where there can't be one."""
+    """Return the Python of an environment with a version; None, with a message, where there can't be one."""
     environment = make_venv.Environment(ROOT / f".venv-lightning-{version}", [])
     with tempfile.TemporaryDirectory() as scratch:
         pins = Path(scratch, "constraints.txt")

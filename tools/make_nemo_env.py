@@ -32,7 +32,7 @@ class NemoEnvironment(make_venv.Environment):
     """The environment on its way."""
 
     def make(self) -> None:
-        """Creates what is missing and installs; running it twice installs nothing the second time."""
+        """Create what is missing and install; a second call installs nothing."""
         self._create(over_outer=False)
         self._pip("install", "--upgrade", "pip")
         # First: a requirement file can't say which index one package comes from.
@@ -46,7 +46,7 @@ class NemoEnvironment(make_venv.Environment):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Makes the environment; returns 0, or 2 after one sentence about what stops it."""
+    """Make the environment; return 0, or 2 after one sentence about what stops it."""
     parser = argparse.ArgumentParser(description="Makes an environment with NeMo's recipes.")
     parser.add_argument("--venv", type=Path, default=Path(".venv-nemo"), help="its folder (default: .venv-nemo)")
     folder = parser.parse_args(argv).venv.absolute()

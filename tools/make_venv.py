@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def check_python() -> None:
-    """Raises SetupError when the running Python can't make the environment."""
+    """Raise SetupError when the running Python can't make the environment."""
     if sys.version_info < (3, 10):
         raise SetupError(
             "TensorPrimat needs Python 3.10 or newer and this is %d.%d: name a newer one, as in make PYTHON=python3.12"
@@ -99,7 +99,7 @@ class Environment:
         self.constraints = ROOT / "constraints.txt"
 
     def make(self) -> None:
-        """Creates what is missing and installs; running it twice installs nothing the second time."""
+        """Create what is missing and install; a second call installs nothing."""
         wants_torch = MEASURE in self.requirements
         kept = outer_gpu_torch() if wants_torch else None
         self._create(over_outer=kept is not None)
@@ -118,7 +118,7 @@ class Environment:
             )
 
     def lay_over(self, packages: list[str]) -> None:
-        """Creates it over the environment of the running Python, where a few packages are wanted in other versions.
+        """Create it over the running Python's environment, which has a few packages in other versions.
 
         Args:
             packages: as pip takes them; what they need beyond themselves is taken from the outer environment
@@ -158,7 +158,7 @@ class Environment:
         Path(inner, "outer-environment.pth").write_text(lines, encoding="utf-8")
 
     def _outer_versions(self) -> Path:
-        """Writes the exact versions that must stay, as a constraints file."""
+        """Write the exact versions that must stay, as a constraints file."""
         from importlib import metadata
 
         pins = set()
@@ -171,7 +171,7 @@ class Environment:
         return path
 
     def _install_torch(self) -> None:
-        """Installs the one torch of constraints.txt: from TORCH_INDEX_URL, or saying what it will cost."""
+        """Install the one torch of constraints.txt: from TORCH_INDEX_URL, or saying what it will cost."""
         if sys.platform == "darwin" and platform.machine() == "x86_64":
             raise SetupError(
                 "PyTorch has no current build for Macs with an Intel processor: "
@@ -209,7 +209,7 @@ class Environment:
 
 
 def announcement(report: dict[str, Any]) -> list[str]:
-    """What a person should know before a big download starts; nothing where it is small.
+    """Return what a person should know before a big download starts; nothing where it is small.
 
     Args:
         report: what `pip install --dry-run --report` says of installing torch.
@@ -236,7 +236,7 @@ def announcement(report: dict[str, Any]) -> list[str]:
 
 
 def download_size(urls: list[str]) -> int | None:
-    """How many bytes the packages at these addresses are; None when one doesn't say."""
+    """Return the size of the packages at these addresses, bytes; None when one is unknown."""
     with ThreadPoolExecutor(max_workers=8) as pool:
         sizes = list(pool.map(_size_of, urls))
     known = [size for size in sizes if size is not None]
@@ -256,7 +256,7 @@ def _size_of(url: str) -> int | None:
 
 
 def pinned(name: str) -> str:
-    """The requirement that constraints.txt pins a package to, as `torch==2.13.0`."""
+    """Return the requirement that constraints.txt pins a package to, as `torch==2.13.0`."""
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
         requirement = line.split(";")[0].strip()
         if requirement.startswith(name + "=="):
@@ -280,7 +280,7 @@ def group(name: str) -> list[str]:
 
 
 def outer_gpu_torch() -> str | None:
-    """The version of the torch that the running Python has, when it drives a GPU that is here; else None."""
+    """Return the version of the torch that the running Python has, when it drives a GPU that is here; else None."""
     if not (has_nvidia_gpu() or has_amd_gpu()):
         return None
     code = "import torch; print(torch.__version__ if torch.version.cuda or torch.version.hip else '')"
@@ -291,17 +291,17 @@ def outer_gpu_torch() -> str | None:
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether the NVIDIA driver sees a GPU."""
+    """Return whether the NVIDIA driver sees a GPU."""
     return _output(["nvidia-smi", "-L"]).startswith("GPU")
 
 
 def has_amd_gpu() -> bool:
-    """Whether the kernel offers an AMD GPU to compute programs; an integrated one counts too."""
+    """Return whether the kernel offers an AMD GPU to compute programs; an integrated one counts too."""
     return Path("/dev/kfd").exists()
 
 
 def say(text: str) -> None:
-    """Prints one line of progress at once, before pip's own lines."""
+    """Print one line of progress at once, before pip's own lines."""
     print(text, flush=True)
 
 
@@ -310,7 +310,7 @@ def _starts(python: Path) -> bool:
 
 
 def _output(command: list[str]) -> str:
-    """What a command prints, or "" when it can't be started or fails."""
+    """Return what a command prints, or "" when it can't be started or fails."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120

@@ -83,7 +83,7 @@ def _outcomes(machine: str, here: list[dict[str, Any]], folder: Path) -> list[di
 
 
 def read(group: str) -> dict[str, Any]:
-    """What is recorded; empty where nothing is."""
+    """Return the recording; empty where there is none."""
     path = GOLDEN / f"{group}.json"
     return expanded(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 

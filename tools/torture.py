@@ -133,11 +133,11 @@ class Victim:
             )
 
     def output(self) -> str:
-        """What the command has printed."""
+        """Return what the command has printed."""
         return self._log.read_text(errors="replace")
 
     def pids(self) -> list[int]:
-        """All its processes that still run."""
+        """Return the ids of its processes that still run."""
         found = []
         for file in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):
@@ -146,7 +146,7 @@ class Victim:
         return found
 
     def training(self) -> int | None:
-        """The process that trains."""
+        """Return the process that trains."""
         for pid in self.pids():
             with contextlib.suppress(OSError):
                 trains = self.kind.module.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -157,7 +157,7 @@ class Victim:
         return None
 
     def journal(self) -> tuple[int, int, bool]:
-        """Steps and epochs that stand in its journal, and whether the result is about to be written."""
+        """Return the steps and epochs in its journal, and whether the result is about to be written."""
         for path in (self._folder / JOURNALS).glob("*.jsonl"):
             with contextlib.suppress(OSError):
                 lines = path.read_bytes().split(b"\n")[:-1]
@@ -168,7 +168,7 @@ class Victim:
         return 0, 0, False
 
     def wait_for(self, condition: Callable[[], bool]) -> bool:
-        """Waits until something holds; False when the command ended first."""
+        """Wait until a condition holds; return False when the command ended first."""
         while not condition():
             if self.process.poll() is not None or time.monotonic() - self._began > PATIENCE_S:
                 return False
@@ -176,7 +176,7 @@ class Victim:
         return True
 
     def reach(self, plan: Plan, typical_start_s: float) -> bool:
-        """Waits for the moment of a plan; False when it passed unseen."""
+        """Wait for the moment of a plan; return False when it was missed."""
         if plan.phase == "let through":
             self.process.wait(PATIENCE_S)
             return False
@@ -200,11 +200,11 @@ class Victim:
         return cooled and self.process.poll() is None
 
     def has_journal(self) -> bool:
-        """Whether a training has begun its journal."""
+        """Return whether a training has begun its journal."""
         return any((self._folder / JOURNALS).glob("*.jsonl"))
 
     def kill(self, plan: Plan) -> None:
-        """Sends the signal."""
+        """Send the signal."""
         targets = [self.process.pid]
         if plan.whom == "training":
             targets = [pid for pid in [self.training()] if pid is not None] or targets
@@ -215,7 +215,7 @@ class Victim:
                 os.kill(pid, plan.number)
 
     def gone(self) -> list[int]:
-        """Waits for its end; the processes that are left after that."""
+        """Wait for its end; return the processes left after that."""
         # Where its training alone was killed, the command goes on to the next one.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE_S)
@@ -228,13 +228,13 @@ class Victim:
 
 
 def recorded(folder: Path) -> dict[str, Run]:
-    """All runs below a folder, history too, by fingerprint. Raises UnreadableError for a broken file."""
+    """Return all runs below a folder, history too, by fingerprint. Raises UnreadableError for a broken file."""
     found = [store.read(path) for path in sorted(folder.rglob("*.json"))]
     return {store.fingerprint(run): run for runs in found for run in runs}
 
 
 def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[int, int, bool]) -> Iterator[str]:
-    """What doesn't hold after a killing."""
+    """Yield what is wrong after a kill."""
     left = victim.gone()
     if left:
         yield f"processes are left: {left}"
@@ -294,7 +294,7 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[
 def plans(
     times: int, chance: random.Random, kind: str = "lightning", signals: Sequence[signal.Signals] = SIGNALS
 ) -> Iterator[Plan]:
-    """What is done, one after the other: phases and signals in turn, moments at random."""
+    """Yield the plans: phases and signals in turn, moments at random."""
     for number in range(times):
         phase = PHASES[number % (len(PHASES) - 1)]
         if number % 10 == 9:
@@ -305,7 +305,7 @@ def plans(
 
 
 def main() -> int:
-    """Kills, and prints a line for each time and a table at the end."""
+    """Kill repeatedly; print a line for each kill and a table at the end."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=200, help="how often (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
@@ -324,7 +324,7 @@ def main() -> int:
 
 
 def torture(todo: Sequence[Plan], folder: Path) -> int:
-    """Kills as planned; 1 when anything didn't hold, else 0."""
+    """Kill as planned; return 1 when anything was wrong, else 0."""
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     broken = 0
     start_s = 8.0

@@ -34,7 +34,7 @@ GROUPS = ("dev", "docs", "browser")
 
 
 def main() -> int:
-    """Resolves for every supported Python; returns 2 when one of them is missing."""
+    """Resolve for every supported Python; return 2 when one of them is missing."""
     found = interpreters.find()
     missing = [version for version in interpreters.SUPPORTED if version not in found]
     if missing:
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _resolve(python: str) -> dict[str, str]:
-    """What pip would install for everything that the repository asks for: name -> version."""
+    """Return what pip would install for everything that the repository asks for: name -> version."""
     with tempfile.TemporaryDirectory() as folder:
         inner = Path(folder, "Scripts/python.exe" if os.name == "nt" else "bin/python")
         subprocess.run([python, "-m", "venv", folder], check=True)
@@ -71,7 +71,7 @@ def _resolve(python: str) -> dict[str, str]:
 
 
 def _lines(name: str, versions: list[str | None]) -> list[str]:
-    """One line for each run of Pythons with the same version; None where a Python needs no such package."""
+    """Return one line for each run of Pythons with the same version; None where a Python needs no such package."""
     lines = []
     start = 0
     for end in range(1, len(versions) + 1):
@@ -84,7 +84,7 @@ def _lines(name: str, versions: list[str | None]) -> list[str]:
 
 
 def _marker(start: int, end: int) -> str:
-    """The marker of SUPPORTED[start:end]; the newest also stands for those that come after it."""
+    """Return the marker of SUPPORTED[start:end]; the newest also stands for those that come after it."""
     conditions = []
     if start > 0:
         conditions.append(f'python_version >= "{interpreters.SUPPORTED[start]}"')

@@ -9,7 +9,7 @@ from tprimat.cli import COMMANDS, run
 
 
 def main() -> int:
-    """Runs the command that the first argument names."""
+    """Run the command that the first argument names."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         width = max(map(len, COMMANDS))

@@ -46,7 +46,7 @@ _GRAVEST_FIRST = (
 
 
 def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """The status that a command ends with when several apply; WELL when none does."""
+    """Return the most severe of several exit statuses; OK for none."""
     seen = set(statuses)
     return next((status for status in _GRAVEST_FIRST if status in seen), ExitStatus.WELL)
 

@@ -29,7 +29,7 @@ _KINDS = (
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """A plain file, open for reading; never waits.
+    """Return a plain file, open for reading; never waits.
 
     Raises OSError, whose text says so where it is anything else, such as a pipe.
     """
@@ -43,7 +43,7 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_plain(path: Path) -> bytes:
-    """The content of a plain file. Raises as open_plain() does."""
+    """Return the content of a plain file. Raises as open_plain() does."""
     with open_plain(path) as file:
         return file.read()
 
@@ -53,7 +53,7 @@ def _at_once(name: str, flags: int) -> int:
 
 
 def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
-    """Writes a file so that a reader sees the old one or the whole new one. Raises OSError.
+    """Write a file so that a reader sees the old one or the whole new one. Raises OSError.
 
     Args:
         path: the file.
@@ -66,7 +66,7 @@ def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
 
 @contextlib.contextmanager
 def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
-    """A file with this content, on the disk and in the folder of another one, to be given its name."""
+    """Yield a temporary file with this content beside another one, flushed to disk, ready to replace it."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=suffix, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -86,7 +86,7 @@ def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lets one program at a time write in a folder. Raises UsageError where another one goes on writing."""
+    """Hold a folder's write lock. Raises UsageError where another program keeps it."""
     import filelock
 
     try:

@@ -43,7 +43,7 @@ _ASCII = {
 
 
 def plain(text: object, limit: int | None = None) -> str:
-    """Text as one line without anything that a terminal or a renderer would act on.
+    """Return text as one line without control sequences or markup.
 
     Args:
         text: anything; its str() is taken.
@@ -62,7 +62,7 @@ def plain(text: object, limit: int | None = None) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Text of at most so many letters: its middle is left out, since names differ at their ends."""
+    """Return text shortened to a length in the middle, since names differ at their ends."""
     if len(text) <= limit:
         return text
     head = (limit - 1) // 2
@@ -70,7 +70,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def for_encoding(text: str, encoding: str | None) -> str:
-    """Text with what an output's encoding lacks replaced: × by x, the unknown by a question mark."""
+    """Return text with characters that an encoding lacks replaced: × by x, unknown ones by a question mark."""
     encoding = encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -83,7 +83,7 @@ def for_encoding(text: str, encoding: str | None) -> str:
 
 
 def _spelled(line: str, encoding: str) -> str:
-    """A line with what an encoding lacks spelled out. What grows takes its room from the gap before it, so
+    """Return a line with what an encoding lacks spelled out. What grows takes its room from the gap before it, so
     that columns stay columns.
     """
     spelled = ""

@@ -15,12 +15,12 @@ UNKNOWN = "–"
 
 
 def gib_to_gb(gib: float) -> float:
-    """Gibibytes as gigabytes of 10⁹ bytes."""
+    """Return gibibytes as gigabytes of 10⁹ bytes."""
     return gib * GIB / GB
 
 
 def round_figure(value: float | None) -> float | None:
-    """A summary figure as it is stored: 3 decimals, or 4 significant digits where those lose it.
+    """Return a summary figure as it is stored: 3 decimals, or 4 significant digits where those lose it.
 
     Returns None for None. Raises ValueError for a value that is not finite.
     """
@@ -35,7 +35,7 @@ def round_figure(value: float | None) -> float | None:
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
-    """A step time for people. Units: s in; text in s, or ms below a tenth of a second."""
+    """Return a step time for people. Units: s in; text in s, or ms below a tenth of a second."""
     if value is None:
         return UNKNOWN
     if value < 0.1:
@@ -44,7 +44,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
 
 
 def duration(value: float | None) -> str:
-    """A length of time for people, such as 1 h 05 min. Units: s."""
+    """Return a length of time for people, such as 1 h 05 min. Units: s."""
     if value is None:
         return UNKNOWN
     if value < 59.95:
@@ -57,15 +57,15 @@ def duration(value: float | None) -> str:
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A figure with thousands separated by commas."""
+    """Return a number with thousands separated by commas."""
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
 def gigabytes(value: float | None) -> str:
-    """Memory for people. Units: GB of 10⁹ bytes."""
+    """Return memory for people. Units: GB of 10⁹ bytes."""
     return UNKNOWN if value is None else f"{value:.2f} GB"
 
 
 def times(ratio: float) -> str:
-    """A ratio as people say it: 1.36×; with more digits when it is close to one."""
+    """Return a ratio such as 1.36×, with more digits close to one."""
     return f"{ratio:.3f}×" if 0.95 < ratio < 1.05 else f"{ratio:.2f}×"

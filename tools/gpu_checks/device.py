@@ -125,7 +125,7 @@ class StandIn:
         self._allocated -= count
 
     def memory_stats_as_nested_dict(self, device: Any) -> dict[str, Any]:
-        """Answer as the allocator does. Units: bytes."""
+        """Return what the allocator would. Units: bytes."""
         return {
             "allocated_bytes": {"all": {"current": self._allocated, "peak": self._peak}},
             "reserved_bytes": {"all": {"current": self._reserved, "peak": self._reserved}},
@@ -151,7 +151,7 @@ class StandIn:
         """Return no stream: there is none."""
 
     def device_count(self) -> int:
-        """Two, so that a collective can be tried."""
+        """Return two, so that a collective can be tried."""
         return 2
 
     @staticmethod

@@ -84,7 +84,7 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
 
 
 def _feed_forward(model: ModelConfig, layers: int, hidden: int) -> int | None:
-    """Multiply-adds of all feed-forward parts for one token."""
+    """Return multiply-adds of all feed-forward parts for one token."""
     matrices = 2 if model.gated_ffn is False else 3
     if model.num_experts is None:
         return None if model.ffn_hidden_size is None else layers * matrices * hidden * model.ffn_hidden_size
@@ -101,7 +101,7 @@ def _feed_forward(model: ModelConfig, layers: int, hidden: int) -> int | None:
 
 
 def _latent_attention(model: ModelConfig, hidden: int, heads: int, head_dim: int, rank: int) -> tuple[int, int] | None:
-    """Multiply-adds of a layer's projections, and the query/key and value sizes of a head together.
+    """Return multiply-adds of a layer's projections, and the query/key and value sizes of a head together.
 
     head_dim is the part of a query or key head without rotary embedding.
     """
@@ -115,7 +115,7 @@ def _latent_attention(model: ModelConfig, hidden: int, heads: int, head_dim: int
 
 
 def _encoder_decoder(model: ModelConfig, encoders: int, sequence_length: int, *, causal: bool) -> float | None:
-    """FLOPs of one token of the target and one of the source; None for experts and latent attention."""
+    """Return FLOPs of one token of the target and one of the source; None for experts and latent attention."""
     layers, hidden, heads, vocabulary = model.num_layers, model.hidden_size, model.num_attention_heads, model.vocab_size
     if layers is None or hidden is None or heads is None or vocabulary is None or model.ffn_hidden_size is None:
         return None
@@ -130,7 +130,7 @@ def _encoder_decoder(model: ModelConfig, encoders: int, sequence_length: int, *,
 
 
 def _context(model: ModelConfig, sequence_length: int, *, causal: bool) -> float:
-    """Tokens that a token attends to, on average."""
+    """Return how many tokens a token attends to, on average."""
     window = model.sliding_window
     if window is None or window >= sequence_length:
         return sequence_length * (0.5 if causal else 1.0)

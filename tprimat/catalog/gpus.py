@@ -103,7 +103,7 @@ class Gpu:
     source: str
 
     def peak_tflops(self, precision: str | None) -> float | None:
-        """The dense peak, TFLOP/s; None for a precision that is unknown or has no figure.
+        """Return the dense peak, TFLOP/s; None for a precision that is unknown or has no figure.
 
         Args:
             precision: a name of PRECISIONS, mxfp8 or mxfp4.
@@ -140,18 +140,18 @@ class Match:
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
-    """The table."""
+    """Return the table."""
     content = importlib.resources.files("tprimat.catalog").joinpath("gpus.csv").read_text(encoding="utf-8")
     return tuple(_row(fields) for fields in csv.DictReader(content.splitlines()))
 
 
 def by_key(key: str) -> Gpu:
-    """The row of a key. Raises KeyError where there is none."""
+    """Return the row of a key. Raises KeyError where there is none."""
     return {gpu.key: gpu for gpu in gpus()}[key]
 
 
 def match(info: GpuInfo) -> Match:
-    """The row of a device, confirmed by all that is known of it.
+    """Return the row of a device, confirmed by everything known about it.
 
     A name alone is enough where it can mean one GPU only and nothing speaks against that. There is
     no nearest row: what isn't in the table has none.
@@ -184,7 +184,7 @@ def match(info: GpuInfo) -> Match:
 
 
 def short_name(device_name: str | None) -> str:
-    """A device's name for the labels of tables and plots: never empty, and short.
+    """Return a device's name for the labels of tables and plots: never empty, and short.
 
     Names of the table become its short names (H100, H100 PCIe, MI300X); others lose what says nothing.
     """
@@ -200,7 +200,7 @@ def short_name(device_name: str | None) -> str:
 
 
 def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:
-    """Titles of the GPUs that show this much memory, for logs that print a total and no name.
+    """Return titles of the GPUs that show this much memory, for logs that print a total and no name.
 
     Args:
         total_gib: what the log states, GiB.
@@ -219,7 +219,7 @@ def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:
 
 
 def cores(architecture: str | None, compute_units: int | None) -> int | None:
-    """CUDA cores or stream processors of a device, or None where its architecture isn't known here.
+    """Return CUDA cores or stream processors of a device, or None where its architecture isn't known here.
 
     Args:
         architecture: sm_90, gfx942, …
@@ -230,7 +230,7 @@ def cores(architecture: str | None, compute_units: int | None) -> int | None:
 
 
 def _named(name: str) -> list[Gpu]:
-    """The rows that a bare name can mean. Patterns match the whole name, so that none is found in a longer one."""
+    """Return the rows that a bare name can mean. Patterns match the whole name, never a part."""
     return [gpu for gpu in gpus() if gpu.name_pattern and re.fullmatch(gpu.name_pattern, name, re.IGNORECASE)]
 
 
@@ -261,7 +261,7 @@ def _match_by_facts(info: GpuInfo) -> Match:
 
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
-    """What is known of a device and speaks against a row; empty where nothing does."""
+    """Return the facts about a device that contradict a row."""
     against = []
     stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
     named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
@@ -297,7 +297,7 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
 
 
 def _twins(one: Gpu, other: Gpu) -> bool:
-    """Whether only the clock tells two rows apart (MI350X and MI355X).
+    """Return whether two rows differ only in the clock (MI350X and MI355X).
 
     NVIDIA's are left out: torch states their highest clock, the table the one that the data
     sheet's peak follows from.
@@ -310,7 +310,7 @@ def _twins(one: Gpu, other: Gpu) -> bool:
 
 
 def _clock_fits(gpu: Gpu, info: GpuInfo) -> bool:
-    """False where a stated clock isn't the row's, though the row has a twin with another."""
+    """Return False where a stated clock isn't the row's, though the row has a twin with another."""
     has_twin = any(_twins(other, gpu) and other.clock_mhz != gpu.clock_mhz for other in gpus())
     return not has_twin or info.clock_mhz is None or _near(info.clock_mhz, gpu.clock_mhz)
 
@@ -320,7 +320,7 @@ def _near(clock_mhz: float, expected: float | None) -> bool:
 
 
 def _virtual_part(name: str) -> str | None:
-    """The part of a GPU that a name itself speaks of."""
+    """Return the part of a GPU that a name itself states."""
     if found := re.search(r"\bMIG\b.*", name.replace("_", " "), re.IGNORECASE):
         return found[0]
     if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name.replace("_", " ").strip()):
@@ -329,7 +329,7 @@ def _virtual_part(name: str) -> str | None:
 
 
 def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
-    """The part of a row's GPU that a device with fewer units is; None where it hasn't fewer."""
+    """Return which part of the row's GPU a device with fewer units is; None for a whole one."""
     units = info.compute_units
     if units is None or units >= gpu.compute_units:
         return None
@@ -364,14 +364,14 @@ def _either(rows: list[Gpu]) -> str:
 
 
 def _bare(name: str) -> str:
-    """A name without the maker's, trademarks, and the underscores of file names."""
+    """Return a name without the maker's, trademarks, and the underscores of file names."""
     plain = re.sub(r"\((R|TM|C)\)|[®™]", " ", name, flags=re.IGNORECASE).replace("_", " ")
     plain = " ".join(plain.split())
     return re.sub(r"(?i)^(\d+th gen\s+)?((nvidia|amd|intel|tesla|geforce|instinct)\s+)+(?=\S)", "", plain)
 
 
 def _plain_architecture(architecture: str | None) -> str | None:
-    """gfx942 of gfx942:sramecc+:xnack-, sm_90 of sm90a."""
+    """Return gfx942 of gfx942:sramecc+:xnack-, sm_90 of sm90a."""
     if not architecture:
         return None
     first = architecture.split(":")[0].strip().lower()

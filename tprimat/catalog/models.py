@@ -105,12 +105,12 @@ MODELS = (
 
 
 def names() -> tuple[str, ...]:
-    """What a user can type for a model."""
+    """Return what a user can type for a model."""
     return tuple(model.name for model in MODELS)
 
 
 def by_name(name: str) -> Model:
-    """The row of a name.
+    """Return the row of a name.
 
     Raises UsageError for a name that no row has.
     """
@@ -121,18 +121,18 @@ def by_name(name: str) -> Model:
 
 
 def recognize(text: str) -> Model | None:
-    """The model that another tool's name for it means, such as an experiment's name; or None."""
+    """Return the model that a foreign name, such as an experiment's, means; or None."""
     lowered = text.lower()
     return next((model for model in MODELS if any(pattern in lowered for pattern in model.patterns)), None)
 
 
 def title(name: str | None) -> str:
-    """A model's name for people; the name itself for a model without a row."""
+    """Return a model's name for people; the name itself for a model without a row."""
     return next((model.title for model in MODELS if model.name == name), name or "unnamed model")
 
 
 def with_shape(config: ModelConfig) -> Model | None:
-    """The full-size model that has this very shape; or None."""
+    """Return the full-size model with this shape, or None."""
     fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
     wanted = [getattr(config, field) for field in fields]
     for model in MODELS:

@@ -36,7 +36,7 @@ class Price:
 
 
 def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, Price]:
-    """The prices of sides, from what was typed after --cost.
+    """Return the prices of sides, from what was typed after --cost.
 
     Args:
         arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
@@ -82,7 +82,7 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
 
 
 def is_price(word: str) -> bool:
-    """Whether a word alone is a price, a range of prices or NAME=PRICE."""
+    """Return whether a word alone is a price, a range of prices or NAME=PRICE."""
     try:
         _price(word.rpartition("=")[2])
     except UsageError:
@@ -91,7 +91,7 @@ def is_price(word: str) -> bool:
 
 
 def _fitting(name: str, sides: Sequence[str]) -> list[str]:
-    """The sides that a name means: the whole name counts before words of it, words before a part: H200
+    """Return the systems that a name means: whole names win over words, words over parts: H200
     is not GH200. Several sides of one GPU cost the same.
     """
     wanted = _words(name)
@@ -104,7 +104,7 @@ def _fitting(name: str, sides: Sequence[str]) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """Words with a space on either side; 8×H100 is two."""
+    """Return words with a space on either side; 8×H100 is two."""
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold())
     return f" {' '.join(parted.replace(',', ' ').split())} "
 

@@ -58,13 +58,13 @@ class Published:
 
 @functools.cache
 def rows() -> tuple[Published, ...]:
-    """The table."""
+    """Return the table."""
     content = importlib.resources.files("tprimat.catalog").joinpath("published.csv").read_text(encoding="utf-8")
     return tuple(_row(fields) for fields in csv.DictReader(content.splitlines()))
 
 
 def of_the_same(run: Run) -> tuple[Published, ...]:
-    """The rows of the same GPU, model, precision and sequence length; none where one of them is unknown."""
+    """Return the rows of the same GPU, model, precision and sequence length; none where one of them is unknown."""
     config = run.training_config
     model = _model(run.model)
     if run.environment.emulated or run.scale not in FULL or None in (model, config.precision, config.sequence_length):

@@ -34,7 +34,7 @@ _ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plo
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:
-    """Runs a command and turns whatever happens into an exit status and at most one line.
+    """Run a command and turn whatever happens into an exit status and at most one line.
 
     Args:
         command: a name in COMMANDS.
@@ -70,7 +70,7 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
 
 
 def _recover_lost_trainings(arguments: Sequence[str]) -> None:
-    """Says which trainings in the folders at hand were killed, and makes results of what they recorded."""
+    """Recover killed trainings in the results folders into results, and report them."""
     from tprimat.record import folders
 
     found = [] if {"-h", "--help"} & set(arguments) else folders.with_journals(arguments)
@@ -84,7 +84,7 @@ def _recover_lost_trainings(arguments: Sequence[str]) -> None:
 
 
 def _go_on_in_own_environment() -> None:
-    """Starts this script again with the clone's .venv, where `make venv` has made one.
+    """Restart this script with the clone's .venv, where `make venv` has made one.
 
     Only called when a package is missing, so a container's own Python is never left. Returns when
     there is no such environment, or when this is it.

@@ -123,7 +123,7 @@ def _write(comparison: Comparison, folder: Path, picture: Path | None, command: 
 
 
 def _link(picture: Path, folder: Path) -> str:
-    """The picture's path from the report's folder."""
+    """Return the picture's path from the report's folder."""
     try:
         return Path(os.path.relpath(picture, folder)).as_posix()
     except ValueError:

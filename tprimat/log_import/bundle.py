@@ -31,7 +31,7 @@ _BLANK = b"[left out]"
 
 
 def check(path: Path) -> None:
-    """Raises UsageError where a bundle can't be written under this name."""
+    """Raise UsageError where no bundle can be written under this name."""
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(
             f"--bundle {path}: the name must end in {', '.join(ENDINGS)}: for example {path.name}.tar.gz",
@@ -42,7 +42,7 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
-    """Writes a bundle.
+    """Write a bundle.
 
     Args:
         path: file to write; its ending says how it is packed.
@@ -93,7 +93,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
 
 
 def _environment(runs: Iterable[Run]) -> bytes:
-    """The machine and software of each run, apart from the series."""
+    """Return the machine and software of each run, apart from the series."""
     stated = [
         {
             "timestamp": run.timestamp,
@@ -145,7 +145,7 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 
 
 def _free(name: str, members: dict[str, bytes]) -> str:
-    """A name that no member has yet: results of two folders may be called alike."""
+    """Return a name that no member has: results of two folders may share one."""
     stem, dot, ending = name.partition(".")
     number = 1
     while name in members:

@@ -81,12 +81,12 @@ Head = Callable[[Path], Iterable[Line]]
 
 
 def variable(model: str) -> str:
-    """The environment variable that names a model's log."""
+    """Return the environment variable that names a model's log."""
     return f"{model.upper()}_LOG"
 
 
 def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> tuple[Folder, ...]:
-    """Where logs are looked for, each folder once.
+    """Return the folders to search for logs, each once.
 
     Args:
         working: the working folder.
@@ -108,7 +108,7 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
 
 
 def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str, str], head: Head) -> Search:
-    """Looks for the newest log of each model.
+    """Look for the newest log of each model.
 
     Args:
         models: names in models.py.
@@ -203,7 +203,7 @@ def _of_variable(model: str, named: str, looks: _LogProbes) -> LocalLog:
 
 
 def _by_name(model: str, files: Sequence[_File], looks: _LogProbes, passed_over: list[str]) -> LocalLog | None:
-    """The newest file with the model in its name whose content doesn't speak against it.
+    """Return the newest file with the model in its name whose content doesn't contradict it.
 
     A relative of the model, such as a smaller one, is taken where there is nothing nearer.
     """
@@ -241,7 +241,7 @@ def _by_name(model: str, files: Sequence[_File], looks: _LogProbes, passed_over:
 def _by_content(
     models: Sequence[str], files: Sequence[_File], looks: _LogProbes, passed_over: list[str]
 ) -> Iterator[LocalLog]:
-    """The newest file for each model by what the logs say of theirs; a relative where there is nothing nearer."""
+    """Yield the newest file for each model that the logs themselves name, else one of a related model."""
     nearest: dict[str, LocalLog] = {}
     relatives: dict[str, LocalLog] = {}
     others: list[tuple[Path, str]] = []
@@ -268,12 +268,12 @@ def _by_content(
 
 
 def belongs(stated: str, model: str) -> bool:
-    """Whether what a log calls its model is of a family: llama3.2_1B is a Llama."""
+    """Return whether a model named in a log belongs to a family: llama3.2_1B is a Llama."""
     return model in re.sub(r"[^a-z0-9]", "", stated.lower())
 
 
 def _files(where: Sequence[Folder]) -> list[_File]:
-    """Logs by their names' endings, the newest first; of equally new ones those under their usual name."""
+    """Return logs by their names' endings, the newest first; of equally new ones those under their usual name."""
     found: dict[str, _File] = {}
     for folder in where:
         for path in islice(_below(folder.path, _DEEPEST if folder.deep else 0), MOST_FILES):
@@ -285,7 +285,7 @@ def _files(where: Sequence[Folder]) -> list[_File]:
 
 
 def _modified(path: Path) -> float | None:
-    """When a file was last written, s since the epoch; None where there is none, or none any more."""
+    """Return when a file was last written, s since the epoch; None where it is gone."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -43,7 +43,7 @@ text of logs is packed to a tenth of its size or so; what goes beyond this was m
 
 
 def named_files(names: Sequence[str]) -> list[str]:
-    """The files that names mean: a pattern that the shell left alone means all that match it.
+    """Return the files for names and for patterns that the shell did not expand.
 
     Raises UnreadableError for a pattern that nothing matches.
     """
@@ -77,7 +77,7 @@ class Log:
         self._hashing: Future[None] | None = None
 
     def lines(self) -> Iterator[text.Line]:
-        """The lines of the log.
+        """Return the lines of the log.
 
         Raises:
             UnreadableError: it can't be opened or read.
@@ -86,11 +86,11 @@ class Log:
         return text.lines(self._chunks())
 
     def chunks(self) -> Iterator[bytes]:
-        """The content of the file, decompressed, as it is. Raises as lines() does."""
+        """Return the content of the file, decompressed, as it is. Raises as lines() does."""
         return self._chunks()
 
     def source_file(self) -> SourceFile:
-        """What a result says of this file; call it when all lines were read."""
+        """Return this file's entry for a result; call it when all lines were read."""
         self._finish_hashing()
         return SourceFile(path=self.path, sha256=self._hash.hexdigest(), bytes=self._size)
 
@@ -166,7 +166,7 @@ def _hasher() -> ThreadPoolExecutor:
 
 
 def is_handed_over(path: str, mode: int) -> bool:
-    """Whether a name is that of an open pipe, as the shell's <(…) gives it; one in a folder may never be written to."""
+    """Return whether a name is an open pipe, as the shell's <(…) gives it; a named one may never be written to."""
     return stat.S_ISFIFO(mode) and os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
@@ -179,13 +179,13 @@ class _Counted:
         self._head = b""
 
     def peek(self) -> bytes:
-        """The first bytes; they are read again."""
+        """Return the first bytes; they are read again."""
         while len(self._head) < 6 and (more := self._next(6 - len(self._head))):
             self._head += more
         return self._head
 
     def read(self, size: int = -1) -> bytes:
-        """Up to so many bytes; none at the end."""
+        """Return up to so many bytes; none at the end."""
         head, self._head = self._head, b""
         if head:
             if 0 <= size < len(head):
@@ -194,7 +194,7 @@ class _Counted:
         return self._next(size)
 
     def drain(self) -> None:
-        """Reads what is left, which nobody wants to see."""
+        """Read and discard the rest."""
         self._head = b""
         buffer = memoryview(bytearray(CHUNK))
         while size := self._stream.readinto(buffer):  # type: ignore[attr-defined]
@@ -207,7 +207,7 @@ class _Counted:
 
 
 def _zstd(raw: Any, name: str) -> Any:
-    """A stream of what a zstd file holds.
+    """Return a stream of what a zstd file holds.
 
     Raises UsageError when neither Python itself (from 3.14 on) nor a package can read it.
     """

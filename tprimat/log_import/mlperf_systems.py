@@ -16,7 +16,7 @@ LARGEST = 1 << 20
 
 
 def with_system(run: Run, log: Path) -> Run:
-    """An MLPerf run with what the system description beside its log says; any other run as it is.
+    """Return an MLPerf run completed from the system description beside its log; any other run unchanged.
 
     A folder `systems` is looked for beside the log and in the folders above; a description may lie
     beside the log itself too. Which file belongs to the log follows from the names alone, and

@@ -102,7 +102,7 @@ class Outcome:
 
 
 def units_of(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
-    """The units that files and folders hold, in the order of the names, and within a folder by path.
+    """Return the log sources in files and folders, in the order of the names, and within a folder by path.
 
     Raises UnreadableError for a name that is nothing.
     """
@@ -198,7 +198,7 @@ def _head(path: Path) -> bytes:
 
 
 def _no_log(path: Path, head: bytes) -> str | None:
-    """Why a file in a folder is no log; None where it may be one."""
+    """Return why a file in a folder is no log; None where it may be one."""
     if not head:
         return "is empty"
     if any(sign in head[:8000] for sign in _OURS) and head.lstrip()[:1] == b"{":
@@ -216,7 +216,7 @@ def _no_log(path: Path, head: bytes) -> str | None:
 
 
 def read_unit(unit: LogSource) -> Outcome:
-    """Reads a unit. What a person can do something about comes back as the reason; nothing is raised for it."""
+    """Read a log source. Errors that a user can fix are returned as the reason, not raised."""
     try:
         if unit.dialect is not None:
             return _read_files(unit)
@@ -300,7 +300,7 @@ def _said_of_cut(log: Log) -> list[str]:
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
-    """A stream that can be sought in: in memory, or in a temporary file where it is large."""
+    """Return a seekable stream: in memory, or in a temporary file where it is large."""
     stream: BinaryIO = io.BytesIO()
     size = 0
     for chunk in chunks:
@@ -333,6 +333,6 @@ def _with_source(run: Run, source: tuple[SourceFile, ...], warnings: tuple[str, 
 
 
 def digest_of(run: Run) -> str:
-    """A short name for the files of a run, for a result's name where nothing else tells it from another's."""
+    """Return a short hash of a run's files, to make a result's name unique."""
     hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:8]

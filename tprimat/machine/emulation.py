@@ -9,5 +9,5 @@ EMULATED = "TPRIMAT_EMULATED"
 
 
 def is_emulated() -> bool:
-    """Whether this process trains on a device that is none."""
+    """Return whether this process trains on an emulated device."""
     return os.environ.get(EMULATED) == "1"

@@ -60,7 +60,7 @@ def listed(host: Host) -> tuple[Process, ...] | None:
 
 
 def may_end(process: Process, host: Host) -> bool:
-    """Whether a process is the caller's, and surely the one that holds GPU memory."""
+    """Return whether a process is the caller's and certainly the one that holds GPU memory."""
     if process.pid in (os.getpid(), os.getppid(), 0, 1) or not _has_gpu_open(process.pid, host):
         return False
     try:

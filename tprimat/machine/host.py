@@ -124,11 +124,11 @@ class Host:
             return None
 
     def exists(self, name: str) -> bool:
-        """Whether a system file exists."""
+        """Return whether a system file exists."""
         return self.path(name).exists()
 
     def finds(self, tool: str) -> bool:
-        """Whether a command is on PATH."""
+        """Return whether a command is on PATH."""
         return shutil.which(tool, path=self.environ.get("PATH", "")) is not None
 
 

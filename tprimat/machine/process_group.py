@@ -121,7 +121,7 @@ class ProcessGroup:
         return -int(getattr(signal, "SIGKILL", 9)) if self._process.returncode is None else self._process.returncode
 
     def is_group_running(self) -> bool:
-        """Whether a process of the group is still running; a zombie is not."""
+        """Return whether a process of the group is still running; a zombie is not."""
         for pid in psutil.pids() if hasattr(os, "getpgid") else ():
             with contextlib.suppress(OSError, psutil.Error):
                 if os.getpgid(pid) == self._process.pid and psutil.Process(pid).status() not in _DEAD:

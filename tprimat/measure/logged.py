@@ -42,7 +42,7 @@ class Follower:
         self._times: list[float] = []
 
     def line(self, text: str) -> None:
-        """Take a line."""
+        """Read a line."""
         self._on_line(text)
         if megatron_line.TIMED not in text:
             return

@@ -62,7 +62,7 @@ class Output:
     def pass_on(
         self, on_line: Callable[[str], None], on_message: Callable[[progress.Message], None], wait_s: float
     ) -> None:
-        """Hands on what has been printed: waits so long for it, and works at it for so long."""
+        """Pass on what has been printed, waiting for it, and then working at it, up to wait_s."""
         deadline = time.monotonic() + wait_s
         while True:
             try:
@@ -89,13 +89,13 @@ class Output:
                 break
 
     def close(self) -> None:
-        """Ends the log."""
+        """Close the log."""
         if self._left_out:
             self.write(f"[{self._left_out} lines more are left out here: the log is bounded; the last are:]\n")
             self.write("".join(line + "\n" for line in self._last))
 
     def write(self, text: str) -> None:
-        """Adds to the log, unless that has failed before."""
+        """Add to the log, unless that has failed before."""
         left = memoryview(text.encode("utf-8", "replace"))
         try:
             while left and self.trouble is None:
@@ -124,7 +124,7 @@ class Output:
 
     @staticmethod
     def _without_message(line: str, on_message: Callable[[progress.Message], None]) -> str | None:
-        """The line as it is shown; None where it was a message alone."""
+        """Return the line to show; None where it held only a message."""
         if progress.MARK not in line:
             return line
         # Another process may have printed half a line before the mark.

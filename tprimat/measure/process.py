@@ -50,7 +50,7 @@ class ProcessResult:
 
 
 def new_log(folder: Path, stem: str) -> Path:
-    """Makes an empty file for a training's output: under a name of its own, whoever else starts one here now.
+    """Create an empty file with a unique name for a training's output.
 
     Raises UsageError when the folder can't be written.
     """
@@ -84,7 +84,7 @@ def run(
     limit_s: float | None = None,
     grace_s: float = GRACE_SECONDS,
 ) -> ProcessResult:
-    """Runs a command to its end.
+    """Run a command to its end.
 
     All that it prints goes to the log; what it prints on its standard output is also handed on,
     line by line. Libraries warn on the standard error, where they can be left alone. When this
@@ -179,7 +179,7 @@ class _Child:
         return ProcessResult(status, bool(signals.count), overdue, self._output.tail, self._output.trouble)
 
     def _is_unkillable(self) -> bool:
-        """Whether it was killed and is there all the same: held in the kernel, by a driver that hangs."""
+        """Return whether it survived SIGKILL: stuck in the kernel, in a driver that hangs."""
         return self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS
 
     def _terminate(self, *, at_once: bool) -> None:

@@ -262,7 +262,7 @@ class Session:
             self.failures += self._plan.stops_at_failure
 
     def _cool_down(self) -> bool:
-        """Rest; False where the user has ended that."""
+        """Rest; return False where the user interrupts it."""
         seconds = self._plan.cooldown_s
         if not seconds:
             return True

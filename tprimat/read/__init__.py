@@ -58,7 +58,7 @@ FEWEST_QUOTED = 3
 
 
 def readings(lines: Iterable[Line], name: str) -> list[ParsedLog]:
-    """The trainings that a log holds, in its order.
+    """Return the trainings that a log holds, in its order.
 
     Args:
         lines: of the log, as text.lines() gives them.
@@ -73,7 +73,7 @@ def readings(lines: Iterable[Line], name: str) -> list[ParsedLog]:
 
 
 def readings_of(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
-    """As readings(), from the bytes of a log as they come: quicker where the log is long."""
+    """Return the trainings of a log from chunks of its bytes: faster than lines for long logs."""
     log = intake()
     blocks = Blocks()
     for chunk in chunks:
@@ -85,12 +85,12 @@ def readings_of(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
 
 
 def intake() -> LogFeeder:
-    """What takes a log in, for all log formats."""
+    """Return a feeder of all log formats."""
     return LogFeeder([log_format() for log_format in LOG_FORMATS])
 
 
 def readings_in(log: LogFeeder, name: str) -> list[ParsedLog]:
-    """As readings(), when all of a log was taken in."""
+    """Return the trainings of a log that was fed completely."""
     by_format = log.finish()
     if log.document:
         # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
@@ -110,12 +110,12 @@ def readings_in(log: LogFeeder, name: str) -> list[ParsedLog]:
 
 
 def read(lines: Iterable[Line], name: str) -> list[Run]:
-    """The trainings of a log as Runs, with nothing said beside the log. See readings()."""
+    """Return the trainings of a log as Runs, without user settings. See parsed_logs()."""
     return [reading.run() for reading in readings(lines, name)]
 
 
 def recognize(lines: Iterable[Line]) -> str | None:
-    """The log format of some lines of a log, the earliest that shows; or None."""
+    """Return the log format of some lines of a log, the earliest that shows; or None."""
     readers = [log_format() for log_format in LOG_FORMATS]
     for line in lines:
         for reader in readers:

@@ -75,7 +75,7 @@ TIMING = Timing(
 
 
 class Reader(RecordReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of NeMo-Automodel logs."""
 
     name = "automodel"
     looks_for = "NeMo-Automodel's records (“step 0 | epoch 0 | loss … | tps …”, or training.jsonl)"
@@ -209,7 +209,7 @@ class AutomodelRun(RunBuilder):
 
 
 def _ratio(found: list[Record]) -> int | None:
-    """Tps / tps_per_gpu: the product of data and context parallelism."""
+    """Return tps / tps_per_gpu: the product of data and context parallelism."""
     ratios = [
         record.native["tokens_per_second"] / per_gpu
         for record in found

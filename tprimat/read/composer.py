@@ -42,7 +42,7 @@ ROLLING = 100
 
 
 class Reader(BlockReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of Composer logs."""
 
     name = "composer"
     looks_for = "Composer's blocks (“Train throughput/device/tokens_per_sec: …”)"
@@ -58,7 +58,7 @@ class Reader(BlockReader):
         self._coarse = False
 
     def take(self, line: Line) -> bool:
-        """Reads a header or a metric."""
+        """Read a header or a metric."""
         text = line.text[:400]
         header = _HEADER.search(text) if "batch=" in text else None
         if header is not None and (step := count(header[1])):
@@ -73,16 +73,16 @@ class Reader(BlockReader):
         return header is not None or _EVAL.match(text) is not None
 
     def counts(self, block: dict[str, str]) -> bool:
-        """Whether a block holds a loss or a rate."""
+        """Return whether a block holds a loss or a rate."""
         return any(name in block for name in _LOSS) or any(name.startswith("throughput/") for name in block)
 
     def step_within(self, block: dict[str, str]) -> int | None:
-        """The batch of a block, from the number of those before it."""
+        """Return the batch of a block."""
         before = number(block.get("time/batch"))
         return int(before) + 1 if before is not None and 0 <= before < 2**53 else None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """The record of a block."""
+        """Return the record of a block."""
         record = Record(step, line)
         record.put("loss", next((number(block[name]) for name in _LOSS if name in block), None))
         for name, field in _FIELDS.items():
@@ -120,7 +120,7 @@ class Reader(BlockReader):
             self._coarse = True
 
     def _devices(self, block: dict[str, str], line: int) -> None:
-        """Devices and batch, which follow from rates of all and of one."""
+        """State devices and batch, from the rates of all and of one."""
         for kind in ("tokens_per_sec", "samples_per_sec"):
             every, one = block.get(f"throughput/{kind}", ""), block.get(f"throughput/device/{kind}", "")
             if min(digits(every), digits(one)) >= 4:
@@ -130,7 +130,7 @@ class Reader(BlockReader):
                     return
 
     def done(self, training: LoggedTraining) -> None:
-        """Says what the rates are."""
+        """Note what the rates are."""
         super().done(training)
         if any(record.seconds for record in training.records.values()):
             training.warnings.append(

@@ -26,7 +26,7 @@ LONGEST = 200
 
 
 class Reader(RecordReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of DLLogger logs."""
 
     name = "dllogger"
     looks_for = "DLLogger's records (“DLLL {…}”)"
@@ -120,7 +120,7 @@ class Reader(RecordReader):
 
 
 def _stamp(found: Mapping[str, Any]) -> Stamp | None:
-    """The record's moment, from its seconds since 1970."""
+    """Return the record's moment, from its seconds since 1970."""
     seconds = number(found.get("timestamp"))
     if seconds is None or not 0 < seconds < 1e11:
         return None
@@ -128,7 +128,7 @@ def _stamp(found: Mapping[str, Any]) -> Stamp | None:
 
 
 def _start(found: Mapping[str, Any], stamp: Stamp | None) -> Stamp | None:
-    """When the training began: the record's moment less the time since the logger's start."""
+    """Return when the training began: the record's moment less the time since the logger's start."""
     elapsed = number(found.get("elapsedtime"))
     if stamp is None or elapsed is None or not 0 <= elapsed < 1e9:
         return stamp

@@ -51,7 +51,7 @@ _TIMING = Timing(
 
 
 class Reader:
-    """Read one file. See parsed_log.Reader."""
+    """A parsed_log.Reader of golden-value files."""
 
     name = "golden"
     looks_for = "golden values of Megatron-LM or Megatron-Bridge (JSON with “lm loss” by step)"
@@ -72,7 +72,7 @@ class Reader:
             self._named = True
 
     def finish(self) -> list[ParsedLog]:
-        """The training, or none."""
+        """Return the training, or none."""
         if not self.recognised:
             return []
         found = self._document.value()
@@ -121,7 +121,7 @@ def _of_megatron(found: Mapping[str, Any]) -> list[ParsedLog]:
 
 
 def _points(scalar: Any) -> list[tuple[int, float]]:
-    """Steps and finite values of one scalar, in either form: by step, or a list from the first step on."""
+    """Return steps and finite values of one scalar, in either form: by step, or a list from the first step on."""
     if not isinstance(scalar, dict):
         return []
     values = scalar.get("values")

@@ -63,7 +63,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
 
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows by column, with their line; a header in the middle is one of a training that went on."""
+    """Yield rows by column, with their line; a later header is from a resumed training."""
     text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
     header: list[str] = []
     try:

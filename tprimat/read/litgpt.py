@@ -26,7 +26,7 @@ _MEMORY = re.compile(r"\bMemory used: ([\d.]{1,12}) GB")
 
 
 class Reader(StepReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of LitGPT logs."""
 
     name = "litgpt"
     looks_for = "litgpt's iterations (“iter 2 step 1 | loss train: … | iter time: …”)"
@@ -45,7 +45,7 @@ class Reader(StepReader):
         self._incomplete: set[int] = set()
 
     def take(self, line: Line) -> bool:
-        """Reads an iteration."""
+        """Read an iteration."""
         found = _LINE.search(line.text)
         if found is None or (not line.whole and found.end() == len(line.text) and not found[7]):
             return False
@@ -77,7 +77,7 @@ class Reader(StepReader):
         return True
 
     def other(self, line: Line) -> None:
-        """Takes what is printed at the end."""
+        """Take what is printed at the end."""
         if "Training time:" in line.text and (total := _TOTAL.search(line.text)):
             self.figures["train_runtime_seconds"] = number(total[1])
             self.ended = True
@@ -87,7 +87,7 @@ class Reader(StepReader):
             self.memory["peak_memory_allocated_gb"] = round_figure(number(memory[1])) or 0.0
 
     def done(self, training: LoggedTraining) -> None:
-        """Says what a record is."""
+        """Note what a record is."""
         self.notes = [f"{self._seen} iterations are micro-batches of {len(training.records)} optimizer steps"]
         if any(record.seconds is None for record in training.records.values()):
             self.unknown["step_times"] = (

@@ -72,7 +72,7 @@ TIMING = Timing(
 
 
 class Reader(RecordReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of MaxText logs."""
 
     name = "maxtext"
     looks_for = "MaxText's step lines (“completed step: 49, seconds: …”)"

@@ -41,7 +41,7 @@ _TIMING = Timing(
 
 
 class Reader:
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of Megatron-Bridge logs."""
 
     name = "megatron_bridge"
     looks_for = "Megatron-Bridge's lines (“Step Time : 11.65s GPU utilization: …TFLOP/s/GPU”)"
@@ -90,7 +90,7 @@ class Reader:
             self._around.feed(line.number, text)
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings; one a line where nothing but a few such lines is in the file."""
+        """Return the trainings; one per line where the file holds only a few such lines."""
         if not self._records:
             return []
         if self._bare and not self._iterations and len(self._records) < MINIMUM_RECORDS:
@@ -119,7 +119,7 @@ class Reader:
         self._before.append(len(self._iterations))
 
     def _by_iterations(self) -> list[int]:
-        """The step of each line: that of Megatron's line with the same rank in its order."""
+        """Return the step of each line: that of Megatron's line with the same rank in its order."""
         numbers = list(dict.fromkeys(self._iterations))
         if len(numbers) == len(self._records):
             return numbers

@@ -39,7 +39,7 @@ LOSS_DIGITS = 5e-4
 
 
 def merge_logs(found: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
-    """The trainings of one log, each once.
+    """Return the trainings of one log, each once.
 
     Args:
         found: log formats' names, with what their readers found.
@@ -85,7 +85,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 
 
 def filled(run: Run, other: Run, origin: str) -> Run:
-    """A run with what another source of the same training knows and it doesn't.
+    """Return a run completed from another source of the same training.
 
     Args:
         run: goes first.
@@ -120,7 +120,7 @@ def filled(run: Run, other: Run, origin: str) -> Run:
 
 
 def same_training(one: Run, other: Run) -> bool:
-    """Whether two sources tell of one training: by their losses, or by the time of the whole."""
+    """Return whether two sources describe one training, by their losses or the total time."""
     runtime = "train_runtime_seconds"
     mine, theirs = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
     if isinstance(mine, float) and isinstance(theirs, float):
@@ -139,7 +139,7 @@ def same_training(one: Run, other: Run) -> bool:
 
 
 def _times_differ(one: Run, other: Run) -> bool:
-    """Whether both know step times, and not the same: two runs of one seed share their losses alone."""
+    """Return whether both have step times that differ: two runs of one seed share only their losses."""
     times = dict(zip(one.steps, one.step_times, strict=True))
     pairs = [
         (time, times[step])
@@ -164,7 +164,7 @@ def _by_my_steps(run: Run, other: Run) -> dict[str, Any]:
 
 
 def _answered(warning: str, taken: Sequence[str]) -> bool:
-    """Whether a warning that something is unknown is answered now."""
+    """Return whether a warning about an unknown value is obsolete now."""
     names = {
         "model": "doesn't name its model",
         "timestamp": "timestamp unknown",

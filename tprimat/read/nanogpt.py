@@ -39,7 +39,7 @@ _CUDA = re.compile(r"\bcompiled for CUDA ([\d.]{2,8})")
 
 
 class Reader(StepReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of nanoGPT logs."""
 
     name = "nanogpt"
     looks_for = "nanoGPT's steps (“iter 10: loss …, time …ms”, “step:2/1480 train_time:…”, “s:1 trl:…”)"
@@ -60,12 +60,12 @@ class Reader(StepReader):
         self._validations = 0
 
     def take(self, line: Line) -> bool:
-        """Reads a step of any of the forms."""
+        """Read a step of any of the forms."""
         text = line.text[:2000]
         return any(sign in text and read(text, line) for sign, read in self._forms)
 
     def other(self, line: Line) -> None:
-        """Takes what modded-nanogpt's header and last line say."""
+        """Read modded-nanogpt's header and last line."""
         text = line.text[:500]
         if "peak memory" in text and (peak := _PEAK.search(text)):
             allocated, reserved = peak[1] or peak[3], peak[2]
@@ -81,7 +81,7 @@ class Reader(StepReader):
                 state(self.stated, "software_version", cuda[1], text, line.number)
 
     def done(self, training: LoggedTraining) -> None:
-        """Sets what holds for the form that was seen."""
+        """Set what is known of this form of log."""
         self.shift = 1 if training.records and min(training.records) == 0 else 0
         if self._form == "s":
             self.unknown["step_times"] = "no step times: this form of the log has none"

@@ -43,7 +43,7 @@ _GIB = {
 
 
 class Reader(BlockReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of OLMo logs."""
 
     name = "olmo"
     looks_for = "OLMo's blocks (“[step=2/739328]” and “train/CrossEntropyLoss=…” below it)"
@@ -60,7 +60,7 @@ class Reader(BlockReader):
         self._coarse = False
 
     def take(self, line: Line) -> bool:
-        """Reads a header or a metric."""
+        """Read a header or a metric."""
         text = line.text[:400]
         if "[step=" in text and (header := _HEADER.search(text)) and (step := count(header[1])):
             if header[2]:
@@ -75,16 +75,16 @@ class Reader(BlockReader):
         return False
 
     def other(self, line: Line) -> None:
-        """A line of somebody else ends the block."""
+        """End the block at any other line."""
         if line.text.strip() and not line.text.startswith((" ", "\t")):
             self._open = False
 
     def counts(self, block: dict[str, str]) -> bool:
-        """Whether a block is of training, and not of an evaluation."""
+        """Return whether a block is of training, and not of an evaluation."""
         return any(name.startswith(("train/", "throughput/")) for name in block)
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """The record of a block."""
+        """Return the record of a block."""
         record = Record(step, line)
         for name, field in _FIELDS.items():
             if name in block:
@@ -115,7 +115,7 @@ class Reader(BlockReader):
             self.memory[total] = round_figure(max(self.memory.get(total, 0.0), gigabytes)) or 0.0
 
     def done(self, training: LoggedTraining) -> None:
-        """Says what the rates are, and how many tokens a step has."""
+        """Note what the rates are, and how many tokens a step has."""
         super().done(training)
         found = training.ordered()
         pairs = [

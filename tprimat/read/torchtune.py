@@ -39,7 +39,7 @@ _MEMORY = {
 
 
 class Reader(StepReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of torchtune logs."""
 
     name = "torchtune"
     looks_for = "torchtune's steps (“Step 33 | loss:… tokens_per_second_per_gpu:…”)"
@@ -53,7 +53,7 @@ class Reader(StepReader):
     )
 
     def take(self, line: Line) -> bool:
-        """Reads a step."""
+        """Read a step."""
         found = _LINE.search(line.text)
         if found is None:
             return False
@@ -74,7 +74,7 @@ class Reader(StepReader):
         return True
 
     def done(self, training: LoggedTraining) -> None:
-        """Sets windows and peaks."""
+        """Set windows and peaks."""
         self.shift = 1 if training.records and min(training.records) == 0 else 0
         before = None
         for record in training.ordered():

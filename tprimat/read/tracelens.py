@@ -59,7 +59,7 @@ Table = dict[str, dict[str, dict[str, float]]]
 
 
 def _side_columns(header: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
-    """Columns of a quantity by side: one without a name, or `h100::time ms` of several."""
+    """Return the columns of a quantity by system: one without a name, or `h100::time ms` of several."""
     found: dict[str, int] = {}
     for index, name in enumerate(header):
         side, mark, quantity = name.rpartition("::")
@@ -86,7 +86,7 @@ def _kind_of(header: Sequence[str]) -> tuple[str, str, tuple[str, ...], float] |
 
 
 def _take(rows: Iterator[Sequence[Any]], table: Table) -> str | None:
-    """Adds what a sheet holds; its kind, or None for one that isn't needed."""
+    """Add what a sheet holds; return its kind, or None for one that isn't needed."""
     header = [str(cell or "").strip() for cell in next(rows, ())]
     sheet = _kind_of(header)
     if sheet is None:
@@ -130,7 +130,7 @@ class _RefusedError(ValueError):
 
 
 def _workbook_rows(part: InputFile) -> Iterator[Iterator[Sequence[Any]]]:
-    """The sheets of a workbook, row by row. Formulas are never evaluated: their last values are read."""
+    """Yield the sheets of a workbook, row by row. Formulas are never evaluated: their last values are read."""
     import openpyxl  # type: ignore[import-untyped]
 
     _check_workbook(part)
@@ -153,7 +153,7 @@ def _guarded(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
 
 
 def _check_workbook(part: InputFile) -> None:
-    """Refuses what no program writes into a workbook: parts that explode, and document types with entities."""
+    """Reject what no program writes into a workbook: decompression bombs and DTDs with entities."""
     try:
         with zipfile.ZipFile(part.stream) as archive:
             infos = archive.infolist()
@@ -177,7 +177,7 @@ def _check_workbook(part: InputFile) -> None:
 
 
 def _has_document_type(content: bytes) -> bool:
-    """Whether a part of a workbook has a document type, in whatever encoding."""
+    """Return whether a part of a workbook has a document type, in whatever encoding."""
     plain = content.replace(b"\0", b"") if b"\0" in content[:400] else content
     return b"<!DOCTYPE" in plain or b"<!ENTITY" in plain
 
@@ -207,7 +207,7 @@ def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> li
 
 
 def _readings(tables: Sequence[Table], form: str) -> list[ParsedLog]:
-    """One reading a side; several tables are of several ranks."""
+    """Return one parsed log per system; several tables are of several ranks."""
     sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
     if not sides:
         raise ValueError("it has no sheet gpu_timeline with times")

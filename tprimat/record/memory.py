@@ -26,19 +26,19 @@ class Memory(Protocol):
     warnings: list[str]
 
     def start(self) -> None:
-        """The training starts: peaks count from here where they can be reset."""
+        """Start: peaks count from here where they can be reset."""
 
     def step_end(self) -> None:
-        """Reads what is cheap enough for each step."""
+        """Read what is cheap enough for each step."""
 
     def sample(self) -> None:
-        """Reads what is only read every so many steps, and at the end."""
+        """Read what is only read every so many steps, and at the end."""
 
     def current_gb(self) -> float | None:
-        """The newest reading, GB."""
+        """Return the newest reading, GB."""
 
     def metrics(self) -> MemoryMetrics:
-        """All readings, summed up."""
+        """Return all readings, summed up."""
 
 
 class _Readings:
@@ -80,10 +80,10 @@ class ProcessMemory:
         self._read_at = -FRESH_S
 
     def start(self) -> None:
-        """Nothing: the system keeps the peak of the whole life of a process."""
+        """Do nothing: the system keeps the peak of a process's whole life."""
 
     def step_end(self) -> None:
-        """Nothing: a reading costs more than all that the recorder does in a step."""
+        """Do nothing: a reading costs more than the rest of the recorder's step."""
 
     def sample(self) -> None:
         """Read the resident memory."""
@@ -94,7 +94,7 @@ class ProcessMemory:
         self._resident.add(self._process.memory_info().rss)
 
     def current_gb(self) -> float | None:
-        """The newest reading, GB, unrounded."""
+        """Return the newest reading, GB, unrounded."""
         return self._resident.newest_gb()
 
     def metrics(self) -> MemoryMetrics:
@@ -123,7 +123,7 @@ class DeviceMemory:
         self._allocator_tells = True
 
     def start(self) -> None:
-        """The allocator's peaks count from here."""
+        """Reset the allocator's peaks."""
         try:
             self._cuda.reset_peak_memory_stats(self._device)
         except RuntimeError as error:
@@ -133,7 +133,7 @@ class DeviceMemory:
         self.sample()
 
     def step_end(self) -> None:
-        """Reads the allocator: host memory only, the GPU is not asked."""
+        """Read the allocator's host-side counters; the GPU is not queried."""
         if not self._allocator_tells:
             return
         # The nested form: the flat one, which memory_allocated() reads too, costs several times as much.
@@ -144,16 +144,16 @@ class DeviceMemory:
             readings.add(figures["current"], figures["peak"])
 
     def sample(self) -> None:
-        """Asks the driver how much of the device is in use, by whomever."""
+        """Read from the driver how much of the device is in use by all processes."""
         free, total = self._cuda.mem_get_info(self._device)
         self._used.add(total - free)
 
     def current_gb(self) -> float | None:
-        """Allocated at the newest step's end, GB."""
+        """Return the allocated memory at the newest step's end, GB."""
         return self._allocated.newest_gb()
 
     def metrics(self) -> MemoryMetrics:
-        """Means at step ends and peaks within steps."""
+        """Return means at step ends and peaks within steps, GB."""
         return MemoryMetrics(
             avg_memory_allocated_gb=self._allocated.mean_gb(),
             peak_memory_allocated_gb=self._allocated.peak_gb(),

@@ -58,7 +58,7 @@ def started_at(pid: int) -> int | None:
 
 
 def has_exited(owner: ProcessIdentity, handle: int) -> bool:
-    """Whether the owner of a journal has certainly exited. Takes the journal's lock where it has.
+    """Return whether the owner of a journal has certainly exited; take the journal's lock if so.
 
     Args:
         owner: as the journal states it.

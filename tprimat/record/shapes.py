@@ -153,7 +153,7 @@ def _translated(value_of: Any, names: Mapping[str, str], source: str) -> ModelCo
 
 
 def _window(value: Any) -> int | None:
-    """Transformers has a number, Megatron a pair of how far to the left and to the right, -1 for unbounded."""
+    """Return the attention window: Transformers has a number, Megatron a pair (left, right), -1 for unbounded."""
     size = value[0] if isinstance(value, (tuple, list)) and value else value
     return size if isinstance(size, int) and size > 0 else None
 

@@ -39,7 +39,7 @@ class SigtermWatch:
         self._installed = True
 
     def remove(self) -> None:
-        """Restore the earlier handler, unless somebody has since put theirs over this one."""
+        """Restore the earlier handler, unless another one was installed since."""
         if self._installed and signal.getsignal(signal.SIGTERM) == self._handle:
             if threading.current_thread() is not threading.main_thread():
                 return

@@ -15,7 +15,7 @@ HOUR_S = 3600.0
 
 
 def figures(runs: Sequence[Run], price: Price | None) -> dict[str, Value]:
-    """Samples/s, time per epoch and their costs, by the name of the row; nothing for runs without epochs.
+    """Return samples/s, time per epoch and their costs, by the name of the row; nothing for runs without epochs.
 
     Args:
         runs: of one setup; several have the interval between them.
@@ -43,14 +43,14 @@ def _measured(run: Run) -> list[Mapping[str, float | None]]:
 
 
 def _samples_per_second(run: Run) -> float | None:
-    """Of the measured epochs together: all samples over all time, not the mean of the rates."""
+    """Return samples/s over the measured epochs: all samples over all time, not the mean of the rates."""
     counted = [(epoch.get("samples"), epoch.get("wall_time_s")) for epoch in _measured(run)]
     whole = [(samples, seconds) for samples, seconds in counted if samples and seconds]
     return sum(samples for samples, _ in whole) / sum(seconds for _, seconds in whole) if whole else None
 
 
 def _seconds_per_epoch(run: Run) -> float | None:
-    """Mean over the measured epochs that have as many samples as the fullest: one that was cut says nothing."""
+    """Return the mean over the measured epochs with as many samples as the fullest; truncated ones are skipped."""
     measured = _measured(run)
     fullest = max((epoch.get("samples") or 0.0 for epoch in measured), default=0.0)
     times = [epoch.get("wall_time_s") for epoch in measured if fullest and epoch.get("samples") == fullest]
@@ -75,7 +75,7 @@ def _turned(rate: Value, factor: float) -> Value:
 
 
 def _cost(seconds: Value, gpus: int, price: Price) -> Value:
-    """What so many seconds on all GPUs cost; its interval is that of the time and of the price."""
+    """Return the cost of this time on all GPUs; its interval combines those of time and price."""
     assert seconds.value is not None
     hours = gpus / HOUR_S
     if seconds.low is None and seconds.high is None and price.low == price.high:

@@ -265,7 +265,7 @@ class Training:
         return True
 
     def _caches(self, index: int) -> float | None:
-        """Empty the page cache where that is requested; return the share of the data that is in it now."""
+        """Empty the page cache where requested; return the share of the data that it holds now."""
         if self._files and self._settings.drop_caches:
             problem = page_cache.drop_caches(self._files)
             if problem and index == 0:

@@ -73,7 +73,7 @@ def planned_steps(trainer: Any) -> int | None:
 
 
 def _parallelism(trainer: Any) -> ParallelismConfig:
-    """By Megatron's attributes, which NeMo's strategy has, or by the kind of a strategy that splits no layer."""
+    """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of strategy."""
     strategy = trainer.strategy
     splits_none = any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(strategy).__mro__)
     default = 1 if splits_none else None
@@ -99,7 +99,7 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 def _sizes(
     trainer: Any, parallelism: ParallelismConfig, stated: Sizes, warnings: list[str]
 ) -> tuple[Sizes, ParallelismConfig]:
-    """Batch and sequence: what the caller states, else what the data module or the loader is configured with."""
+    """Return batch and sequence: what the caller states, else what the data module or the loader is configured with."""
     data = getattr(trainer, "datamodule", None)
     replicas, accumulation = parallelism.data_parallel_size, parallelism.gradient_accumulation_steps
     configured = _count(data, "global_batch_size")
@@ -131,13 +131,13 @@ def _sizes(
 
 
 def _loader_batch(trainer: Any) -> int | None:
-    """The batch size that the one training loader was made with."""
+    """Return the batch size that the one training loader was made with."""
     loader = getattr(trainer, "train_dataloader", None)
     return _count(loader, "batch_size") or _count(getattr(loader, "batch_sampler", None), "batch_size")
 
 
 def _precision(trainer: Any, module: Any, platform: Platform, warnings: list[str]) -> tuple[str | None, str | None]:
-    """Of the matrix products, and in the framework's words."""
+    """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None
     # NeMo's Megatron plug-in keeps fp8 beside the precision.
     fp8 = getattr(getattr(getattr(trainer, "precision_plugin", None), "dtype_config", None), "fp8", None)
@@ -165,7 +165,7 @@ def _model_config(trainer: Any, module: Any) -> ModelConfig:
 
 
 def _optimizer(trainer: Any) -> Optimizer:
-    """Of the first optimizer; the others of a manual optimization are not told apart."""
+    """Return the settings of the first optimizer; others of a manual optimization are ignored."""
     optimizers = getattr(trainer, "optimizers", None)
     if not optimizers:
         return Optimizer()
@@ -178,6 +178,6 @@ def _optimizer(trainer: Any) -> Optimizer:
 
 
 def _count(owner: Any, name: str) -> int | None:
-    """An attribute that is a whole number above zero; None for anything else (NeMo has "auto", Lightning -1)."""
+    """Return an attribute that is a whole number above zero; None for anything else (NeMo has "auto", Lightning -1)."""
     value = getattr(owner, name, None)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

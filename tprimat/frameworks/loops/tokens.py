@@ -237,7 +237,7 @@ class MicroBatches:
 
 
 def mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Map 64-bit numbers one to one, so that each bit of the result depends on all bits."""
+    """Mix 64-bit numbers one to one, so that each bit of the result depends on all bits."""
     import numpy as np
 
     value = (value ^ (value >> np.uint64(30))) * np.uint64(_MULTIPLIERS[0])

@@ -54,7 +54,7 @@ def check(
 
 
 def _backend(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    """A clone without its submodules has an empty folder where Megatron should be."""
+    """Check for Megatron: a clone without its submodules has an empty folder there."""
     if any(environ.get(name) for name in _BACKEND_VARIABLES):
         return
     root = plan.installation.path

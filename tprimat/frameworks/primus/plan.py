@@ -99,7 +99,7 @@ class Plan:
         return self.gpus * self.nodes
 
     def setup(self) -> Run:
-        """The setup, as the training's log would state it."""
+        """Return the setup, as the training's log would state it."""
         return primus_config.setup(self.configuration, self.num_gpus)
 
     @property
@@ -108,7 +108,7 @@ class Plan:
         return self.setup().training_config.precision or "unknown"
 
     def launch(self, experiment: str, train_log: Path) -> Launch:
-        """The command.
+        """Return the command.
 
         Args:
             experiment: a name for Primus' own folder of logs, not used before: Primus appends to what
@@ -136,7 +136,7 @@ class Plan:
         return Launch(argv, environment, self.installation.path)
 
     def _config_argument(self) -> str:
-        """The configuration's file as Primus' scripts can pass it on."""
+        """Return the configuration's file as Primus' scripts can pass it on."""
         path = self.configuration.path.absolute()
         root = self.installation.path
         text = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

@@ -116,7 +116,7 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
         atexit.register(self._at_exit)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The next step starts, with the loader's start."""
+        """Start the next step, with the loader's start."""
         if self._training:
             self._training.recording.resume()
 
@@ -290,7 +290,7 @@ class _Training:
         return self._args.logging_steps == 1 and str(self._args.logging_strategy).rpartition(".")[2].lower() == "steps"
 
     def _check_losses(self, records: Sequence[Record]) -> None:
-        """A training may add to the model's loss, or compute its own: then the model's is not the training's."""
+        """Ignore the model's loss where the training adds to it or computes its own."""
         seen = {record.step: record.loss for record in records if record.loss is not None}
         logged, returned, last = [], [], self.recording.first_step
         for step, loss in sorted(self._logged_losses.items()):

@@ -81,7 +81,7 @@ def _strategy(args: Any) -> str:
 
 
 def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
-    """Of the matrix products; the words are Lightning's where the meaning is the same."""
+    """Return the precision of the matrix products, in Lightning's words where the meaning is the same."""
     parameters = model.parameters() if model is not None else ()
     dtypes = sorted({str(each.dtype).rpartition(".")[2] for each in parameters if each.is_floating_point()})
     whole = dtypes == ["float32"]

@@ -58,7 +58,7 @@ class Profile:
         self._rows[name] = value
 
     def state(self, stated: LoggedValues) -> None:
-        """States what the block says of the setup."""
+        """State what the block says of the setup."""
         for name, field in (
             ("world size", "num_gpus"),
             ("data parallel size", "data_parallel_size"),
@@ -68,7 +68,7 @@ class Profile:
                 state(stated, field, count(self._rows[name]), f"{name}: {self._rows[name]:g}", self._line, COMPUTED)
 
     def figures(self) -> dict[str, float | None]:
-        """What the block measured, by names of native_metrics; its FLOPS estimate the backward pass."""
+        """Return what the block measured, by names of native_metrics; its FLOPS estimate the backward pass."""
         found: dict[str, float | None] = {}
         if self.step is not None:
             found["profile_step"] = float(self.step)
@@ -87,6 +87,6 @@ class Profile:
         return found
 
     def breakdown(self) -> dict[str, float | None]:
-        """Seconds of the profiled step by part."""
+        """Return seconds of the profiled step by part."""
         parts = {"fwd latency": "forward", "bwd latency": "backward", "step latency": "optimizer"}
         return {part: self._rows[name] for name, part in parts.items() if name in self._rows}

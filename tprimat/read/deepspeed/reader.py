@@ -71,7 +71,7 @@ _TIMING = {
 
 
 class Reader:
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of DeepSpeed logs."""
 
     name = "deepspeed"
     looks_for = "DeepSpeed's timer (“CurrSamplesPerSec=…” or “iter time (s): …”)"
@@ -122,7 +122,7 @@ class Reader:
         self._arguments(line, pending.stated)
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings, in the order of the log; one without records where only the engine's own lines are there."""
+        """Return the trainings in log order; one without records where only the engine's lines are there."""
         trainings = self._sorter.finish()
         if not trainings:
             if not (self._engine or self._profile.seen):
@@ -189,7 +189,7 @@ class Reader:
         return True
 
     def _record(self, step: int, kind: str, line: Line) -> Record:
-        """The record of a step: the current one, which another line of it began, or a new one."""
+        """Return the record of a step: the current one, which another line of it began, or a new one."""
         if self._current is not None and self._current[0].step == step and kind not in self._current[1]:
             self._current[1].add(kind)
             return self._current[0]
@@ -263,7 +263,7 @@ class Reader:
         ).reading()
 
     def _breakdown(self) -> dict[str, float | None]:
-        """Mean seconds of the parts of a step, the first print left out: it holds the warm-up."""
+        """Return the mean seconds of the parts of a step; the first print is excluded as warm-up."""
         return {
             name: sum(values[1:] or values) / len(values[1:] or values) / 1e3 for name, values in self._parts.items()
         }
@@ -274,7 +274,7 @@ def _batch(stated: LoggedValues) -> int | None:
 
 
 def _planned(stated: LoggedValues) -> None:
-    """The steps of an epoch's micro-batches, where an epoch is what a script announces."""
+    """State the steps of an epoch's micro-batches, where a script announces epochs."""
     epochs, micro = stated.count("epochs"), stated.count("micro_batches_per_epoch")
     accumulation = stated.count("gradient_accumulation_steps")
     if stated.count("max_steps") is None and epochs and micro and accumulation and micro % accumulation == 0:

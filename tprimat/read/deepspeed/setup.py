@@ -31,7 +31,7 @@ _NAMES = {
 
 
 def statements_in(text: str, number: int, stated: LoggedValues) -> None:
-    """Adds what a line of DeepSpeed states."""
+    """Add what a line of DeepSpeed states."""
     text = text[:10_000]
     if not _SIGNS.search(text):
         return
@@ -64,7 +64,7 @@ def statements_in(text: str, number: int, stated: LoggedValues) -> None:
 
 
 def world_from_replicas(stated: LoggedValues) -> None:
-    """States the number of GPUs where nothing but data parallelism spreads the work."""
+    """State the number of GPUs where nothing but data parallelism spreads the work."""
     replicas = stated.get("data_parallel_size")
     split = any(stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline"))
     if replicas is not None and not split and stated.count("num_gpus") is None:

@@ -62,17 +62,17 @@ AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/ma
 
 
 def is_record(entry: Mapping[str, object]) -> bool:
-    """Whether a dictionary is of training steps: not of an evaluation or of the whole training."""
+    """Return whether a dictionary is of training steps: not of an evaluation or of the whole training."""
     return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step"})
 
 
 def is_summary(entry: Mapping[str, object]) -> bool:
-    """Whether a dictionary is the one that ends a training."""
+    """Return whether a dictionary is the one that ends a training."""
     return "train_runtime" in entry
 
 
 def record_of(entry: Mapping[str, object], step: int, line: int) -> Record:
-    """The record of a dictionary of training steps."""
+    """Return the record of a dictionary of training steps."""
     record = Record(step, line)
     for key, field in {**_FIELDS, **_NATIVE}.items():
         if key in entry:
@@ -85,7 +85,7 @@ def record_of(entry: Mapping[str, object], step: int, line: int) -> Record:
 
 
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
-    """The step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
+    """Return the step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
     together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(entry.get("global_step/max_steps", "")))
     if together:
         return int(together[1]) or None, int(together[2]) or None
@@ -94,5 +94,5 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def summary_of(entry: Mapping[str, object]) -> dict[str, float | None]:
-    """The figures of a whole training."""
+    """Return the figures of a whole training."""
     return {name: number(entry[key]) for key, name in SUMMARY.items() if key in entry}

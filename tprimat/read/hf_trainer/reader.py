@@ -63,7 +63,7 @@ class _Stretch:
 
 
 class Reader:
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of Transformers Trainer logs."""
 
     name = "hf_trainer"
     looks_for = "the dictionaries of Hugging Face's Trainer (“{'loss': …, 'learning_rate': …, 'epoch': …}”)"
@@ -160,7 +160,7 @@ class Reader:
         self._waiting = [*self._waiting[-8:], entry]
 
     def _placed(self, stretch: _Stretch, values: dict[str, str], line: int) -> _Stretch:
-        """The training that a record belongs to: another where it begins again, or this one, cut back."""
+        """Return the training that a record belongs to: another where it begins again, or this one, cut back."""
         epoch = number(values.get("epoch"))
         epochs = [number(entry.values.get("epoch")) for entry in stretch.entries]
         known = [each for each in epochs if each is not None]
@@ -255,7 +255,7 @@ def _seen(entry: _Entry, total: int | None) -> Seen:
 
 
 def _first_window(training: LoggedTraining, stated: LoggedValues) -> None:
-    """A log that begins in the middle: its first record averages as many steps as the others."""
+    """Correct a log that begins in the middle: its first record averages as many steps as the others."""
     found = training.ordered()
     interval = stated.count("logging_steps") or (found[1].window if len(found) > 1 else None)
     if found and interval and found[0].window and found[0].window > interval:
@@ -263,7 +263,7 @@ def _first_window(training: LoggedTraining, stated: LoggedValues) -> None:
 
 
 def _complete(stated: LoggedValues) -> None:
-    """States what the Trainer's own arithmetic gives: processes = batch / (batch of one × accumulation)."""
+    """State what the Trainer's own arithmetic gives: processes = batch / (batch of one × accumulation)."""
     micro, total = stated.count("micro_batch_size"), stated.get("global_batch_size")
     accumulation = stated.count("gradient_accumulation_steps")
     computed = total is not None and "Total train batch size" in total.text
@@ -276,7 +276,7 @@ def _complete(stated: LoggedValues) -> None:
 
 
 def _add_mean(figures: dict[str, float | None], steps: int | None) -> None:
-    """Adds the mean time of a step over the whole training, exact where the steps are known."""
+    """Add the mean time of a step over the whole training, exact where the steps are known."""
     runtime = figures.get("train_runtime_seconds")
     if runtime and runtime > 0 and steps:
         figures["whole_run_seconds_per_step"] = runtime / steps

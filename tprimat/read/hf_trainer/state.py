@@ -29,7 +29,7 @@ def _text(part: InputFile) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """The JSON, NaN and infinity included; None where it isn't whole, or isn't JSON."""
+    """Return the JSON, NaN and infinity included; None where it isn't whole, or isn't JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -122,7 +122,7 @@ def _state_setup(top: Mapping[str, Any], stated: LoggedValues) -> None:
 
 
 def _salvaged(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What can be read of a file that isn't whole."""
+    """Return what can be read of a file that isn't whole."""
     begin = _HISTORY.search(text)
     head, body = (text[: begin.start()], text[begin.end() :]) if begin else (text, "")
     top = {key: number(value) for key, value in _TOP.findall(head)}

@@ -49,7 +49,7 @@ MOST_EPOCHS = 64
 
 
 def numbered(seen: Sequence[Seen], total: int | None, epochs: int | None, interval: int | None) -> Numbered:
-    """The steps of the dictionaries of one training.
+    """Return the steps of the dictionaries of one training.
 
     Args:
         seen: in the order of the log.
@@ -83,7 +83,7 @@ def numbered(seen: Sequence[Seen], total: int | None, epochs: int | None, interv
 
 
 def _on_grid(seen: Sequence[Seen], interval: int) -> tuple[int, ...] | None:
-    """Multiples of the interval; where bars or epochs show a start in the middle, from there."""
+    """Return multiples of the interval, from where bars or epochs show the start."""
     start = -(-max(seen[0].before, 1) // interval) if seen[0].before else 1
     steps = tuple(interval * (start + index) for index in range(len(seen)))
     if _fits(seen, steps, None) and _linear(seen, steps):
@@ -109,7 +109,7 @@ def _by_epoch(seen: Sequence[Seen], per_epoch: float) -> tuple[int, ...] | None:
 
 
 def _interval(seen: Sequence[Seen], total: int) -> int | None:
-    """The one interval that all bars and epochs admit; None where several do, or none."""
+    """Return the only interval consistent with all bars and epochs; None where several or none are."""
     low = max(each.before / number for number, each in enumerate(seen, start=1))
     high = min((each.after / number for number, each in enumerate(seen, start=1) if each.after), default=0.0)
     if len(seen) < 3 or high <= 0 or high - low > 10_000:
@@ -125,7 +125,7 @@ def _interval(seen: Sequence[Seen], total: int) -> int | None:
 
 
 def _whole_epochs(seen: Sequence[Seen], interval: int, total: int) -> bool:
-    """Whether the planned steps would be some whole number of epochs."""
+    """Return whether the planned steps would be some whole number of epochs."""
     low, high = _per_epoch(seen, [interval * (index + 1) for index in range(len(seen))])
     if not low or math.isinf(high):
         return True
@@ -133,7 +133,7 @@ def _whole_epochs(seen: Sequence[Seen], interval: int, total: int) -> bool:
 
 
 def _per_epoch(seen: Sequence[Seen], steps: Sequence[int]) -> tuple[float, float]:
-    """Least and most steps that an epoch can have."""
+    """Return the fewest and most steps that an epoch can have."""
     low, high = 0.0, math.inf
     for each, step in zip(seen, steps, strict=True):
         if each.epoch is None:

@@ -103,7 +103,7 @@ def layout_of(raw: bytes, record: Record) -> Layout | None:
     whole = True
 
     def span(start: int, end: int) -> slice:
-        """The place in the line of a part of the clean text, which no colour may split."""
+        """Return the place in the line of a part of the clean text, which no colour may split."""
         nonlocal whole
         first, last = places[start], places[end - 1]
         whole = whole and last - first == end - 1 - start
@@ -302,7 +302,7 @@ class FastPath:
     def _append(
         self, training: MegatronTraining, raw: bytes, layout: Layout, last: _LastLine, start: int, numbers: Numbers
     ) -> bool:
-        """Append a record, if its iteration is higher than all before it."""
+        """Append a record if its iteration is higher than all before it."""
         iteration, planned, world = int(raw[layout.iteration]), raw[layout.planned], raw[layout.world]
         if iteration <= training.table.last or layout not in self._introduced:
             return False
@@ -340,7 +340,7 @@ class FastPath:
 
 
 def _is_same_moment(last: _LastLine, time: int | None) -> bool:
-    """Whether a line of the last iteration was surely written at the moment of its record."""
+    """Return whether a line of the last iteration was surely written at the moment of its record."""
     if time is None or last.layout.resolution is None:
         return False
     return abs(time - last.micros) / 1e6 <= max(SAME_MOMENT * last.seconds, last.layout.resolution)

@@ -82,7 +82,7 @@ _BY_NAME = {name: label for label in LABELS for name in label.names}
 
 
 def label_of(name: str) -> Label | None:
-    """The label that a segment's name means, however it is spaced; None for one that isn't read."""
+    """Return the label that a segment's name means, however it is spaced; None for one that isn't read."""
     return _BY_NAME.get(" ".join(name.lower().split()))
 
 
@@ -137,7 +137,7 @@ class Record:
 
 
 def seconds_of(elapsed_ms: float) -> float | None:
-    """A printed time in s; None for one that can't be."""
+    """Return a printed time in s; None for an impossible one."""
     if not 1e-3 <= elapsed_ms <= LONGEST_STEP * 1e3:
         return None
     # From the text's own digits: 77691.0 ms is 77.691 s, without the error of a division.
@@ -149,7 +149,7 @@ FIELDS = tuple(label.field for label in LABELS)
 
 
 def records(line: Line) -> Iterator[Record]:
-    """The iteration records of a line: none mostly, one, or several where line ends were lost."""
+    """Yield the iteration records of a line: none mostly, one, or several where line ends were lost."""
     text = line.text
     if TIMED not in text:
         return
@@ -208,7 +208,7 @@ def _fill(record: Record, text: str, start: int, end: int) -> None:
 
 
 def _shape(record: Record, seen: list[str], text: str) -> str:
-    """Which of the line's shapes this is; the names are those of SHAPES."""
+    """Return which of the line's shapes this is; the names are those of SHAPES."""
     if "compute per GPU" in text:
         return "primus-26.5"
     if "inst/harmonic mean" in text:

@@ -41,7 +41,7 @@ _DOTS = _DUMP[_DUMP.index(b".") :]
 
 
 class Reader:
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of Megatron logs."""
 
     name = "megatron"
     looks_for = "Megatron's iteration lines (“iteration 3/ 50 | … elapsed time per iteration (ms): …”)"
@@ -76,7 +76,7 @@ class Reader:
         self._stretch.feed(line)
 
     def feed_block(self, number: int, block: bytes) -> int:
-        """Takes whole lines at once, as feed() would one by one.
+        """Read whole lines at once, as feed() would one by one.
 
         Args:
             number: of the first of them.
@@ -152,7 +152,7 @@ class Reader:
         return True
 
     def _take(self, record: Record, text: str, *, whole: bool) -> bool:
-        """Takes a record with its line; returns whether it is now the last one of its training."""
+        """Add a record with its line; return whether it is now the last one of its training."""
         if record.seconds is None and not whole:
             self._cut_off = record.iteration
             return False
@@ -203,7 +203,7 @@ class Reader:
 
 
 def _dump_in(block: bytes, at: int) -> int:
-    """Where a process dumps its arguments in a block, from a place on; -1 where none does."""
+    """Return where a process dumps its arguments in a block, from a place on; -1 where none does."""
     while (at := block.find(_DOTS, at)) >= 0:
         begin = at - len(_DUMP) + len(_DOTS)
         if begin >= 0 and block.startswith(_DUMP, begin):
@@ -213,24 +213,24 @@ def _dump_in(block: bytes, at: int) -> int:
 
 
 def _is_of_primus(pending: Context) -> bool:
-    """Whether Primus started a training, or tried to, in a log without a dump and without iterations."""
+    """Return whether Primus started a training, or tried to, in a log without a dump and without iterations."""
     tried = "hostname" in pending.stated and bool(pending.causes.exit_code)
     return "primus" in pending.marks and ("world_size" in pending.stated or tried)
 
 
 def _started_again(pending: Context) -> bool:
-    """Whether a process dumped its arguments in this stretch."""
+    """Return whether a process dumped its arguments in this stretch."""
     return "start" in pending.marks and "num_layers" in pending.stated
 
 
 def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
-    """Whether a later dump of arguments is of a model of another shape."""
+    """Return whether a later dump of arguments is of a model of another shape."""
     shapes = ((stated.count(name), later.count(name)) for name in ("num_layers", "hidden_size", "num_attention_heads"))
     return any(None not in pair and pair[0] != pair[1] for pair in shapes)
 
 
 def signs_of_another(last: Record, record: Record) -> int:
-    """In how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
+    """Return in how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
     counted = None not in (record.samples, last.samples, record.batch)
     if counted and _samples(record) - _samples(last) == (record.iteration - last.iteration) * (record.batch or 0):
         batches = False
@@ -248,7 +248,7 @@ def _samples(record: Record) -> float:
 
 
 def is_foreign(table: Table, record: Record) -> bool:
-    """Whether a later iteration is of another training than the records: a log behind another one.
+    """Return whether a later iteration is of another training than the records: a log behind another one.
 
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
     """
@@ -260,7 +260,7 @@ def is_foreign(table: Table, record: Record) -> bool:
 
 
 def is_late(record: Record, training: MegatronTraining) -> bool:
-    """Whether an iteration that is over was only logged late: not by another attempt."""
+    """Return whether an iteration that is over was only logged late: not by another attempt."""
     last = training.table.record_of(training.table.last)
     if record.planned != last.planned or (None not in (record.world, last.world) and record.world != last.world):
         return False
@@ -272,7 +272,7 @@ def is_late(record: Record, training: MegatronTraining) -> bool:
 
 
 def same_moment(known: Record, record: Record, last: int) -> bool:
-    """Whether two lines of one iteration were written at one moment, not by two attempts at it.
+    """Return whether two lines of one iteration were written at one moment, not by two attempts at it.
 
     Args:
         known: the record of the first line.
@@ -290,13 +290,13 @@ def same_moment(known: Record, record: Record, last: int) -> bool:
 
 
 def differing(known: Record, record: Record) -> tuple[str, ...]:
-    """Figures that two lines of one iteration both have, and not the same."""
+    """Return values in which two lines of one iteration differ."""
     pairs = ((field, getattr(known, field), getattr(record, field)) for field in FIELDS)
     return tuple(field for field, one, other in pairs if one is not None and other is not None and one != other)
 
 
 def take_double(training: MegatronTraining, known: Record, record: Record) -> None:
-    """Passes over a double; takes from it what the first line lacks, and notes where they differ."""
+    """Skip a duplicate; fill the first line's gaps from it, and note differences."""
     training.doubles += 1
     for field in FIELDS:
         value = getattr(record, field)

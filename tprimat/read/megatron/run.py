@@ -106,7 +106,7 @@ class MegatronRun(RunBuilder):
         return dataclasses.replace(parsed, stated=shown)
 
     def _model(self) -> LoggedValue | None:
-        """The model's name as a result will have it, with the line of the log that gives it."""
+        """Return the model's name as a result will have it, with the line of the log that gives it."""
         called, layers = self.fields.get("model"), self.training.around.stated.get("num_layers")
         name, scale, _ = known_model(self.shape or ModelConfig(), called.value if called else None)
         origin = (layers or called) if scale is not None else (called or layers)
@@ -297,7 +297,7 @@ def _restored_words(first: Record, second: Record, found: times.Restored) -> str
 def _warn_of_missing(
     records: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
 ) -> None:
-    """Warnings for what the lines don't have."""
+    """Warn about what the lines lack."""
 
     def say(those: Iterable[int], words: str) -> None:
         if where := spans(((each, each) for each in those), "iteration"):

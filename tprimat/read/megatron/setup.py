@@ -65,7 +65,7 @@ _SIGNS = (
 
 
 def statements_of(number: int, text: str) -> LoggedValues | None:
-    """What a line states of the setup; None for most lines."""
+    """Return what a line states of the setup; None for most lines."""
     if not text.endswith(")") and not any(sign in text for sign in _SIGNS):
         return None
     if "[config.py:" in text:
@@ -120,7 +120,7 @@ def _value(text: str) -> Any:
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
-    """Precision of the matrix products, and the same in the log's own words."""
+    """Return the precision of the matrix products, and the log's own name for it."""
     parameters = str(stated.word("params_dtype") or "").removeprefix("torch.")
     for width in ("fp4", "fp8"):
         form, recipe = stated.value(width), stated.word(f"{width}_recipe")
@@ -138,7 +138,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 
 def recomputation(stated: LoggedValues) -> str | None:
-    """none, selective or full; None where the log doesn't say."""
+    """Return none, selective or full; None where the log doesn't say."""
     if stated.value("checkpoint_activations") is True or stated.value("recompute_granularity") == "full":
         # The block method recomputes as many layers as are asked for: none when that is 0.
         blocks = stated.value("recompute_method") == "block"
@@ -196,7 +196,7 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
-    """The model's shape, with a warning for what is left out of it on purpose."""
+    """Return the model's shape, with a warning for what is left out of it on purpose."""
     heads, layers = stated.count("num_attention_heads"), stated.count("num_layers")
     if layers is None and heads is None:
         count, rounded = _parameters(stated)
@@ -256,7 +256,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
 
 
 def _of_another_kind(stated: LoggedValues) -> str | None:
-    """What makes a model other than those whose FLOPs are known; or None."""
+    """Return what makes the FLOPs of a model unknown; or None."""
     if stated.value("is_hybrid_model") is True or any(
         stated.word(name) for name in ("hybrid_override_pattern", "hybrid_layer_pattern")
     ):
@@ -273,7 +273,7 @@ def _of_another_kind(stated: LoggedValues) -> str | None:
 
 
 def _dense_layers(frequency: Any, layers: int | None) -> int | None:
-    """Layers without experts, from Megatron's moe_layer_freq: a number, or a list or product of lists."""
+    """Return the number of layers without experts, from moe_layer_freq: a number, or a list or product of lists."""
     if layers is None or isinstance(frequency, bool):
         return None
     if frequency is None:
@@ -289,7 +289,7 @@ def _dense_layers(frequency: Any, layers: int | None) -> int | None:
 
 
 def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
-    """Parameters of the whole model, and a note where the figure is a rounded one."""
+    """Return the parameters of the whole model, and a note where the number is rounded."""
     billions = stated.number("billions")
     by_rank = {name: item.value for name, item in stated.items() if name.startswith("parameters of rank")}
     sizes = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert")]
@@ -309,7 +309,7 @@ def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
 
 
 def model_name(stated: LoggedValues) -> LoggedValue | None:
-    """What the log calls the model, with the line that says so."""
+    """Return what the log calls the model, with the line that says so."""
     for name in ("model", "config", "exp_name", "save", "tokenizer_model"):
         statement, word = stated.get(name), stated.word(name)
         if statement is None or word is None:

@@ -42,7 +42,7 @@ class Restored:
 
 
 def log_interval(iterations: Sequence[int], stated: int | None) -> int:
-    """Iterations from line to line: as stated, or as the numbers show it, or 1."""
+    """Return the logging interval in iterations: as stated, else as the numbers show, else 1."""
     if stated:
         return stated
     # Newer versions print iteration 1 in addition: 1, 10, 20, 30.
@@ -55,7 +55,7 @@ def log_interval(iterations: Sequence[int], stated: int | None) -> int:
 
 
 def windows(iterations: Sequence[int], interval: int) -> list[int]:
-    """How many steps each line is the mean of, by iteration."""
+    """Return how many steps each line averages, by iteration."""
     found = []
     before = 0
     for iteration in iterations:
@@ -67,7 +67,7 @@ def windows(iterations: Sequence[int], interval: int) -> list[int]:
 
 
 def restored(first: Record, second: Record, *, core: bool) -> Restored | None:
-    """The time of the second line of a process without the first iteration; None where it has none in it.
+    """Return the time of the second line of a process without the first iteration; None where it has none in it.
 
     Args:
         first: the first line after a process started.
@@ -99,7 +99,7 @@ def restored(first: Record, second: Record, *, core: bool) -> Restored | None:
 
 
 def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
-    """Whether nothing in the log tells if the second line's time contains the first iteration.
+    """Return whether nothing in the log tells if the second line's time contains the first iteration.
 
     Args:
         first: the first line after a process started.
@@ -122,7 +122,7 @@ def _bare(record: Record) -> bool:
 
 
 def is_core(shapes: Set[str], *, marked: bool) -> bool:
-    """Whether the lines are those of Primus' core runtime.
+    """Return whether the lines are those of Primus' core runtime.
 
     Args:
         shapes: of the lines.

@@ -44,7 +44,7 @@ LONGEST_TELLING = 10_000
 
 
 def shows(name: str, text: str) -> bool:
-    """Whether a line shows what MARKERS has under a name."""
+    """Return whether a line shows what MARKERS has under a name."""
     return any(word in text for word in MARKERS[name])
 
 
@@ -69,7 +69,7 @@ class Context(LogContext):
         self.memory_after = later.memory_after or self.memory_after
 
     def hand_over_end(self, former: Context) -> None:
-        """Gives what ends a training, or follows its iterations, to the one that it is of."""
+        """Add end markers and trailing lines to the training they belong to."""
         former.causes, self.causes = self.causes, FailureReasons()
         if "success" in self.marks:
             former.marks["success"] = self.marks.pop("success")
@@ -79,7 +79,7 @@ class Context(LogContext):
         self.max_allocated_mib = self.max_reserved_mib = self.memory_after = None
 
     def feed(self, number: int, text: str) -> None:
-        """Takes a line that is no iteration line."""
+        """Read a line that is no iteration line."""
         text = text[:LONGEST_TELLING]
         if self.first_stamp is None:
             self.first_stamp = first_stamp(text)
@@ -121,14 +121,14 @@ class Stretch:
         self._size = 0
 
     def feed(self, line: Line) -> None:
-        """Takes a line."""
+        """Read a line."""
         self.held = True
         if self._unread:
             self.context()
         self._context.feed(line.number, line.text)
 
     def hold(self, number: int, block: bytes) -> None:
-        """Takes whole lines as they stand in the log, of which the first has a number."""
+        """Read whole lines of the log, given the number of the first."""
         self.held = True
         self._unread.append((number, block))
         self._size += len(block)
@@ -143,7 +143,7 @@ class Stretch:
         return self._context.dumped
 
     def context(self) -> Context:
-        """What it says."""
+        """Return its statements."""
         unread, self._unread, self._size = self._unread, [], 0
         for number, block in unread:
             for line in lines_of(block, number):
@@ -187,7 +187,7 @@ class MegatronTraining(LoggedTraining):
         return len(self.table)
 
     def notes(self) -> tuple[str, ...]:
-        """What was done with the lines that leaves no doubt."""
+        """Return notes on how the lines were read."""
         notes = [f"{self.doubles} lines that repeat an iteration were passed over"] if self.doubles else []
         if self.lines_of_other_ranks:
             notes.append(f"{self.lines_of_other_ranks} of them are of other ranks")
@@ -199,7 +199,7 @@ class MegatronTraining(LoggedTraining):
         return self.since_start <= FIRST_RECORDS
 
     def add(self, record: Record, text: str) -> None:
-        """Takes a record of an iteration that is no double, with its line."""
+        """Add a record of a new iteration, with its line."""
         self.table.add(record)
         self.since_start += 1
         marks = self.around.marks
@@ -214,17 +214,17 @@ class MegatronTraining(LoggedTraining):
             self.world = LoggedValue(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
 
     def hear(self, stretch: Stretch) -> None:
-        """Takes what stood before a line of it, if that matters."""
+        """Use the prefix of one of its lines, if that matters."""
         if self.young or stretch.dumped:
             self.around.absorb(stretch.context())
 
     def attempt(self, iteration: int) -> None:
-        """Takes note that a process started with an iteration."""
+        """Note that a process started with an iteration."""
         self.attempts.append(iteration)
         self.since_start = 0
 
     def restart(self, record: Record) -> None:
-        """Takes back the records from an iteration on: a new attempt runs them again."""
+        """Drop the records from an iteration on: a new attempt repeats them."""
         last = self.table.last
         first = self.table.cut(record.iteration)
         while self.attempts and self.attempts[-1] >= record.iteration:

@@ -75,7 +75,7 @@ LINES_OF_OTHERS = 4
 
 
 def _hints(text: str, around: LogContext) -> bool:
-    """Whether a line has a sign of what is looked for; a rank's prefix tells the world size once."""
+    """Return whether a line may matter; a rank's prefix is needed only once, for the world size."""
     for sign in _SIGNS:
         if sign in text:
             return sign != "[rank-" or "world_size" not in around.stated
@@ -83,7 +83,7 @@ def _hints(text: str, around: LogContext) -> bool:
 
 
 class Reader:
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of MLPerf logs."""
 
     name = "mlperf"
     looks_for = "MLPerf's events (“:::MLLOG {…}”)"
@@ -200,7 +200,7 @@ class Reader:
             training.events.append(event)
 
     def _again(self, key: str, kind: Any, value: Any, place: Mapping[str, float], time: float) -> bool:
-        """Whether another rank has logged this event before."""
+        """Return whether another rank has logged this event before."""
         # Of a figure, position and name make the event: ranks differ in the last digits.
         what = sorted(value) if isinstance(value, dict) else value
         name = f"{key}|{kind}|{what}|{sorted(place.items())}"
@@ -211,7 +211,7 @@ class Reader:
         return before is not None and abs(time - before) < SAME_EVENT and key != "cache_clear"
 
     def _beside(self, line: Line) -> None:
-        """Takes a line that is no event for what it states of the setup."""
+        """Read the setup from a line that is no event."""
         text = line.text
         around = self._trainings[-1].around if self._trainings else self._around
         if _hints(text, around):
@@ -239,7 +239,7 @@ class Reader:
                 self._flux.setdefault(label, (said.strip()[:300], line.number))
 
     def _broken(self, text: str) -> bool:
-        """Takes a line that may go on with an event into which another process wrote."""
+        """Read a line that may continue an event interrupted by another process's output."""
         assert self._open is not None
         begun, number, left = self._open
         joined = begun + _INTRUDER.sub("", without_prefixes(text))

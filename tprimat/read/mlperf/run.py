@@ -65,44 +65,44 @@ class BenchmarkRun(LoggedTraining):
         return len(self.parsed.points)
 
     def notes(self) -> tuple[str, ...]:
-        """What was done with the events that leaves no doubt."""
+        """Return notes on how the events were read."""
         return (f"{len(self.evaluations)} evaluations",) if self.evaluations else ()
 
     def time(self, time: float) -> None:
-        """Takes an event's time."""
+        """Read an event's time."""
         self.first = time if self.first is None else self.first
 
     def begin_block(self, block: Block) -> None:
-        """Takes a block's start, but not a slower rank's copy of it."""
+        """Add a block's start, but not a slower rank's copy of it."""
         last = self.blocks[-1] if self.blocks else None
         if last is None or last.stop is not None or last.start_place != block.start_place:
             self.blocks.append(block)
 
     def block(self) -> int | None:
-        """Number of the block that is open, or was the last one."""
+        """Return the number of the open block, else of the last one."""
         return len(self.blocks) - 1 if self.blocks else None
 
     def over_before(self, key: str, time: float) -> bool:
-        """Whether an event that begins a run begins another one than this."""
+        """Return whether a run-start event begins another run."""
         if self.run_stop is not None:
             return True
         return self.run_start is not None and key == "run_start" and time - self.run_start > 1
 
 
 def carried(stated: LoggedValues) -> LoggedValues:
-    """What is said once for all trials of a file."""
+    """Return the statements that hold for all trials of a file."""
     return LoggedValues({name: each for name, each in stated.items() if each.weight < 3 or name == "system"})
 
 
 def numbers(value: Any) -> dict[str, float]:
-    """The numbers of a dictionary of figures."""
+    """Return the numbers of a dictionary of metrics."""
     if not isinstance(value, dict):
         return {}
     return {str(name)[:60]: known for name, each in value.items() if (known := number(each)) is not None}
 
 
 def plain(value: Any) -> Any:
-    """A value of JSON or of a configuration dump: whole numbers as such."""
+    """Return a value of JSON or of a configuration dump: whole numbers as such."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     if not isinstance(value, str):
@@ -207,7 +207,7 @@ def _world(stated: LoggedValues) -> LoggedValue | None:
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue | None]:
-    """Precision of the matrix products, the log's own words, and the statement that decides."""
+    """Return the precision of the matrix products, the log's own name for it, and the deciding statement."""
     if logged := stated.get("lowest_numerical_precision_linear"):
         return str(logged.value).lower(), f"lowest precision of linear layers: {logged.value}", logged
     base = stated.word("precision")
@@ -350,7 +350,7 @@ def _figures(point: Point) -> dict[str, Any]:
 
 
 def _evaluated_at(place: Mapping[str, float], batch: int | None, rows: Mapping[int, Any]) -> int | None:
-    """The record that an evaluation follows: at its step, or one batch later, as some count."""
+    """Return the record that an evaluation follows: at its step, or one batch later, as some count."""
     samples = place.get("samples_count", place.get("epoch_num"))
     if not samples or not batch:
         return None

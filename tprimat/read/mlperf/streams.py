@@ -50,7 +50,7 @@ class Event:
     block: int | None
 
     def kind(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What tells streams apart: the names of the figures and of the positions."""
+        """Return what distinguishes streams: the names of metrics and positions."""
         return tuple(sorted(self.values)), tuple(sorted(self.place))
 
 
@@ -96,7 +96,7 @@ class StepPoints:
 
 
 def number(value: Any) -> float | None:
-    """A number of JSON, also one that was written as a text; None for anything else."""
+    """Return a number of JSON, also one that was written as a text; None for anything else."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -114,7 +114,7 @@ def find(
     sequence: int | None,
     last: float | None,
 ) -> StepPoints:
-    """Step records from the events of one training.
+    """Return step records from the events of one training.
 
     Args:
         events: before the training's end, in the order of the log.
@@ -155,7 +155,7 @@ def _timed(
     ends: Sequence[int | None],
     sizes: tuple[int | None, int | None, int | None],
 ) -> tuple[list[Point], Literal["block", "mean", "sampled"] | None, int]:
-    """The stream of times that is taken: single ones before means of blocks.
+    """Return the stream of times to use: single ones before means of blocks.
 
     Args:
         singles: streams of single records.
@@ -185,7 +185,7 @@ def _timed(
 
 
 def block_ends(blocks: Sequence[Block], batch: int | None, last: float | None) -> list[int | None]:
-    """Completed steps at the end of each block; None where they can't be told.
+    """Return completed steps at the end of each block; None where they can't be told.
 
     A block's samples_count is the position at its end, the one at its start (again, at its stop),
     or its length.
@@ -219,7 +219,7 @@ def _has_time(event: Event) -> bool:
 
 
 def _seconds(event: Event, batch: int | None) -> float | None:
-    """Time of a step that an event states, or that its samples per second give."""
+    """Return the step time that an event states, or that its samples per second imply."""
     for name in TIMES:
         value = event.values.get(name)
         if value is not None and SHORTEST_STEP <= value <= LONGEST_STEP:
@@ -232,7 +232,7 @@ def _seconds(event: Event, batch: int | None) -> float | None:
 
 
 def _per_block(group: Sequence[Event], blocks: Sequence[Block]) -> bool:
-    """Whether a stream has one event a block, and none outside."""
+    """Return whether a stream has one event a block, and none outside."""
     if not blocks:
         return False
     seen = [event.block for event in group]
@@ -247,7 +247,7 @@ def _placed(
     seconds: Callable[[Event], float | None],
     fits: float = FITS,
 ) -> list[Point]:
-    """The events of a stream at the steps where they stand; empty where no unit fits."""
+    """Return the events of a stream at the steps where they stand; empty where no unit fits."""
     units: list[tuple[str, int]] = []
     if batch:
         units.append(("samples_count", batch))
@@ -294,7 +294,7 @@ def _in_unit(group: Sequence[Event], name: str, unit: int) -> list[Point]:
 
 
 def _miss(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> float:
-    """How far step times and distances miss the wall clock, as the logarithm of their ratio."""
+    """Return how far step times and distances miss the wall clock, as the logarithm of their ratio."""
     ratios = []
     for earlier, later in itertools.pairwise(points):
         wall, time = later.event.time - earlier.event.time, seconds(later.event)
@@ -307,7 +307,7 @@ def _miss(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> 
 
 
 def _windows(points: Sequence[Point]) -> Literal["mean", "sampled"]:
-    """Sets the windows of a stream of single records: means of their interval, or one step of it."""
+    """Set the windows of a stream of single records: means of their interval, or one step of it."""
     misses = []
     for earlier, later in itertools.pairwise(points):
         wall, steps = later.event.time - earlier.event.time, later.step - earlier.step
@@ -337,7 +337,7 @@ def _at_blocks(group: Sequence[Event], ends: Sequence[int | None], batch: int | 
 
 
 def _missed(points: Sequence[Point], blocks: Sequence[Block]) -> float | None:
-    """Share of the first block's wall time that its printed mean leaves out."""
+    """Return the share of the first block's wall time that its printed mean excludes."""
     first = points[0]
     if first.event.block is None or not first.seconds:
         return None
@@ -346,7 +346,7 @@ def _missed(points: Sequence[Point], blocks: Sequence[Block]) -> float | None:
 
 
 def _derived(blocks: Sequence[Block], ends: Sequence[int | None]) -> list[Point]:
-    """Mean step times of blocks that state none, from their own start and stop."""
+    """Return the mean step times of blocks that state none, from their start and stop."""
     points, former = [], 0
     for index, (block, end) in enumerate(zip(blocks, ends, strict=True)):
         if end is None or block.stop is None:

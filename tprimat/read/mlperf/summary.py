@@ -16,7 +16,7 @@ from tprimat.results.run import GpuInfo, Run, Source, TrainingConfig
 
 
 def summary_reading(found: Mapping[str, tuple[str, int]]) -> ParsedLog:
-    """The summary of a diffusion benchmark: figures of the whole run, no steps."""
+    """Return the summary of a diffusion benchmark: figures of the whole run, no steps."""
 
     def value(name: str) -> float | None:
         return number(found[name][0]) if name in found else None

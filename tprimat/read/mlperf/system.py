@@ -65,7 +65,7 @@ class System:
 
 
 def parse(text: str) -> System | None:
-    """A description in JSON; None where it is none."""
+    """Return a description in JSON; None where it is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ def parse(text: str) -> System | None:
 
 
 def of(found: Mapping[str, Any]) -> System | None:
-    """A description as a dictionary; None where it isn't one of a system."""
+    """Return a description as a dictionary; None where it isn't one of a system."""
     if "accelerator_model_name" not in found:
         return None
 
@@ -103,7 +103,7 @@ def of(found: Mapping[str, Any]) -> System | None:
 
 
 def _memory(text: str | None) -> float | None:
-    """Memory of a device in GB: driver tools write MiB; data sheets write GB of either kind."""
+    """Return the memory of a device in GB: driver tools write MiB; data sheets write GB of either kind."""
     match = re.match(r"(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])(i?)B", text or "")
     if not match:
         return None
@@ -114,7 +114,7 @@ def _memory(text: str | None) -> float | None:
 
 
 def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
-    """The description that belongs to a result file, by the names; None where none or several may.
+    """Return the description that belongs to a result file, by the names; None where none or several may.
 
     Args:
         log: path of the result file.
@@ -136,7 +136,7 @@ def _words(stem: str) -> frozenset[str]:
 
 
 def applied(run: Run, system: System, where: str) -> Run:
-    """A run of MLPerf with what its system description adds; what the log states stays.
+    """Return an MLPerf run with the additions of its system description; what the log states wins.
 
     Args:
         run: as read.

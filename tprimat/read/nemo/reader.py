@@ -70,7 +70,7 @@ TIMING = Timing(
 
 
 class Reader(RecordReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of NeMo logs."""
 
     name = "nemo"
     looks_for = "NeMo's training lines (“Training epoch 0, iteration 1/19 | … train_step_timing in s: …”)"
@@ -208,7 +208,7 @@ def windows(steps: list[int]) -> list[int]:
 
 
 def _whole(text: str | None) -> int | None:
-    """A step; None where it is written with an exponent, and so rounded."""
+    """Return a step; None where an exponent shows that it is rounded."""
     if text is None or "e" in text.lower():
         return None
     value = records.figure(text)
@@ -216,7 +216,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def _add_parameters(training: LoggedTraining) -> None:
-    """Parameters of the model, where one rank holds them all."""
+    """State the model's parameters, where one rank holds them all."""
     stated = training.around.stated
     ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
     if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:

@@ -61,7 +61,7 @@ SIGNS = (
 
 
 def feed(number: int, text: str, around: LogContext) -> None:
-    """Takes a line that is no training line."""
+    """Read a line that is no training line."""
     if "stopped:" in text and SUCCESS.search(text):
         around.marks["success"] = number
     for sign in SIGNS:

@@ -19,12 +19,12 @@ class BlockReader(StepReader):
         self.headless = 0
 
     def begin(self, step: int | None, line: int) -> None:
-        """Opens the block of a step; None for one whose header is missing."""
+        """Open the block of a step, None if its header is missing."""
         self.close()
         self._step, self._line = step, line
 
     def put(self, name: str, value: str, line: Line) -> None:
-        """Adds a metric to the open block; a name again opens another one, whose header is lost."""
+        """Add a metric to the open block; a repeated name opens another one, whose header is lost."""
         if name in self._block:
             self.begin(None, line.number)
         if not self._block and self._step is None:
@@ -34,7 +34,7 @@ class BlockReader(StepReader):
             self._block[name] = value
 
     def close(self) -> None:
-        """Makes a record of the open block."""
+        """Make a record of the open block."""
         block, self._block = self._block, {}
         step, self._step = self._step, None
         if not block or not self.counts(block):
@@ -48,15 +48,15 @@ class BlockReader(StepReader):
         self.add(self.record(step, self._line, block))
 
     def counts(self, block: dict[str, str]) -> bool:
-        """Whether a block is of training steps."""
+        """Return whether a block is of training steps."""
         raise NotImplementedError
 
     def step_within(self, block: dict[str, str]) -> int | None:
-        """The step of a block whose header is missing, where a metric tells it."""
+        """Return the step of a block whose header is missing, where a metric tells it."""
         return None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """The record of a block."""
+        """Return the record of a block."""
         raise NotImplementedError
 
     def finish(self) -> list[ParsedLog]:
@@ -65,7 +65,7 @@ class BlockReader(StepReader):
         return super().finish()
 
     def done(self, training: LoggedTraining) -> None:
-        """Says what is missing of headers, and sets windows."""
+        """Note missing headers, and set windows."""
         if self.headless:
             training.warnings.append(
                 f"{self.headless} records have no header with a step: they are numbered in their order"
@@ -77,6 +77,6 @@ class BlockReader(StepReader):
 
 
 def digits(text: str) -> int:
-    """Digits that count in a printed figure: 0.0869 has three."""
+    """Return the number of significant digits of a printed number: 0.0869 has three."""
     mantissa = text.lower().partition("e")[0].replace(",", "").lstrip("+-")
     return len(mantissa.replace(".", "").lstrip("0"))

@@ -44,7 +44,7 @@ class Document:
         return bool(self._lines)
 
     def value(self) -> dict[str, Any] | None:
-        """The document; None where the file is none, or is cut off."""
+        """Return the document; None where the file is none, or is cut off."""
         if not self._lines:
             return None
         try:

@@ -40,7 +40,7 @@ _last_asked: tuple[str, bool] = ("", False)
 
 
 def _hinted(text: str) -> bool:
-    """Whether a line may name a cause. Several readers ask for each line in turn: it is looked at once."""
+    """Return whether a line may name a cause; cached, since several readers ask for each line."""
     global _last_asked
     if text is not _last_asked[0]:
         _last_asked = (text, any(hint in text for hint in _HINTS))
@@ -58,7 +58,7 @@ class FailureReasons:
         self._open: str | None = None
 
     def feed(self, number: int, text: str) -> None:
-        """Takes a line, with or without prefixes."""
+        """Read a line, with or without prefixes."""
         if self._open is not None:
             self._continue(text)
         if not _hinted(text):
@@ -92,7 +92,7 @@ class FailureReasons:
         return signal is not None and (exception is None or signal[0] < exception[0])
 
     def reason(self) -> str | None:
-        """The cause with its line, or None where no line tells one."""
+        """Return the cause with its line, or None where it is unknown."""
         order = (
             ("grave", "signal", "exception", "logged") if self.killed else ("grave", "exception", "signal", "logged")
         )
@@ -109,7 +109,7 @@ class FailureReasons:
         self._open = kind
 
     def _continue(self, text: str) -> None:
-        """Adds the next line of a message of several lines."""
+        """Add the next line of a message of several lines."""
         kind, self._open = self._open, None
         assert kind is not None
         number, said = self._found[kind]

@@ -65,7 +65,7 @@ class LogFeeder:
         self._patience = patience or DetectionLimits()
 
     def feed(self, block: bytes, *, whole: bool = True) -> None:
-        """Takes the next lines of the log.
+        """Read the next lines of the log.
 
         Args:
             block: as text.Blocks gives it.
@@ -78,7 +78,7 @@ class LogFeeder:
         self.number += block.count(b"\n")
 
     def feed_lines(self, lines: Iterable[Line]) -> None:
-        """Takes the next lines of the log, one by one."""
+        """Read the next lines of the log, one by one."""
         for line in lines:
             if (self.empty or self._closed_by) and (shown := line.text.strip()):
                 if self.empty:
@@ -91,11 +91,11 @@ class LogFeeder:
                 self._look(line.number)
 
     def finish(self) -> list[tuple[str, list[ParsedLog]]]:
-        """Names of log formats, with the trainings that their readers found."""
+        """Return the names of log formats with the trainings that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
 
     def _look(self, number: int) -> None:
-        """Sends readers away that don't know the log, once another one does."""
+        """Drop readers that don't recognise the log, once another one does."""
         steps = max((getattr(reader, "found", 0) for reader in self.readers), default=0)
         known = steps or any(reader.recognised for reader in self.readers)
         if steps and self._steps_since is None:

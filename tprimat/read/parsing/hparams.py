@@ -41,7 +41,7 @@ _WORDS = {"model_name": "model", "model": "model", "device_name": "device_name",
 
 
 def state_all(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
-    """States what the files beside say; what is stated already holds."""
+    """Add what the files beside state; earlier statements win."""
     devices = nodes = None
     for line_number, line in enumerate(beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1):
         row = _ROW.match(line[:500])

@@ -58,7 +58,7 @@ _last_asked: tuple[str, bool] = ("", False)
 
 
 def _hinted(text: str) -> bool:
-    """Whether a line may hold an option. Several readers ask for each line in turn: it is looked at once."""
+    """Return whether a line may hold an option; cached, since several readers ask for each line."""
     global _last_asked
     if text is not _last_asked[0]:
         _last_asked = (text, _HINT.search(text) is not None)
@@ -66,7 +66,7 @@ def _hinted(text: str) -> bool:
 
 
 def options_in(text: str, number_of_line: int, stated: LoggedValues, *, bare: bool = True) -> None:
-    """Adds what a line echoes of a script's options.
+    """Add the script options that a line echoes.
 
     Args:
         text: the line.

@@ -37,41 +37,41 @@ class LoggedValues(dict[str, LoggedValue]):
     """What a log states, by the name of the field."""
 
     def add(self, name: str, statement: LoggedValue) -> None:
-        """Keeps the heavier statement, or the later of equally heavy ones."""
+        """Keep the heavier statement, or the later of equally heavy ones."""
         known = self.get(name)
         # Said again, a thing keeps the line on which it was said first.
         if known is None or (statement.weight >= known.weight and statement.value != known.value):
             self[name] = statement
 
     def absorb(self, later: LoggedValues) -> None:
-        """Adds what a later part of the log states."""
+        """Add what a later part of the log states."""
         for name, statement in later.items():
             self.add(name, statement)
 
     def value(self, name: str) -> Any:
-        """What is stated, or None where nothing is."""
+        """Return the stated value, or None."""
         statement = self.get(name)
         return statement.value if statement else None
 
     def count(self, name: str) -> int | None:
-        """A stated number from 1 on; None for anything else."""
+        """Return a stated number from 1 on; None for anything else."""
         value = self.value(name)
         right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
         return value if right else None
 
     def counted(self, name: str) -> LoggedValue | None:
-        """The statement of a number from 1 on; None for anything else."""
+        """Return the statement of a number from 1 on; None for anything else."""
         return None if self.count(name) is None else self[name]
 
     def number(self, name: str) -> float | None:
-        """A stated number; None for anything else."""
+        """Return a stated number; None for anything else."""
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST_VALUE:
             return None
         return float(value)
 
     def word(self, name: str) -> str | None:
-        """A stated text; None for anything else."""
+        """Return a stated text; None for anything else."""
         value = self.value(name)
         return value if isinstance(value, str) and value else None
 
@@ -97,7 +97,7 @@ class ParsedLog:
     build: Callable[[Mapping[str, Any]], Run]
 
     def run(self, given: Mapping[str, Any] | None = None) -> Run:
-        """The training as a Run; its source has no files yet, since a reader knows none.
+        """Return the training as a Run; its source has no files yet, since a reader knows none.
 
         Args:
             given: what the user says, by names in GIVEN; it takes the place of what the log states.
@@ -122,7 +122,7 @@ class Reader(Protocol):
         """Take the next line."""
 
     def finish(self) -> list[ParsedLog]:
-        """The trainings of this log format, in the order of the log; none where there is none."""
+        """Return the trainings of this log format, in the order of the log; none where there is none."""
 
 
 class TakesBlocks(Reader, Protocol):
@@ -133,7 +133,7 @@ class TakesBlocks(Reader, Protocol):
         """Steps of this log format that were found so far."""
 
     def feed_block(self, number: int, block: bytes) -> int:
-        """Takes whole lines, as feed() would one by one.
+        """Read whole lines, as feed() would one by one.
 
         Args:
             number: of the first of them.

@@ -48,12 +48,12 @@ class Record:
     not_finite: tuple[str, ...] = ()
 
     def figures(self) -> dict[str, float]:
-        """All that it says, by name."""
+        """Return all its values by name."""
         own = {name: getattr(self, name) for name in ("seconds", "loss", "learning_rate", "grad_norm")}
         return {name: value for name, value in {**own, **self.native}.items() if value is not None}
 
     def put(self, name: str, value: float | None) -> None:
-        """Sets a figure, of a field or a native one; remembers it when it isn't finite."""
+        """Set a figure, of a field or a native one; remember it when it isn't finite."""
         if value is None:
             return
         if not abs(value) <= LARGEST_VALUE or (name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP):
@@ -65,7 +65,7 @@ class Record:
 
 
 def figure(text: str) -> float | None:
-    """A printed number: 1,234 or 1.2e+03 or 45.1%; NaN and infinity as they are; None for anything else."""
+    """Return a printed number: 1,234 or 1.2e+03 or 45.1%; NaN and infinity as they are; None for anything else."""
     plain = text.strip().rstrip("%").replace(",", "")
     try:
         return float(plain)
@@ -84,21 +84,21 @@ class LogContext:
     begun: bool = False
 
     def state(self, name: str, value: Any, line: int, text: str, weight: int = 1) -> None:
-        """Adds something that a line states."""
+        """Add something that a line states."""
         self.stated.add(name, LoggedValue(value, line, " ".join(text.split())[:300], weight))
 
     def mark(self, name: str, line: int) -> None:
-        """Remembers the first line that shows something."""
+        """Remember the first line that shows something."""
         self.marks.setdefault(name, line)
 
     def feed(self, number: int, text: str) -> None:
-        """Takes a line for its time stamp and for what may have ended the training."""
+        """Read a line for its timestamp and for what may have stopped the training."""
         if self.first_stamp is None and not text.isspace():
             self.first_stamp = first_stamp(text[:400])
         self.causes.feed(number, text[:10_000])
 
     def absorb(self, later: LogContext) -> None:
-        """Adds a later stretch: the training went on after it, so what looked like an end was none."""
+        """Add a later part: the training went on, so what looked like an end was none."""
         self.stated.absorb(later.stated)
         for name, line in later.marks.items():
             self.marks.setdefault(name, line)
@@ -134,16 +134,16 @@ class LoggedTraining:
         return len(self.records)
 
     def ordered(self) -> list[Record]:
-        """The records in the order of their steps."""
+        """Return the records in the order of their steps."""
         return [self.records[step] for step in sorted(self.records)]
 
     def notes(self) -> tuple[str, ...]:
-        """What was done with the lines that leaves no doubt."""
+        """Return notes on how the lines were read."""
         return (f"{self.doubles} lines that repeat a step were passed over",) if self.doubles else ()
 
 
 def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0) -> dict[str, Any]:
-    """The series of a Run, as its arguments.
+    """Return the series of a Run, as its arguments.
 
     Args:
         records: in the order of their steps.
@@ -185,7 +185,7 @@ def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
 
 
 def warnings_of(training: LoggedTraining, windows: Sequence[int]) -> list[str]:
-    """Warnings for what the records lack, by step."""
+    """Return warnings for what the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.conflicts]
 
@@ -250,7 +250,7 @@ def _joined(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
-    """When the training began, with its offset; None, and a warning, where the log doesn't say."""
+    """Return when the training began, with its offset; None, and a warning, where the log doesn't say."""
     if first is None:
         warnings.append("timestamp unknown: the log has no times")
         return None
@@ -261,7 +261,7 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
 
 
 def status(training: LoggedTraining, planned: int | None, *, done: int | None = None) -> tuple[Status, str | None]:
-    """Whether all steps that were asked for are there, and why not.
+    """Return whether all requested steps are there, and why not.
 
     Args:
         training: what was read.
@@ -305,7 +305,7 @@ def check_rates(
     devices: int | None,
     warnings: list[str],
 ) -> None:
-    """Holds a printed rate of tokens against batch, sequence and time.
+    """Check a printed rate of tokens against batch, sequence and time.
 
     Args:
         records: with step times and the rate among their native figures.

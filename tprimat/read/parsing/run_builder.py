@@ -219,14 +219,14 @@ def without_records(framework: str, log_format: str, timing: Timing, **fields: A
 
 
 def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
-    """Adds what a source says of a field; nothing where it says nothing."""
+    """Add what a source says of a field; nothing where it says nothing."""
     if value is not None:
         said = " ".join((text or f"{name}: {value}").split())[:300]
         stated.add(name, LoggedValue(value, line, said, weight))
 
 
 def number(value: object) -> float | None:
-    """A figure of any form, quoted or not, as a number; None for what is none."""
+    """Return a printed value, quoted or not, as a number; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):
@@ -238,13 +238,13 @@ def number(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """A whole number from 1 on; None for anything else."""
+    """Return a whole number from 1 on; None for anything else."""
     found = number(value)
     return int(found) if found is not None and 1 <= found <= 2**53 and found == int(found) else None
 
 
 def precision_of(text: object) -> str | None:
-    """A precision by a result's names, from torch.bfloat16, bf16-mixed, 16-true and the like."""
+    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like."""
     word = str(text).lower().removeprefix("torch.")
     for signs, name in (
         (("mxfp8",), "mxfp8"),
@@ -298,7 +298,7 @@ def sizes_of(
 
 
 def shape_of(stated: LoggedValues) -> ModelConfig:
-    """The model's shape, as far as it is stated."""
+    """Return the model's shape, as far as it is stated."""
     fields: dict[str, Any] = {name: stated.count(name) for name in _SHAPE_COUNTS}
     for name in ("tie_word_embeddings", "gated_ffn"):
         value = stated.value(name)
@@ -308,7 +308,7 @@ def shape_of(stated: LoggedValues) -> ModelConfig:
 
 
 def optimizer_of(stated: LoggedValues) -> Optimizer:
-    """What is said of the optimizer."""
+    """Return the stated optimizer settings."""
     rate = stated.number("peak_learning_rate")
     return Optimizer(
         name=stated.word("optimizer"),
@@ -323,7 +323,7 @@ def optimizer_of(stated: LoggedValues) -> Optimizer:
 
 
 def platform_of(stated: LoggedValues) -> Platform | None:
-    """What is stated, or what the device's name shows."""
+    """Return the stated platform, else what the device's name shows."""
     said = stated.word("platform")
     name = (stated.word("device_name") or "").lower()
     if any(sign in name for sign in _AMD):

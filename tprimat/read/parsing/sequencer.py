@@ -34,7 +34,7 @@ class RecordSequencer:
         self._reconcile = reconcile
 
     def take(self, record: Record) -> None:
-        """Takes the next record of the log."""
+        """Add the next record of the log."""
         pending, self.pending = self.pending, LogContext()
         training = self.trainings[-1] if self.trainings else None
         if training is None or training.last is None:
@@ -58,7 +58,7 @@ class RecordSequencer:
             self._add(training, record, pending)
 
     def finish(self) -> list[LoggedTraining]:
-        """The trainings, with what stands after the last record."""
+        """Return the trainings, with what follows the last record."""
         pending, self.pending = self.pending, LogContext()
         if self.trainings:
             training = self.trainings[-1]
@@ -121,7 +121,7 @@ class RecordSequencer:
 
 
 def _same(known: Record, record: Record, last: Record) -> bool:
-    """Whether two records of one step are of one moment, not of two attempts at it."""
+    """Return whether two records of one step are duplicates, not two attempts."""
     if known.stamp is not None and record.stamp is not None:
         apart = record.stamp.seconds_after(known.stamp)
         if apart is not None:
@@ -143,13 +143,13 @@ def _same(known: Record, record: Record, last: Record) -> bool:
 
 
 def _jumps(record: Record, training: LoggedTraining) -> bool:
-    """Whether a step lies so far behind the last one that no training goes on there."""
+    """Return whether a step is too far behind the last one to be a resumed training."""
     *_, before, last = (0, *sorted(training.records))
     return record.step - last > 2 * (last - before)
 
 
 def _late(record: Record, training: LoggedTraining) -> bool:
-    """Whether a step that is over was only logged late, not run again."""
+    """Return whether a step that is over was only logged late, not run again."""
     assert training.last is not None
     if record.stamp is not None and training.last.stamp is not None:
         after = record.stamp.seconds_after(training.last.stamp)

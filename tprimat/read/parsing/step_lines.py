@@ -77,17 +77,17 @@ class StepReader(RecordReader):
         options_in(text, line.number, pending.stated, bare=False)
 
     def take(self, line: Line) -> bool:
-        """Reads a line that may hold figures; False where it holds none."""
+        """Read a line that may hold metrics; return False where it holds none."""
         raise NotImplementedError
 
     def other(self, line: Line) -> None:
-        """Looks at a line that holds no figures of a step."""
+        """Read a line without metrics of a step."""
 
     def done(self, training: LoggedTraining) -> None:
-        """Completes a training when the log is over."""
+        """Complete a training when the log is over."""
 
     def add(self, record: Record) -> None:
-        """Hands a record on."""
+        """Pass on a record."""
         self.sorter.take(record)
 
     def builder(self, training: LoggedTraining) -> RunBuilder:

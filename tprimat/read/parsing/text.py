@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """The lines of a file that comes in chunks of any size.
+    """Yield the lines of a file that comes in chunks of any size.
 
     UTF-8, or what a byte order mark or the first zeros say; bytes that don't decode become U+FFFD. A carriage
     return within a line, as progress bars write it, parts it into pieces.
@@ -50,7 +50,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
 
 
 def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]:
-    """The lines of a block.
+    """Yield the lines of a block.
 
     Args:
         block: as Blocks gives them.
@@ -84,7 +84,7 @@ _WRAPPED = '{"log":'
 
 
 def _unwrapped(piece: str) -> str:
-    """A line of the files that docker keeps, one JSON object a line, as `docker logs --timestamps` shows it."""
+    """Return a line of a docker log file, one JSON object per line, as `docker logs --timestamps` shows it."""
     if not piece.startswith(_WRAPPED):
         return piece
     try:
@@ -99,7 +99,7 @@ def _unwrapped(piece: str) -> str:
 
 
 def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:
-    """The parts of a line that show something; an empty line is one only where no carriage return parts it."""
+    """Yield the visible parts of a line between carriage returns; an empty line counts as one."""
     *ended, rest = piece.split("\r")
     shown = False
     for part in ended:
@@ -122,7 +122,7 @@ _MARKS = (
 
 
 def _encoding(head: bytes) -> tuple[bytes, str]:
-    """The byte order mark that a file begins with, empty where it has none, and the encoding that it is in."""
+    """Return a file's byte order mark, or empty bytes, and its encoding."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return mark, encoding
@@ -136,7 +136,7 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
 
 
 def keep_memory() -> None:
-    """Has the memory of one chunk serve the next one.
+    """Reuse the memory of one chunk for the next.
 
     glibc gives memory back to the system, and faults it in anew, from a size on that follows the largest block
     that was freed. Without this some 15 % of the time that a large log takes went there.
@@ -165,7 +165,7 @@ class Blocks:
         self._dropping = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Takes the next chunk; gives the blocks that are whole with it, mostly one."""
+        """Take the next chunk; return the blocks that it completes, mostly one."""
         if self._head is not None:
             self._head += chunk
             if len(self._head) < 4:
@@ -176,7 +176,7 @@ class Blocks:
         return self._cut(chunk)
 
     def finish(self) -> list[tuple[bytes, bool]]:
-        """The rest, once the file is over: blocks, and whether their last line is whole."""
+        """Return the rest, once the file is over: blocks, and whether their last line is whole."""
         found = []
         if self._head is not None:
             found += self._cut(self._begin(self._head))
@@ -238,7 +238,7 @@ class Numbers:
         self._ends: Any = None
 
     def at(self, place: int) -> int:
-        """The number of the line that begins at a place."""
+        """Return the number of the line that begins at a place."""
         if self._numpy is not None and place - self._at > _WORTH_NUMPY:
             if self._ends is None:
                 self._ends = self._numpy.frombuffer(self._block, self._numpy.uint8) == 0x0A
@@ -259,7 +259,7 @@ _WORTH_NUMPY = 16_384
 
 
 def numpy_if_there() -> Any:
-    """The module numpy, or None where it isn't installed."""
+    """Return the module numpy, or None where it isn't installed."""
     try:
         import numpy
     except ImportError:
@@ -281,7 +281,7 @@ _BARE = re.compile(r"(?:\[(?:0|39|49)m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,
 
 
 def clean(text: str) -> str:
-    """Lines without colours and NUL bytes (a log that was emptied while in use begins with them)."""
+    """Return a text without colours and NUL bytes (a log that was emptied while in use begins with them)."""
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     if "\x1b" in text or any(mark in text for mark in _STAND_INS):
@@ -310,7 +310,7 @@ _PREFIX = re.compile(
 
 
 def without_prefixes(text: str) -> str:
-    """A line without what launchers and loggers put before it, in whatever order they did."""
+    """Return a line without the prefixes of launchers and loggers, in any order."""
     for _ in range(8):
         match = _PREFIX.match(text)
         if match is None or match.end() == 0:
@@ -331,7 +331,7 @@ class Stamp(NamedTuple):
     resolution: float
 
     def seconds_after(self, earlier: Stamp) -> float | None:
-        """Seconds from another stamp to this one; None where only one of them states an offset."""
+        """Return the seconds from another timestamp to this one; None where only one states an offset."""
         if (self.time.tzinfo is None) != (earlier.time.tzinfo is None):
             return None
         return (self.time - earlier.time).total_seconds()
@@ -344,19 +344,19 @@ _STAMP = re.compile(
 
 
 def last_stamp(text: str) -> Stamp | None:
-    """The last time in a text: the one nearest to what the training itself wrote."""
+    """Return the last timestamp in a text: the one nearest to the training's own message."""
     found = list(_STAMP.finditer(text))
     return _as_stamp(found[-1]) if found else None
 
 
 def last_stamp_span(text: str) -> tuple[int, int] | None:
-    """Where in a text the last time stands, be it one that a calendar has or not."""
+    """Return the span of the last timestamp in a text, valid or not."""
     found = list(_STAMP.finditer(text))
     return found[-1].span() if found else None
 
 
 def first_stamp(text: str) -> Stamp | None:
-    """The first time in a text that is one."""
+    """Return the first valid timestamp in a text."""
     found = _STAMP.search(text)
     return _as_stamp(found) if found else None
 

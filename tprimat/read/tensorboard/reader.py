@@ -167,7 +167,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
 
 
 def _columns(layout: Layout, scalars: Mapping[str, list[Point]]) -> dict[str, dict[int, float]]:
-    """Values by step, for each field that the layout has; where a step is written again, the later one."""
+    """Return values by step, for each field that the layout has; where a step is written again, the later one."""
     columns: dict[str, dict[int, float]] = {}
     for field, tags in layout.tags.items():
         tag = next((tag for tag in tags if scalars.get(tag)), None)
@@ -272,7 +272,7 @@ def _moment(seconds: float | None) -> str | None:
 
 
 def _arguments(texts: Mapping[str, str]) -> LoggedValues:
-    """Megatron's arguments, each a text of its own."""
+    """Return Megatron's arguments, each a text of its own."""
     found = LoggedValues()
     for tag, text in texts.items():
         name, _, kind = tag.rpartition("/")
@@ -298,7 +298,7 @@ def _state_megatron(arguments: LoggedValues, stated: LoggedValues, warnings: lis
 
 
 def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
-    """The Trainer's arguments and the model's configuration, each a text of JSON."""
+    """Read the Trainer's arguments and the model's configuration, each JSON text."""
     options_in(texts.get("args/text_summary", texts.get("args", "")), 1, stated)
     try:
         config = json.loads(texts.get("model_config/text_summary", texts.get("model_config", "")))
@@ -323,7 +323,7 @@ def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
 def _batch(
     sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], stated: LoggedValues, training: LoggedTraining
 ) -> None:
-    """The batch that was really used: by its tag, or by how far the samples advance with each step."""
+    """Set the batch really used: by its tag, or by how far the samples advance with each step."""
     used = {int(size) for size in sizes.values() if size >= 1}
     where = "the batch-size tag"
     if not used:
@@ -365,7 +365,7 @@ def _batch(
 def _windows(
     layout: Layout, columns: dict[str, dict[int, float]], stated: LoggedValues, training: LoggedTraining, shift: int
 ) -> None:
-    """How many steps a record averages, where the files tell."""
+    """Set how many steps a record averages, where the files show it."""
     found = training.ordered()
     apart = {later.step - earlier.step for earlier, later in itertools.pairwise(found)}
     interval = min(apart) if apart else 1

@@ -63,7 +63,7 @@ _TABLE = _table()
 
 
 def masked_crc(content: bytes) -> int:
-    """The checksum of the format: CRC-32C, turned by 15 bits and with a constant added."""
+    """Return the format's checksum: CRC-32C, rotated by 15 bits, plus a constant."""
     crc = 0xFFFFFFFF
     for byte in content:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -72,7 +72,7 @@ def masked_crc(content: bytes) -> int:
 
 
 def is_event_file(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is one: its first length has its checksum."""
+    """Return whether these first bytes are an event file's: its first length has its checksum."""
     if len(head) < 12:
         return False
     length, crc = struct.unpack("<QI", head[:12])
@@ -80,7 +80,7 @@ def is_event_file(head: bytes) -> bool:
 
 
 def read_into(stream: BinaryIO, events: Events) -> None:
-    """Adds what a file holds. Never raises for its content: what can't be read is said in events.cut."""
+    """Add what a file holds. Never raises for its content: events.cut tells what can't be read."""
     for content in _records(stream, events):
         try:
             _event(content, events)
@@ -127,7 +127,7 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Number, wire type and value of each field: an integer, or the bytes."""
+    """Yield the number, wire type and value of each field: an integer, or the bytes."""
     place = 0
     while place < len(content):
         key, place = _varint(content, place)
@@ -202,7 +202,7 @@ _RAW = {1: "f", 2: "d", 3: "i", 9: "q"}
 
 
 def _tensor(content: bytes) -> float | str | None:
-    """The one number or text of a tensor; None for one of several, or of another type."""
+    """Return a scalar tensor's number or text; None for other shapes and types."""
     kind_of_data, numbers, texts, raw, size = 0, [], [], b"", 1
     for number, kind, value in _fields(content):
         if number == 1 and isinstance(value, int):

@@ -66,7 +66,7 @@ TIMING = Timing(
 
 
 class Reader(RecordReader):
-    """Read one log. See parsed_log.Reader."""
+    """A parsed_log.Reader of torchtitan logs."""
 
     name = "torchtitan"
     looks_for = "torchtitan's step lines (“step: 10  loss: … tps: …”)"

@@ -108,7 +108,7 @@ class Setup:
         self._length = 0
 
     def feed(self, number: int, text: str, around: LogContext) -> bool:
-        """Takes a line. Returns whether it is torchtitan's own beyond doubt."""
+        """Read a line; return whether it is certainly torchtitan's own."""
         if self._dump is not None:
             self._continue(text, around)
         for sign in SIGNS:
@@ -167,7 +167,7 @@ class Setup:
         return own
 
     def _continue(self, text: str, around: LogContext) -> None:
-        """Takes a further line of a configuration that is printed as JSON or as a Python dictionary."""
+        """Read a further line of a configuration that is printed as JSON or as a Python dictionary."""
         assert self._dump is not None
         self._dump.append(without_prefixes(text) if self._dump else text)
         self._length += len(text)
@@ -242,7 +242,7 @@ def complete(stated: LoggedValues) -> None:
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
-    """Precision of the matrix products, and the same in the log's own words."""
+    """Return the precision of the matrix products, and the log's own name for it."""
     parameters = stated.value("parameter_type") or stated.value("dtype")
     converters = [str(each) for each in _list(stated.value("converters"))]
     words = f"parameters {parameters}" if parameters else None
@@ -265,7 +265,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
-    """The model's shape, with a warning for what is left out of it on purpose."""
+    """Return the model's shape, with a warning for what is left out of it on purpose."""
     text = stated.word("model_arguments") or ""
     parameters = stated.count("parameters")
     if not text:
