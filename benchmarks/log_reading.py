@@ -145,7 +145,7 @@ def reading(path: Path) -> tuple[int, float]:
     from tprimat import read
 
     with path.open("rb") as log:
-        (found,) = read.readings_of(iter(lambda: log.read(CHUNK), b""), path.name)
+        (found,) = read.parse_chunks(iter(lambda: log.read(CHUNK), b""), path.name)
     return found.steps, -1.0
 
 
@@ -154,7 +154,7 @@ def run(path: Path) -> tuple[int, float]:
     from tprimat import read
 
     with path.open("rb") as log:
-        (found,) = read.readings_of(iter(lambda: log.read(CHUNK), b""), path.name)
+        (found,) = read.parse_chunks(iter(lambda: log.read(CHUNK), b""), path.name)
     made = found.run()
     return len(made.steps), 1e3 * sum(seconds for seconds in made.step_times if seconds)
 
@@ -165,7 +165,7 @@ def hashed(path: Path) -> tuple[int, float]:
     from tprimat.log_import import inputs
 
     log = inputs.Log(str(path))
-    (found,) = read.readings_of(log.chunks(), log.name)
+    (found,) = read.parse_chunks(log.chunks(), log.name)
     log.source_file()
     return found.steps, -1.0
 

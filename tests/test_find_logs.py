@@ -57,7 +57,7 @@ def search(where: Path | list[Folder], environ: dict[str, str] | None = None, wa
 
 
 def by_model(found: find_logs.Search) -> dict[str, find_logs.LocalLog]:
-    return {each.model: each for each in found.found}
+    return {each.model: each for each in found.logs}
 
 
 class TestByVariable:
@@ -88,7 +88,7 @@ class TestByName:
     @pytest.mark.parametrize("name", ["llama.yaml", "llama.log.bak", "llama", "benchmark_rocm_llama.json"])
     def test_names_that_do_not(self, tmp_path, name):
         put(tmp_path / name, log("llama"))
-        assert search(tmp_path).found == ()
+        assert search(tmp_path).logs == ()
 
     def test_the_newest_counts_and_the_others_are_said(self, tmp_path):
         put(tmp_path / "training_llama.log", log("llama"), 5000)
@@ -96,7 +96,7 @@ class TestByName:
         put(tmp_path / "primus_llama_1.log", log("llama"), 900)
         found = search(tmp_path)
         assert by_model(found)["llama"].path == newest
-        assert found.passed_over == ("2 older files with llama in the name",)
+        assert found.skipped == ("2 older files with llama in the name",)
 
     def test_of_two_copies_the_usual_name(self, tmp_path):
         put(tmp_path / "primus_training_llama_1.log", log("llama"), 10)
@@ -108,7 +108,7 @@ class TestByName:
         older = put(tmp_path / "llama_old.log", log("llama", name="llama3.1_8B"), 500)
         found = search(tmp_path, wanted=("llama",))
         assert by_model(found)["llama"].path == older
-        assert "its name says llama, but it is a training of qwen" in found.passed_over[0]
+        assert "its name says llama, but it is a training of qwen" in found.skipped[0]
 
     def test_a_relative_of_the_model_is_one_of_the_family(self, tmp_path):
         put(tmp_path / "training_llama.log", log("llama2_7B", name="llama2_7B"))
@@ -120,7 +120,7 @@ class TestByName:
         itself = put(tmp_path / "llama_old.log", log("llama", name="llama3.1_8B"), 500)
         found = search(tmp_path)
         assert by_model(found)["llama"].path == itself
-        assert found.passed_over == (f"{relative}: a training of llama2_7B, not of llama itself",)
+        assert found.skipped == (f"{relative}: a training of llama2_7B, not of llama itself",)
 
     def test_by_content_too(self, tmp_path):
         put(tmp_path / "b.log", log("llama2_7B", name="llama2_7B"))
@@ -135,8 +135,8 @@ class TestByName:
     def test_other_files_are_passed_over(self, tmp_path):
         put(tmp_path / "llama_notes.txt", "llama is a fine model\n")
         found = search(tmp_path)
-        assert found.found == ()
-        assert "not a training log" in found.passed_over[0]
+        assert found.logs == ()
+        assert "not a training log" in found.skipped[0]
 
 
 class TestByContent:
@@ -150,8 +150,8 @@ class TestByContent:
     def test_a_word_in_the_file_does_not(self, tmp_path):
         put(tmp_path / "run17.log", "loading llama from qwen\n" + log(None))
         found = search(tmp_path)
-        assert found.found == ()
-        assert "doesn't say its model" in found.passed_over[0]
+        assert found.logs == ()
+        assert "doesn't say its model" in found.skipped[0]
 
     def test_is_only_looked_for_when_no_name_fits(self, tmp_path):
         named = put(tmp_path / "training_llama.log", log("llama"), 500)
@@ -161,8 +161,8 @@ class TestByContent:
     def test_another_model_is_said(self, tmp_path):
         put(tmp_path / "run17.log", log("llama2_7B", name="llama2_7B"))
         found = search(tmp_path, wanted=("qwen",))
-        assert found.found == ()
-        assert "a training of llama2_7B" in found.passed_over[0]
+        assert found.logs == ()
+        assert "a training of llama2_7B" in found.skipped[0]
 
     def test_one_log_of_each_model(self, tmp_path):
         put(tmp_path / "a.log", log("llama", name="llama3.1_8B"), 50)
@@ -192,7 +192,7 @@ class TestFolders:
 
     def test_others_are_not(self, tmp_path):
         put(tmp_path / "below" / "training_llama.log", log("llama"))
-        assert search(tmp_path).found == ()
+        assert search(tmp_path).logs == ()
 
     def test_what_is_not_there_is_told_apart(self, tmp_path):
         found = search([Folder(tmp_path), Folder(tmp_path / "none")])
@@ -204,8 +204,8 @@ class TestFolders:
         put(tmp_path / "output" / "training_llama.log", log("llama"))
         (tmp_path / "output" / "again").symlink_to(tmp_path / "output")
         found = search([Folder(tmp_path / "output", deep=True), Folder(tmp_path / "output" / "again", deep=True)])
-        assert len(found.found) == 1
-        assert found.passed_over == ()
+        assert len(found.logs) == 1
+        assert found.skipped == ()
 
 
 class TestRealLogs:
@@ -222,5 +222,5 @@ class TestRealLogs:
     def test_a_log_of_another_model_under_a_wrong_name(self, samples, tmp_path):
         shutil.copyfile(samples / "primus" / "megatron_core_dsv4_ep8_mi355x_10it.log", tmp_path / "training_qwen.log")
         found = search(tmp_path)
-        assert found.found == ()
-        assert "its name says qwen" in found.passed_over[0]
+        assert found.logs == ()
+        assert "its name says qwen" in found.skipped[0]

@@ -125,7 +125,7 @@ class TestTorchtitan:
 
     def test_without_a_batch_there_is_no_time_and_the_user_may_say_it(self):
         content = "\n".join(torchtitan(step, 5000, 2.0) for step in (1, 2)).encode() + b"\n"
-        (reading,) = read.readings(text.lines([content]), "x.log")
+        (reading,) = read.parse_lines(text.lines([content]), "x.log")
         assert reading.run().step_times == (None, None)
         assert said(reading.run(), "not stated")
         run = reading.run({"global_batch_size": 8, "sequence_length": 1000, "num_gpus": 4})

@@ -201,22 +201,22 @@ def bounded(hold):
 class TestPatience:
     def test_ends_when_one_reader_has_steps_enough(self):
         content = content_of(ranks_of(60, Setup("core", planned=60)))
-        log = read.intake()
+        log = read.new_feeder()
         log.feed(content)
         assert log.alone is log.readers[0]
-        assert told(read.readings_in(log, "a.log")) == by_lines(content)
+        assert told(read.parsed_logs(log, "a.log")) == by_lines(content)
 
     def test_lasts_as_long_as_no_reader_knows_the_log(self):
-        log = read.intake()
+        log = read.new_feeder()
         log.feed(b"nothing of interest\n" * 3000)
         assert log.alone is None
         assert log.number == 3001
         with pytest.raises(UnreadableError):
-            read.readings_in(log, "a.log")
+            read.parsed_logs(log, "a.log")
 
     def test_keeps_all_readers_that_know_the_log(self):
         made = content_of(ranks_of(20, Setup("core", planned=20)))
         also = b':::MLLOG {"namespace": "", "time_ms": 1, "event_type": "POINT_IN_TIME", "key": "seed", "value": 1}\n'
-        log = read.intake()
+        log = read.new_feeder()
         log.feed(also + made * 5)
         assert log.alone is None

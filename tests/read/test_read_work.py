@@ -97,7 +97,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 def all_of(chunks: Iterable[bytes]) -> None:
     try:
-        for reading in read.readings_of(chunks, "made.log"):
+        for reading in read.parse_chunks(chunks, "made.log"):
             reading.run()
     except UnreadableError:
         pass
@@ -171,7 +171,7 @@ def test_a_step_takes_few_bytes_while_a_log_is_read(shape):
     kept = []
 
     def reading(steps: int) -> None:
-        kept.append(read.readings_of(ranks_of(shape, steps), "made.log"))
+        kept.append(read.parse_chunks(ranks_of(shape, steps), "made.log"))
 
     reading(few)
     small = peak_of(lambda: reading(few))

@@ -46,7 +46,7 @@ def test_a_real_log_is_read_whole(name, samples, truth):
 def test_automodels_rate_per_gpu_is_corrected_where_the_gpus_are_known(samples):
     path = samples / "automodel" / "llama3_1_8b_hellaswag_pp_h100.jsonl"
     with path.open("rb") as stream:
-        (reading,) = read.readings(text.lines([stream.read()]), path.name)
+        (reading,) = read.parse_lines(text.lines([stream.read()]), path.name)
     plain = reading.run()
     assert "tokens_per_second_per_gpu_corrected" not in plain.native_metrics
     assert any("not by tensor and pipeline parallelism" in warning for warning in plain.warnings)

@@ -62,7 +62,7 @@ def test_litgpt_records_are_optimizer_steps_and_say_so(samples, truth):
     assert run.memory_metrics.peak_memory_allocated_gb == expected["extra"]["memory_used_gb_decimal"]
     assert run.native_metrics["train_runtime_seconds"] == expected["extra"]["training_time_s"]
     content = (samples / "litgpt" / "phi2_lora_finetune.log").read_bytes()
-    (reading,) = read.readings(text.lines([content]), "a log")
+    (reading,) = read.parse_lines(text.lines([content]), "a log")
     assert any("10 iterations are micro-batches of 5 optimizer steps" in note for note in reading.notes)
 
 

@@ -54,42 +54,42 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     on_rocm = machine.platform == "amd" and importlib.util.find_spec("nemo") is None
     if not on_rocm and machine.platform != "cpu" and not named:
         return None
-    wanted = options.model or models.names()
+    requested = options.model or models.names()
     where = find_logs.folders(Path.cwd(), options.output_dir, _CLONE, os.environ)
-    search = find_logs.search(wanted, where, os.environ, lambda path: Log(str(path)).lines())
-    if not search.found:
+    search = find_logs.search(requested, where, os.environ, lambda path: Log(str(path)).lines())
+    if not search.logs:
         if on_rocm:
-            raise UsageError(_no_logs(search, wanted), heading="no-logs-found")
+            raise UsageError(_no_logs(search, requested), heading="no-logs-found")
         return None
-    _show(search, wanted)
+    _show(search, requested)
     if options.dry_run:
-        for log in search.found:
+        for log in search.logs:
             console.summary(plain(log.path))
         console.info("\nNothing was read.")
         return ExitStatus.WELL
     return _read(search, options)
 
 
-def _show(search: Search, wanted: Sequence[str]) -> None:
+def _show(search: Search, requested: Sequence[str]) -> None:
     """Print what was found, why, how old it is, what was skipped, and how to measure instead."""
     console.info("Logs of trainings are here; they are read, and nothing is trained:")
     now = time.time()
-    for log in search.found:
+    for log in search.logs:
         age = units.duration(max(0.0, now - log.modified))
         stated = f" ({plain(log.stated, 60)})" if log.stated and log.stated != log.model else ""
         console.info(f"  {log.model:<8} {log.path}")
         console.info(f"  {'':<8} found by {log.why}{stated}; written {age} ago")
-    most = len(search.passed_over) if console.verbosity() is Verbosity.VERBOSE else MOST_NAMED
-    for text in search.passed_over[:most]:
+    most = len(search.skipped) if console.verbosity() is Verbosity.VERBOSE else MOST_NAMED
+    for text in search.skipped[:most]:
         console.info(f"  passed over: {plain(text)}")
-    if len(search.passed_over) > most:
-        console.info(f"  passed over: {len(search.passed_over) - most} more")
+    if len(search.skipped) > most:
+        console.info(f"  passed over: {len(search.skipped) - most} more")
     for folder in search.looked_in:
         console.debug(f"  looked in: {plain(folder)}")
     console.current().values["logs"] = [
-        {"model": log.model, "path": str(log.path), "found_by": log.why} for log in search.found
+        {"model": log.model, "path": str(log.path), "found_by": log.why} for log in search.logs
     ]
-    missing = [model for model in wanted if model not in {log.model for log in search.found}]
+    missing = [model for model in requested if model not in {log.model for log in search.logs}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)
         console.info(f"  no log of {', '.join(missing)}: {variables} names one")
@@ -99,7 +99,7 @@ def _show(search: Search, wanted: Sequence[str]) -> None:
 def _read(search: Search, options: argparse.Namespace) -> int:
     statuses: list[ExitStatus] = []
     results: list[Path] = []
-    for log in search.found:
+    for log in search.logs:
         console.info("")
         try:
             given = GivenValues(model=_given_model(log), label=options.label)
@@ -108,7 +108,7 @@ def _read(search: Search, options: argparse.Namespace) -> int:
             console.error(error.line())
             statuses.append(error.status)
     if options.bundle is not None and results:
-        write_bundle(options.bundle, list(dict.fromkeys(results)), [log.path for log in search.found])
+        write_bundle(options.bundle, list(dict.fromkeys(results)), [log.path for log in search.logs])
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
         console.info(f"\nNext:    python3 compare_results.py{folder}")
@@ -120,13 +120,13 @@ def _given_model(log: LocalLog) -> str | None:
     return log.model if log.stated is None or log.why == find_logs.variable(log.model) else None
 
 
-def _no_logs(search: Search, wanted: Sequence[str]) -> str:
+def _no_logs(search: Search, names: Sequence[str]) -> str:
     looked = ", ".join(str(path) for path in search.looked_in)
     absent = f" ({', '.join(str(path) for path in search.missing)} are not there)" if search.missing else ""
-    passed = f"; passed over: {'; '.join(search.passed_over[:MOST_NAMED])}" if search.passed_over else ""
-    variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in wanted)
+    skipped = f"; passed over: {'; '.join(search.skipped[:MOST_NAMED])}" if search.skipped else ""
+    variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in names)
     return (
-        f"no log of a training of {', '.join(wanted)} is in {looked}{absent}{passed}: train with ./run_primus_all.sh "
+        f"no log of a training of {', '.join(names)} is in {looked}{absent}{skipped}: train with ./run_primus_all.sh "
         f"or ./benchmark.py --framework primus; name logs with {variables}; or measure with what "
         "TensorPrimat brings: ./benchmark.py --framework lightning"
     )

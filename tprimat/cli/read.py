@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--jobs {arguments.jobs}: at least 1 file is read at a time", heading="wrong-usage")
     with capture_output(arguments, results=[]) as output:
         names = inputs.named_files(arguments.paths)
-        logs, skipped = sources.units_of(names)
+        logs, skipped = sources.log_sources(names)
         if not logs and not skipped:
             raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
         batch = LogImport(Path(arguments.output_dir), arguments.label, _record)

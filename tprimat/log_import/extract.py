@@ -69,7 +69,7 @@ def extract(log: Log, given: GivenValues) -> list[Extracted]:
         UnreadableError: it can't be read, or holds no training.
         UsageError: a given value contradicts the log, and `override` is not set.
     """
-    logs = read.readings_of(log.chunks(), log.name)
+    logs = read.parse_chunks(log.chunks(), log.name)
     runs = [with_system(_run(parsed, log, given), Path(log.path)) for parsed in logs]
     extracted = []
     for number, (parsed, run) in enumerate(zip(logs, _with_start_record(runs, log), strict=True), start=1):

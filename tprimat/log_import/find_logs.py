@@ -1,7 +1,7 @@
-"""Where the logs of trainings lie: by environment variable, by name, and by what they hold.
+"""Find the logs of trainings: by environment variable, by name, and by content.
 
-A name alone is no proof: what a log says of its own model decides. Opens nothing itself: the first
-lines of a file come from a function that is handed in.
+A name alone is no proof: the model that a log states decides. Opens nothing itself: the caller passes
+a function that returns the first lines of a file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LocalLog:
     Attributes:
         path: the file.
         model: a name in models.py.
-        why: what it was found by.
+        why: what identified it.
         stated: what the log calls its model; None where it doesn't say.
         modified: when it was last written, s since the epoch.
     """
@@ -61,23 +61,23 @@ class LocalLog:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What came of a search.
+    """The result of a search.
 
     Attributes:
-        found: one log for a model, in the order of the models.
-        passed_over: logs that were not taken, a sentence each.
-        looked_in: folders that are there.
-        missing: folders that are not.
+        logs: one log for each model found, in the order of the models.
+        skipped: reasons for logs that were not used.
+        looked_in: folders that exist.
+        missing: folders that do not.
     """
 
-    found: tuple[LocalLog, ...]
-    passed_over: tuple[str, ...]
+    logs: tuple[LocalLog, ...]
+    skipped: tuple[str, ...]
     looked_in: tuple[Path, ...]
     missing: tuple[Path, ...]
 
 
 Head = Callable[[Path], Iterable[Line]]
-"""The lines of a log; only the first ones are taken."""
+"""The lines of a log; only the first ones are read."""
 
 
 def variable(model: str) -> str:
@@ -95,12 +95,12 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
         environ: environment variables; PRIMUS_PATH counts.
     """
     primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
-    wanted = [Folder(working), Folder(working / "output"), Folder(working / "logs"), Folder(output)]
-    wanted += [Folder(clone), Folder(clone / "output"), Folder(clone / "logs")]
+    places = [Folder(working), Folder(working / "output"), Folder(working / "logs"), Folder(output)]
+    places += [Folder(clone), Folder(clone / "output"), Folder(clone / "logs")]
     for root in (*primus, _WORKSPACE / "Primus", _WORKSPACE / "tprimat"):
-        wanted += [Folder(root), Folder(root / "output", deep=True), Folder(root / "logs", deep=True)]
+        places += [Folder(root), Folder(root / "output", deep=True), Folder(root / "logs", deep=True)]
     unique: dict[Path, Folder] = {}
-    for folder in wanted:
+    for folder in places:
         key = folder.path.absolute()
         if key not in unique or folder.deep:
             unique[key] = Folder(key, folder.deep)
@@ -119,28 +119,28 @@ def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str,
     Raises:
         UnreadableError: an environment variable names a file that isn't there.
     """
-    looks = _LogProbes(head)
-    passed_over: list[str] = []
-    found: dict[str, LocalLog] = {}
+    probes = _LogProbes(head)
+    skipped: list[str] = []
+    log_of: dict[str, LocalLog] = {}
     for model in models:
         named = environ.get(variable(model), "").strip()
         if named:
-            found[model] = _of_variable(model, named, looks)
+            log_of[model] = _of_variable(model, named, probes)
     files = _files(where)
     for model in models:
-        if model not in found:
+        if model not in log_of:
             fitting = [file for file in files if model in file.path.name.lower()]
-            taken = _by_name(model, fitting, looks, passed_over)
-            if taken is not None:
-                found[model] = taken
-    missing = [model for model in models if model not in found]
+            chosen = _by_name(model, fitting, probes, skipped)
+            if chosen is not None:
+                log_of[model] = chosen
+    missing = [model for model in models if model not in log_of]
     if missing:
         nameless = [file for file in files if not any(model in file.path.name.lower() for model in models)]
-        for each in _by_content(missing, nameless, looks, passed_over):
-            found.setdefault(each.model, each)
+        for each in _by_content(missing, nameless, probes, skipped):
+            log_of.setdefault(each.model, each)
     return Search(
-        tuple(found[model] for model in models if model in found),
-        tuple(passed_over),
+        tuple(log_of[model] for model in models if model in log_of),
+        tuple(skipped),
         tuple(folder.path for folder in where if folder.path.is_dir()),
         tuple(folder.path for folder in where if not folder.path.is_dir()),
     )
@@ -154,7 +154,7 @@ class _File:
 
 @dataclasses.dataclass(frozen=True)
 class _LogProbe:
-    """What the head of a file shows: the models of its trainings, surely or only by a name; or no training."""
+    """What the first lines of a file show: the models of its trainings, by statement or only by name; or none."""
 
     training: bool
     sure: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ class _LogProbe:
 
 
 class _LogProbes:
-    """Looks into files, each once."""
+    """Reads the first lines of files, each once."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -176,70 +176,70 @@ class _LogProbes:
 
     def _look(self, path: Path) -> _LogProbe:
         try:
-            readings = read.readings(islice(self._head(path), HEAD_LINES), str(path))
+            logs = read.parse_lines(islice(self._head(path), HEAD_LINES), str(path))
         except UnreadableError as error:
             return _LogProbe(
                 False, problem="not a training log" if error.heading == "not-a-training-log" else error.message
             )
         except TensorPrimatError as error:
             return _LogProbe(False, problem=error.message)
-        statements = [reading.stated["model"] for reading in readings if "model" in reading.stated]
+        statements = [log.stated["model"] for log in logs if "model" in log.stated]
         return _LogProbe(
-            bool(readings),
+            bool(logs),
             tuple(str(each.value) for each in statements if each.weight > 0),
             tuple(str(each.value) for each in statements if each.weight <= 0),
         )
 
 
-def _of_variable(model: str, named: str, looks: _LogProbes) -> LocalLog:
+def _of_variable(model: str, named: str, probes: _LogProbes) -> LocalLog:
     path = Path(named).expanduser()
     modified = _modified(path)
     if modified is None:
         raise UnreadableError(
             f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
         )
-    stated = looks.at(path).sure
+    stated = probes.at(path).sure
     return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
 
 
-def _by_name(model: str, files: Sequence[_File], looks: _LogProbes, passed_over: list[str]) -> LocalLog | None:
+def _by_name(model: str, files: Sequence[_File], probes: _LogProbes, skipped: list[str]) -> LocalLog | None:
     """Return the newest file with the model in its name whose content doesn't contradict it.
 
-    A relative of the model, such as a smaller one, is taken where there is nothing nearer.
+    Falls back to a related model, such as a smaller one.
     """
     relative: LocalLog | None = None
     nearest: LocalLog | None = None
-    left = 0
+    older = 0
     for number, file in enumerate(files):
         if nearest is not None or number >= MOST_LOOKS:
-            left += 1
+            older += 1
             continue
-        look = looks.at(file.path)
-        if not look.training:
-            passed_over.append(f"{file.path}: {look.problem or 'not a training log'}")
+        probe = probes.at(file.path)
+        if not probe.training:
+            skipped.append(f"{file.path}: {probe.problem or 'not a training log'}")
             continue
-        if look.sure and not any(belongs(name, model) for name in look.sure):
-            passed_over.append(f"{file.path}: its name says {model}, but it is a training of {', '.join(look.sure)}")
+        if probe.sure and not any(belongs(name, model) for name in probe.sure):
+            skipped.append(f"{file.path}: its name says {model}, but it is a training of {', '.join(probe.sure)}")
             continue
         stated = next(
-            (name for name in sorted(look.sure, key=lambda name: name != model) if belongs(name, model)), None
+            (name for name in sorted(probe.sure, key=lambda name: name != model) if belongs(name, model)), None
         )
         why = "its name, and what it says of its model" if stated else "its name; the log doesn't say its model"
-        found = LocalLog(file.path, model, why, stated, file.modified)
+        log = LocalLog(file.path, model, why, stated, file.modified)
         if stated in (None, model):
-            nearest = found
+            nearest = log
         else:
-            relative, other = relative or found, relative and found
-            passed_over += [f"{other.path}: a training of {other.stated}"] if other else []
+            relative, other = relative or log, relative and log
+            skipped += [f"{other.path}: a training of {other.stated}"] if other else []
     if nearest is not None and relative is not None:
-        passed_over.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
-    if left:
-        passed_over.append(f"{left} older {'file' if left == 1 else 'files'} with {model} in the name")
+        skipped.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
+    if older:
+        skipped.append(f"{older} older {'file' if older == 1 else 'files'} with {model} in the name")
     return nearest or relative
 
 
 def _by_content(
-    models: Sequence[str], files: Sequence[_File], looks: _LogProbes, passed_over: list[str]
+    models: Sequence[str], files: Sequence[_File], probes: _LogProbes, skipped: list[str]
 ) -> Iterator[LocalLog]:
     """Yield the newest file for each model that the logs themselves name, else one of a related model."""
     nearest: dict[str, LocalLog] = {}
@@ -248,23 +248,23 @@ def _by_content(
     for file in files[:MOST_LOOKS]:
         if len(nearest) == len(models):
             break
-        look = looks.at(file.path)
+        probe = probes.at(file.path)
         for model in models:
-            for stated in look.sure:
+            for stated in probe.sure:
                 if belongs(stated, model):
-                    taken = nearest if stated == model else relatives
-                    taken.setdefault(
+                    chosen = nearest if stated == model else relatives
+                    chosen.setdefault(
                         model, LocalLog(file.path, model, "what it says of its model", stated, file.modified)
                     )
-        if look.training:
-            called = ", ".join(look.sure or look.named)
+        if probe.training:
+            called = ", ".join(probe.sure or probe.named)
             others.append((file.path, f"a training of {called}" if called else "doesn't say its model"))
-    found = {**relatives, **nearest}
-    used = {each.path for each in found.values()}
-    passed_over += [f"{path}: {what}" for path, what in others if path not in used]
+    best = {**relatives, **nearest}
+    used = {each.path for each in best.values()}
+    skipped += [f"{path}: {what}" for path, what in others if path not in used]
     if len(nearest) < len(models) and len(files) > MOST_LOOKS:
-        passed_over.append(f"{len(files) - MOST_LOOKS} older files were not looked into")
-    yield from found.values()
+        skipped.append(f"{len(files) - MOST_LOOKS} older files were not looked into")
+    yield from best.values()
 
 
 def belongs(stated: str, model: str) -> bool:
@@ -274,13 +274,13 @@ def belongs(stated: str, model: str) -> bool:
 
 def _files(where: Sequence[Folder]) -> list[_File]:
     """Return logs by their names' endings, the newest first; of equally new ones those under their usual name."""
-    found: dict[str, _File] = {}
+    unique: dict[str, _File] = {}
     for folder in where:
         for path in islice(_below(folder.path, _DEEPEST if folder.deep else 0), MOST_FILES):
             if ENDINGS.search(path.name) and (modified := _modified(path)) is not None:
-                found.setdefault(os.path.realpath(path), _File(path, modified))
+                unique.setdefault(os.path.realpath(path), _File(path, modified))
     return sorted(
-        found.values(), key=lambda file: (-file.modified, not file.path.name.startswith("training_"), file.path)
+        unique.values(), key=lambda file: (-file.modified, not file.path.name.startswith("training_"), file.path)
     )
 
 

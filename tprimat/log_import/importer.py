@@ -41,7 +41,7 @@ class ImportedResult:
 @dataclasses.dataclass
 class _Candidate:
     title: str
-    found: ImportedRun
+    imported: ImportedRun
     run: Run
 
 
@@ -68,10 +68,10 @@ class LogImport:
         self._on_result = on_result
         self._group: str | None = None
         self._waiting: list[_Candidate] = []
-        self._taken: set[Path] = set()
+        self._used_paths: set[Path] = set()
 
     def add(self, source: LogSource, outcome: Outcome) -> None:
-        """Take what became of a source."""
+        """Add the outcome of reading a source."""
         if source.group != self._group:
             self.save()
             self._group = source.group
@@ -85,25 +85,25 @@ class LogImport:
                 path, _, reason = outcome.error.partition(": ")
                 reason = reason if source.title in path else outcome.error
                 self.skipped.append(SkippedFile(source.title, reason.partition(": what is looked for")[0]))
-        elif not outcome.found:
+        elif not outcome.runs:
             self.skipped.append(SkippedFile(source.title, "holds nothing of a training"))
-        for found in outcome.found:
-            self._waiting.append(_Candidate(source.title, found, found.run))
+        for imported in outcome.runs:
+            self._waiting.append(_Candidate(source.title, imported, imported.run))
 
     def save(self) -> None:
-        """Save what is waiting for more sources of its directory."""
+        """Save the trainings collected from one directory."""
         candidates, self._waiting = _merged(self._waiting, self.skipped), []
         for each in candidates:
             run = msgspec.structs.replace(each.run, label=self._label) if self._label else each.run
             summary = summarize(run)
-            saved = store.save_as(run, self._place(run, each.title), summary)
-            self._taken.add(saved.path)
-            result = ImportedResult(each.title, run, summary, each.found.notes, saved.path)
+            saved = store.save_as(run, self._result_path(run, each.title), summary)
+            self._used_paths.add(saved.path)
+            result = ImportedResult(each.title, run, summary, each.imported.notes, saved.path)
             self.results.append(result)
             self._on_result(result)
 
-    def _place(self, run: Run, title: str) -> Path:
-        """Return a file of its own for a training: the usual name, or with the source's where that is taken."""
+    def _result_path(self, run: Run, title: str) -> Path:
+        """Return a unique result path: the usual name, or with the source's name added."""
         usual = file_name(run)
         stem = usual.removesuffix(".json")
         source = Path(title.partition(" (")[0])
@@ -114,33 +114,33 @@ class LogImport:
         number = 1
         for name in tries:
             path = self._directory / name
-            if path not in self._taken and (not path.exists() or _same_source(path, run)):
+            if path not in self._used_paths and (not path.exists() or _same_source(path, run)):
                 return path
         while True:
             number += 1
             path = self._directory / f"{tries[-1].removesuffix('.json')}_{number}.json"
-            if path not in self._taken and (not path.exists() or _same_source(path, run)):
+            if path not in self._used_paths and (not path.exists() or _same_source(path, run)):
                 return path
 
 
 def _merged(waiting: list[_Candidate], skipped: list[SkippedFile]) -> list[_Candidate]:
     """Return the trainings of a directory, each once: the structured source's, completed from the others."""
-    kept: list[_Candidate] = []
+    merged: list[_Candidate] = []
     # Whole ones before parts of them, what was written for machines before consoles.
-    for each in sorted(waiting, key=lambda one: (not one.found.structured, -len(one.run.steps))):
-        same = next((one for one in kept if _same(one, each)), None)
+    for each in sorted(waiting, key=lambda one: (not one.imported.structured, -len(one.run.steps))):
+        same = next((one for one in merged if _same(one, each)), None)
         if same is None:
-            kept.append(each)
+            merged.append(each)
             continue
         untimed = not any(same.run.step_times) and any(each.run.step_times)
         first, second = (each, same) if untimed else (same, each)
         same.run = merge.filled(first.run, second.run, plain(Path(second.title).name, 80))
-        same.found = dataclasses.replace(same.found, notes=(*same.found.notes, *each.found.notes))
+        same.imported = dataclasses.replace(same.imported, notes=(*same.imported.notes, *each.imported.notes))
         skipped.append(
             SkippedFile(each.title, f"tells of the training that {same.title} is of, and fills what is open there")
         )
     order = {id(each): index for index, each in enumerate(waiting)}
-    return sorted(kept, key=lambda one: order[id(one)])
+    return sorted(merged, key=lambda one: order[id(one)])
 
 
 def _same(one: _Candidate, other: _Candidate) -> bool:
@@ -149,7 +149,7 @@ def _same(one: _Candidate, other: _Candidate) -> bool:
 
 
 def _same_source(path: Path, run: Run) -> bool:
-    """Return whether a result comes from the very files that a run was read from."""
+    """Return whether a result was read from the same files as a run."""
     try:
         earlier = store.read(path)
     except UnreadableError:

@@ -1,7 +1,6 @@
-"""Opening what a user names: logs, compressed or not, from a file or from a pipe.
+"""Open logs, compressed or not, from a file or a pipe.
 
-Readers take lines and open nothing; this is where files are opened, decompressed and hashed, as
-a stream, so that a log of any size takes the same memory.
+Files are opened, decompressed and hashed as a stream, so a log of any size takes the same memory.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ def named_files(names: Sequence[str]) -> list[str]:
 
     Raises UnreadableError for a pattern that nothing matches.
     """
-    found: list[str] = []
+    paths: list[str] = []
     for name in names:
         if name == STANDARD_INPUT or not glob.has_magic(name) or Path(name).exists():
-            found.append(name)
+            paths.append(name)
             continue
         # Path.glob takes no absolute pattern.
         matches = sorted(match for match in glob.glob(name, recursive=True) if not Path(match).is_dir())  # noqa: PTH207
         if not matches:
             raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
-        found += matches
-    return list(dict.fromkeys(found))
+        paths += matches
+    return list(dict.fromkeys(paths))
 
 
 class Log:
@@ -117,7 +116,7 @@ class Log:
             ) from error
 
     def _of(self, stream: BinaryIO) -> Iterator[bytes]:
-        raw = _Counted(stream, self._count)
+        raw = _CountingStream(stream, self._count)
         head = raw.peek()
         method = _compression(head)
         if method is None:
@@ -170,12 +169,12 @@ def is_handed_over(path: str, mode: int) -> bool:
     return stat.S_ISFIFO(mode) and os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
-class _Counted:
-    """A stream that tells what is read from it, and can be looked into before."""
+class _CountingStream:
+    """A stream that reports what is read from it, and can be peeked into."""
 
-    def __init__(self, stream: BinaryIO, seen: Callable[[bytes | memoryview], None]) -> None:
+    def __init__(self, stream: BinaryIO, on_read: Callable[[bytes | memoryview], None]) -> None:
         self._stream = stream
-        self._seen = seen
+        self._on_read = on_read
         self._head = b""
 
     def peek(self) -> bytes:
@@ -198,11 +197,11 @@ class _Counted:
         self._head = b""
         buffer = memoryview(bytearray(CHUNK))
         while size := self._stream.readinto(buffer):  # type: ignore[attr-defined]
-            self._seen(buffer[:size])
+            self._on_read(buffer[:size])
 
     def _next(self, size: int) -> bytes:
         content = self._stream.read(size)
-        self._seen(content)
+        self._on_read(content)
         return content
 
 

@@ -17,21 +17,21 @@ PARALLEL_FROM = 1 << 23
 
 
 def read_sources(
-    units: list[LogSource], jobs: int | None, advance: Callable[[str], None]
+    log_sources: list[LogSource], jobs: int | None, advance: Callable[[str], None]
 ) -> Iterator[tuple[LogSource, Outcome]]:
-    """Yield what becomes of each source, in their order.
+    """Yield each source with its outcome, in order.
 
     Args:
-        units: the sources.
-        jobs: how many are read at a time; None for one per CPU.
-        advance: called with the title of each source that is done.
+        log_sources: what to read.
+        jobs: sources read at a time; None for one per CPU.
+        advance: called with the title of each finished source.
     """
-    workers = min(jobs or os.cpu_count() or 1, len(units))
-    is_piped = any(unit.size == 0 for unit in units)
-    if workers < 2 or is_piped or sum(unit.size for unit in units) < PARALLEL_FROM:
-        for unit in units:
-            yield unit, sources.read_unit(unit)
-            advance(unit.title)
+    workers = min(jobs or os.cpu_count() or 1, len(log_sources))
+    is_piped = any(source.size == 0 for source in log_sources)
+    if workers < 2 or is_piped or sum(source.size for source in log_sources) < PARALLEL_FROM:
+        for source in log_sources:
+            yield source, sources.read_source(source)
+            advance(source.title)
         return
     # A forked process would inherit locks of whatever the parent runs at the time.
     context = multiprocessing.get_context("spawn")
@@ -39,8 +39,8 @@ def read_sources(
     waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
     try:
         # A few more than there are workers: what has been read waits in memory until its turn comes.
-        for unit in units:
-            waiting.append((unit, pool.submit(sources.read_unit, unit)))
+        for source in log_sources:
+            waiting.append((source, pool.submit(sources.read_source, source)))
             if len(waiting) >= 2 * workers:
                 yield _next(waiting, advance)
         while waiting:
@@ -52,12 +52,12 @@ def read_sources(
 def _next(
     waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]], advance: Callable[[str], None]
 ) -> tuple[LogSource, Outcome]:
-    unit, future = waiting.popleft()
+    source, future = waiting.popleft()
     try:
         outcome = future.result()
     except BrokenProcessPool:
         outcome = Outcome(
-            error=f"{unit.title}: the process that read it was ended from outside, by lack of memory maybe"
+            error=f"{source.title}: the process that read it was ended from outside, by lack of memory maybe"
         )
-    advance(unit.title)
-    return unit, outcome
+    advance(source.title)
+    return source, outcome

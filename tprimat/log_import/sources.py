@@ -1,7 +1,7 @@
-"""What `tprimat read` finds: files and folders -> units that are read as one, by content; and reading one.
+"""Find the log sources in files and folders, and read one.
 
-A unit is a log, or the files of a folder that belong to one training. Units are read in processes of
-their own, so that what comes back is plain data.
+A source is a log, or the files of a folder that belong to one training. Sources are read in their own
+processes, so results are plain data.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ _CODE = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class LogSource:
-    """What is read as one.
+    """A log, or several files of one training.
 
     Attributes:
         paths: files; more than one where they belong to one training.
-        dialect: of whole files; None for a log of lines.
-        group: the folder whose sources may tell of one training twice.
+        file_format: FileFormat.looks_for of whole files; None for a log of lines.
+        group: the folder whose sources may describe one training twice.
         named: whether the user named it, rather than a folder that holds it.
         size: bytes.
     """
 
     paths: tuple[str, ...]
-    dialect: str | None
+    file_format: str | None
     group: str
     named: bool
     size: int
 
     @property
     def title(self) -> str:
-        """What it is called in messages."""
+        """Name for messages."""
         if self.paths == (STANDARD_INPUT,):
             return "standard input"
         return self.paths[0] if len(self.paths) == 1 else f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
@@ -72,7 +72,7 @@ class LogSource:
 
 @dataclasses.dataclass(frozen=True)
 class SkippedFile:
-    """A file that was passed over, and why."""
+    """A skipped file, and why."""
 
     path: str
     reason: str
@@ -80,12 +80,12 @@ class SkippedFile:
 
 @dataclasses.dataclass(frozen=True)
 class ImportedRun:
-    """A training that was read.
+    """A training read from a log.
 
     Attributes:
         run: with the files that it comes from.
         notes: what the reader did.
-        structured: whether it comes from a file that was written for machines.
+        structured: whether it comes from a machine-readable file.
     """
 
     run: Run
@@ -95,23 +95,23 @@ class ImportedRun:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a unit: trainings, or why there are none."""
+    """What was read from a source: trainings, or why there are none."""
 
-    found: tuple[ImportedRun, ...] = ()
+    runs: tuple[ImportedRun, ...] = ()
     error: str | None = None
 
 
-def units_of(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
+def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
     """Return the log sources in files and folders, in the order of the names, and within a folder by path.
 
     Raises UnreadableError for a name that is nothing.
     """
-    units: list[LogSource] = []
-    passed: list[SkippedFile] = []
-    seen: set[str] = set()
+    sources: list[LogSource] = []
+    skipped: list[SkippedFile] = []
+    visited: set[str] = set()
     for name in names:
         if name == STANDARD_INPUT:
-            units.append(LogSource((name,), None, name, True, 0))
+            sources.append(LogSource((name,), None, name, True, 0))
             continue
         path = Path(name)
         try:
@@ -119,17 +119,17 @@ def units_of(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise UnreadableError(name, f"can't be read: {why}: check the name", heading="unreadable-file") from error
-        for file in _below(path, passed) if is_folder else [path]:
+        for file in _below(path, skipped) if is_folder else [path]:
             real = os.path.realpath(file)
-            if real not in seen:
-                seen.add(real)
-                _add(file, units, passed, named=not is_folder)
-    return units, passed
+            if real not in visited:
+                visited.add(real)
+                _add(file, sources, skipped, named=not is_folder)
+    return sources, skipped
 
 
-def _below(folder: Path, passed: list[SkippedFile]) -> Iterator[Path]:
+def _below(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
     def unreadable(error: OSError) -> None:
-        passed.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
+        skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
 
     for parent, folders, names in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if name != "history" and not name.startswith("."))
@@ -138,52 +138,52 @@ def _below(folder: Path, passed: list[SkippedFile]) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _add(path: Path, units: list[LogSource], passed: list[SkippedFile], *, named: bool) -> None:
+def _add(path: Path, sources: list[LogSource], skipped: list[SkippedFile], *, named: bool) -> None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) and not named:
-            passed.append(SkippedFile(str(path), "is no plain file"))
+            skipped.append(SkippedFile(str(path), "is no plain file"))
             return
         if inputs.is_handed_over(str(path), status.st_mode):
             # It can be read once.
-            units.append(LogSource((str(path),), None, str(path.parent), named, 0))
+            sources.append(LogSource((str(path),), None, str(path.parent), named, 0))
             return
         head = _head(path)
     except TensorPrimatError as error:
         if named:
             raise
-        passed.append(SkippedFile(str(path), error.message.removeprefix(f"{path}: ")))
+        skipped.append(SkippedFile(str(path), error.message.removeprefix(f"{path}: ")))
         return
     except OSError as error:
         why = f"can't be read: {error.strerror}"
         if named:
             raise UnreadableError(path, f"{why}: check the name", heading="unreadable-file") from error
-        passed.append(SkippedFile(str(path), why))
+        skipped.append(SkippedFile(str(path), why))
         return
-    dialect = file_formats.file_format_of(head)
+    file_format = file_formats.file_format_of(head)
     group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
-    if dialect is not None:
+    if file_format is not None:
         same = next(
             (
                 index
-                for index, unit in enumerate(units)
-                if dialect.together
-                and unit.dialect == dialect.looks_for
-                and dialect.together(unit.paths[0]) == dialect.together(str(path))
+                for index, source in enumerate(sources)
+                if file_format.together
+                and source.file_format == file_format.looks_for
+                and file_format.together(source.paths[0]) == file_format.together(str(path))
             ),
             None,
         )
         if same is not None:
-            unit = units[same]
-            units[same] = dataclasses.replace(
-                unit, paths=(*unit.paths, str(path)), size=unit.size + status.st_size, named=unit.named or named
+            source = sources[same]
+            sources[same] = dataclasses.replace(
+                source, paths=(*source.paths, str(path)), size=source.size + status.st_size, named=source.named or named
             )
         else:
-            units.append(LogSource((str(path),), dialect.looks_for, group, named, status.st_size))
+            sources.append(LogSource((str(path),), file_format.looks_for, group, named, status.st_size))
     elif not named and (reason := _no_log(path, head)):
-        passed.append(SkippedFile(str(path), reason))
+        skipped.append(SkippedFile(str(path), reason))
     else:
-        units.append(LogSource((str(path),), None, group, named, status.st_size))
+        sources.append(LogSource((str(path),), None, group, named, status.st_size))
 
 
 def _head(path: Path) -> bytes:
@@ -215,46 +215,46 @@ def _no_log(path: Path, head: bytes) -> str | None:
     return None
 
 
-def read_unit(unit: LogSource) -> Outcome:
+def read_source(source: LogSource) -> Outcome:
     """Read a log source. Errors that a user can fix are returned as the reason, not raised."""
     try:
-        if unit.dialect is not None:
-            return _read_files(unit)
-        return _read_log(unit)
+        if source.file_format is not None:
+            return _read_files(source)
+        return _read_log(source)
     except TensorPrimatError as error:
         return Outcome(error=error.message)
     except ModuleNotFoundError as error:
         if (error.name or "tprimat").startswith("tprimat"):
             raise
-        return Outcome(error=missing_package(str(error.name), INSTALL_ANALYSIS, unit.title).message)
+        return Outcome(error=missing_package(str(error.name), INSTALL_ANALYSIS, source.title).message)
 
 
-def _read_log(unit: LogSource) -> Outcome:
-    log = Log(unit.paths[0])
+def _read_log(source: LogSource) -> Outcome:
+    log = Log(source.paths[0])
     chunks = log.chunks()
     head = b""
     for chunk in chunks:
         head += chunk
         if len(head) >= file_formats.HEAD:
             break
-    dialect = file_formats.file_format_of(head)
-    if dialect is not None:
+    file_format = file_formats.file_format_of(head)
+    if file_format is not None:
         # Only a pipe gets here: files were recognised before.
         with contextlib.ExitStack() as stack:
             stream = _spooled(log.name, _chain(head, chunks), stack)
-            readings = _structured(dialect, [InputFile(log.name, stream)], {}, log.name)
+            parsed_logs = _structured(file_format, [InputFile(log.name, stream)], {}, log.name)
     else:
-        readings = read.readings_of(_chain(head, chunks), log.name)
-    source = (log.source_file(),)
-    cut = tuple(_said_of_cut(log))
+        parsed_logs = read.parse_chunks(_chain(head, chunks), log.name)
+    files = (log.source_file(),)
+    cut = tuple(_cut_warnings(log))
     return Outcome(
         tuple(
             ImportedRun(
-                _with_source(with_system(reading.run(), Path(unit.paths[0])), source, cut),
-                reading.notes,
-                dialect is not None,
+                _with_source(with_system(parsed.run(), Path(source.paths[0])), files, cut),
+                parsed.notes,
+                file_format is not None,
             )
-            for reading in readings
+            for parsed in parsed_logs
         )
     )
 
@@ -264,38 +264,38 @@ def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _read_files(unit: LogSource) -> Outcome:
-    dialect = next(each for each in file_formats.FILE_FORMATS if each.looks_for == unit.dialect)
+def _read_files(source: LogSource) -> Outcome:
+    file_format = next(each for each in file_formats.FILE_FORMATS if each.looks_for == source.file_format)
     with contextlib.ExitStack() as stack:
-        parts, sources, cut = [], [], []
-        for path in unit.paths:
+        parts, files, cut = [], [], []
+        for path in source.paths:
             log = Log(path)
             parts.append(InputFile(path, _spooled(path, log.chunks(), stack)))
-            sources.append(log.source_file())
-            cut += _said_of_cut(log)
-        folder = Path(unit.paths[0]).parent
-        beside = {name: content for name in dialect.beside if (content := _small(folder / name)) is not None}
-        readings = _structured(dialect, parts, beside, unit.title)
+            files.append(log.source_file())
+            cut += _cut_warnings(log)
+        folder = Path(source.paths[0]).parent
+        beside = {name: content for name in file_format.beside if (content := _small(folder / name)) is not None}
+        parsed_logs = _structured(file_format, parts, beside, source.title)
         runs = []
-        for number, reading in enumerate(readings):
+        for number, parsed in enumerate(parsed_logs):
             # Files that are not of one training give one training each.
-            own = sources if dialect.together or len(readings) != len(sources) else [sources[number]]
-            runs.append(ImportedRun(_with_source(reading.run(), tuple(own), tuple(cut)), reading.notes, True))
+            own = files if file_format.together or len(parsed_logs) != len(files) else [files[number]]
+            runs.append(ImportedRun(_with_source(parsed.run(), tuple(own), tuple(cut)), parsed.notes, True))
     return Outcome(tuple(runs))
 
 
 def _structured(
-    dialect: FileFormat, parts: Sequence[InputFile], beside: dict[str, bytes], title: str
+    file_format: FileFormat, parts: Sequence[InputFile], beside: dict[str, bytes], title: str
 ) -> list[ParsedLog]:
     try:
-        return dialect.read(parts, beside)
+        return file_format.read(parts, beside)
     except ValueError as error:
         raise UnreadableError(
-            title, f"this is {dialect.looks_for}, but {error}", heading="not-a-training-log"
+            title, f"this is {file_format.looks_for}, but {error}", heading="not-a-training-log"
         ) from error
 
 
-def _said_of_cut(log: Log) -> list[str]:
+def _cut_warnings(log: Log) -> list[str]:
     return [f"the compressed file could not be read to its end: {log.cut}"] if log.cut else []
 
 
@@ -325,10 +325,10 @@ def _small(path: Path) -> bytes | None:
         return None
 
 
-def _with_source(run: Run, source: tuple[SourceFile, ...], warnings: tuple[str, ...]) -> Run:
+def _with_source(run: Run, files: tuple[SourceFile, ...], warnings: tuple[str, ...]) -> Run:
     assert run.source is not None
     return msgspec.structs.replace(
-        run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=source)
+        run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=files)
     )
 
 

@@ -57,65 +57,65 @@ FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
 
 
-def readings(lines: Iterable[Line], name: str) -> list[ParsedLog]:
+def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
     """Return the trainings that a log holds, in its order.
 
     Args:
-        lines: of the log, as text.lines() gives them.
+        lines: as text.lines() yields them.
         name: of the log, for errors.
 
     Raises:
-        UnreadableError: there is no training in it; says what was looked for.
+        UnreadableError: no training was found.
     """
-    log = intake()
-    log.feed_lines(lines)
-    return readings_in(log, name)
+    feeder = new_feeder()
+    feeder.feed_lines(lines)
+    return parsed_logs(feeder, name)
 
 
-def readings_of(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
+def parse_chunks(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
     """Return the trainings of a log from chunks of its bytes: faster than lines for long logs."""
-    log = intake()
+    feeder = new_feeder()
     blocks = Blocks()
     for chunk in chunks:
         for block in blocks.feed(chunk):
-            log.feed(block)
+            feeder.feed(block)
     for block, whole in blocks.finish():
-        log.feed(block, whole=whole)
-    return readings_in(log, name)
+        feeder.feed(block, whole=whole)
+    return parsed_logs(feeder, name)
 
 
-def intake() -> LogFeeder:
+def new_feeder() -> LogFeeder:
     """Return a feeder of all log formats."""
     return LogFeeder([log_format() for log_format in LOG_FORMATS])
 
 
-def readings_in(log: LogFeeder, name: str) -> list[ParsedLog]:
+def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     """Return the trainings of a log that was fed completely."""
-    by_format = log.finish()
-    if log.document:
+    by_format = feeder.finish()
+    if feeder.document:
         # Notes on logs quote a line or two of them; what a notebook or a service keeps of a log is longer.
         by_format = [
-            (name, [each for each in made if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
-            for name, made in by_format
+            (name, [each for each in logs_of_format if name == golden.Reader.name or each.steps >= FEWEST_QUOTED])
+            for name, logs_of_format in by_format
         ]
-    found = merge.merge_logs(by_format)
-    if found:
-        return found
-    wanted = " or ".join(reader.looks_for for reader in log.readers)
-    if log.empty:
+    logs = merge.merge_logs(by_format)
+    if logs:
+        return logs
+    formats = " or ".join(reader.looks_for for reader in feeder.readers)
+    if feeder.empty:
         raise UnreadableError(name, "is empty: name the log of a training", heading="not-a-training-log")
     raise UnreadableError(
-        name, f"no training in it: what is looked for: {wanted}, or its argument dump", heading="not-a-training-log"
+        name, f"no training in it: what is looked for: {formats}, or its argument dump", heading="not-a-training-log"
     )
 
 
 def read(lines: Iterable[Line], name: str) -> list[Run]:
-    """Return the trainings of a log as Runs, without user settings. See parsed_logs()."""
-    return [reading.run() for reading in readings(lines, name)]
+    """Return the trainings of a log as Runs, without user settings. See parse_lines()."""
+    return [each.run() for each in parse_lines(lines, name)]
 
 
 def recognize(lines: Iterable[Line]) -> str | None:
-    """Return the log format of some lines of a log, the earliest that shows; or None."""
+    """Return the first log format recognised in some lines of a log, or None."""
     readers = [log_format() for log_format in LOG_FORMATS]
     for line in lines:
         for reader in readers:
