@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tool_modules import load_tool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -87,15 +87,6 @@ def lightning_versions():
     """tools/lightning_versions.py, which tests with older versions of Lightning."""
     load_tool("make_venv")
     return load_tool("lightning_versions")
-
-
-def load_tool(name: str):
-    """A module of tools/, which is no package: it runs before anything is installed."""
-    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")

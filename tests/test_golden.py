@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from conftest import load_tool
+from tool_modules import load_tool
 
 golden = load_tool("record_golden")
 form = load_tool("golden_form")

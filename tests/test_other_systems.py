@@ -13,7 +13,7 @@ import importlib, pkgutil, sys
 from pathlib import Path
 
 # What others import, and what Python itself has loaded, is theirs.
-import matplotlib.figure, msgspec, numpy, rich.console, scipy.special, subprocess, filelock, tempfile
+import matplotlib.figure, msgspec, numpy, rich.console, psutil, scipy.special, subprocess, filelock, tempfile
 hidden = set(sys.argv[1].split(","))
 for name in hidden:
     sys.modules.pop(name, None)

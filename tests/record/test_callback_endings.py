@@ -137,11 +137,11 @@ def test_an_interruption_while_the_result_is_written_does_not_lose_it(trainings,
 
     write, interrupted = result.write, []
 
-    def once_interrupted(run, folder):
+    def once_interrupted(*arguments):
         if not interrupted:
             interrupted.append(True)
             raise KeyboardInterrupt
-        return write(run, folder)
+        return write(*arguments)
 
     monkeypatch.setattr(result, "write", once_interrupted)
     usual = signal.getsignal(signal.SIGINT)
