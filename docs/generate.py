@@ -159,13 +159,13 @@ def _grouped(field: dict[str, Any]) -> str:
 
 
 def _meaning(name: str, field: dict[str, Any]) -> str:
-    said: str | None = field.get("description")
+    meaning: str | None = field.get("description")
     metric = next((metric for metric in metrics.METRICS if metric.name == name), None)
-    if metric is not None and not said:
-        said = f"{metric.how}; {metric.unit}"
-    if not said:
+    if metric is not None and not meaning:
+        meaning = f"{metric.how}; {metric.unit}"
+    if not meaning:
         raise SystemExit(f"the field {name} has no description: add one in tprimat/results/run.py")
-    return said.replace("|", "\\|")
+    return meaning.replace("|", "\\|")
 
 
 def page_with(name: str, tables: dict[str, Iterator[str]]) -> str:

@@ -261,11 +261,11 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {len(originals())} logs", flush=True)
     count = faults = 0
-    told = time.monotonic()
+    reported = time.monotonic()
     for fault in fuzz(arguments.seed, minutes=arguments.minutes, first=arguments.first):
         count += 1
-        if time.monotonic() - told >= 60:
-            told = time.monotonic()
+        if time.monotonic() - reported >= 60:
+            reported = time.monotonic()
             print(f"{count} inputs so far, {faults} faults", flush=True)
         if fault is None:
             continue

@@ -38,7 +38,7 @@ class NemoEnvironment(make_venv.Environment):
         # First: a requirement file can't say which index one package comes from.
         self._install_torch()
         self._install()
-        make_venv.say("looking whether NeMo's recipes are there")
+        make_venv.show("looking whether NeMo's recipes are there")
         if make_venv._output([str(self.python), "-c", PROBE + "; print('yes')"]) != "yes":
             raise make_venv.SetupError(
                 f'NeMo was installed and its recipes can\'t be imported: {self.python} -c "{PROBE}" says why'

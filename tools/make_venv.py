@@ -104,8 +104,8 @@ class Environment:
         kept = outer_gpu_torch() if wants_torch else None
         self._create(over_outer=kept is not None)
         if kept is not None:
-            say(f"this machine has a GPU and its Python has torch {kept}: {self.folder.name} is laid over that Python")
-            say("and replaces neither torch nor anything that belongs to it")
+            show(f"this machine has a GPU and its Python has torch {kept}: {self.folder.name} is laid over that Python")
+            show("and replaces neither torch nor anything that belongs to it")
             self.constraints = self._outer_versions()
         # Older releases of pip download a package whole to answer a dry run; PyTorch's is gigabytes.
         self._pip("install", "--upgrade", "pip", "-c", str(self.constraints))
@@ -125,20 +125,20 @@ class Environment:
                 where that has it.
         """
         self._create(over_outer=True)
-        say(f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}")
+        show(f"installing {' '.join(packages)} into {self.folder.name}, over {Path(sys.prefix).name}")
         # What of the outer environment another version contradicts is nothing that is used in this one.
         self._pip("install", "--no-warn-conflicts", *packages, "-c", str(self.constraints))
 
     def _install(self, *options: str) -> None:
         """Install the requirement files and groups, in one call so that pip resolves them together."""
         files = [part for name in self.requirements for part in ("-r", str(ROOT / name))]
-        say(f"installing {' and '.join([*self.requirements, *self.groups])} into {self.folder.name}")
+        show(f"installing {' and '.join([*self.requirements, *self.groups])} into {self.folder.name}")
         self._pip("install", *files, *(one for name in self.groups for one in group(name)), *options)
 
     def _create(self, over_outer: bool) -> None:
         if self.python.exists() and _starts(self.python):
             return
-        say(f"making {self.folder.name} with Python {platform.python_version()}")
+        show(f"making {self.folder.name} with Python {platform.python_version()}")
         options = ["--clear"] if (self.folder / "pyvenv.cfg").exists() else []
         if over_outer:
             options.append("--system-site-packages")
@@ -183,7 +183,7 @@ class Environment:
             return
         index = os.environ.get("TORCH_INDEX_URL", "").strip()
         if index:
-            say(f"installing {torch} from {index}")
+            show(f"installing {torch} from {index}")
             self._pip("install", torch, "--index-url", index)
             return
         if sys.platform != "linux":
@@ -193,7 +193,7 @@ class Environment:
             command = ["install", "--dry-run", "--report", str(report), torch, "-c", str(self.constraints)]
             if self._pip(*command, fails=True) == 0:
                 for line in announcement(json.loads(report.read_text(encoding="utf-8"))):
-                    say(line)
+                    show(line)
 
     def _version(self, name: str) -> str:
         code = f"from importlib.metadata import version; print(version({name!r}))"
@@ -300,7 +300,7 @@ def has_amd_gpu() -> bool:
     return Path("/dev/kfd").exists()
 
 
-def say(text: str) -> None:
+def show(text: str) -> None:
     """Print one line of progress at once, before pip's own lines."""
     print(text, flush=True)
 

@@ -244,10 +244,10 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[
     status = victim.process.returncode
     if status not in (0, 2, 5, None) and status >= 0:
         yield f"status {status}"
-    said = victim.output()
+    output = victim.output()
     # An interruption of Python's own start is none of ours.
-    if ("Traceback" in said and "tprimat" in said) or "fault of TensorPrimat" in said:
-        yield "a traceback: " + said[-600:]
+    if ("Traceback" in output and "tprimat" in output) or "fault of TensorPrimat" in output:
+        yield "a traceback: " + output[-600:]
     following = subprocess.run(
         [sys.executable, str(ROOT / "compare_results.py"), str(folder), "--no-plot"],
         cwd=folder.parent,

@@ -57,9 +57,9 @@ def _resolve(python: str) -> dict[str, str]:
         report = Path(folder, "report.json")
         options = ["-qq", "--dry-run", "--ignore-installed", "--report", str(report), "--only-binary=:all:"]
         # pip and setuptools are what environments and builds start from.
-        wanted = [pinned("torch"), "pip", "setuptools", *ELSEWHERE, *(one for name in GROUPS for one in group(name))]
+        names = [pinned("torch"), "pip", "setuptools", *ELSEWHERE, *(one for name in GROUPS for one in group(name))]
         subprocess.run(
-            [str(inner), "-m", "pip", "install", *options, *wanted, "-r", str(ROOT / "requirements.txt")], check=True
+            [str(inner), "-m", "pip", "install", *options, *names, "-r", str(ROOT / "requirements.txt")], check=True
         )
         packages = json.loads(report.read_text(encoding="utf-8"))["install"]
     versions = {}

@@ -160,8 +160,8 @@ def doctor(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 def gpu_memory(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     found = (Process(7, "0", "python3", 12.5, "me", f"python3 train.py {'x' * 80}", "5"), Process(8, "1"))
-    patch.setattr(gpu_processes, "listed", lambda host: found)
-    patch.setattr(gpu_processes, "may_end", lambda process, host: process.pid == 7)
+    patch.setattr(gpu_processes, "list_processes", lambda host: found)
+    patch.setattr(gpu_processes, "can_terminate", lambda process, host: process.pid == 7)
     return ["gpu-memory"]
 
 

@@ -59,7 +59,7 @@ class TestListed:
             NVIDIA_APPS: f"GPU-bb, {pid}, /usr/bin/python3, 40960\nGPU-aa, 2000000001, x, [N/A]\n"
             f"GPU-aa, {os.getpid()}, ourselves, 5\n",
         }
-        here, elsewhere = gpu_processes.listed(fake_host(tmp_path, answers))
+        here, elsewhere = gpu_processes.list_processes(fake_host(tmp_path, answers))
         assert (here.pid, here.gpu, here.memory_gb) == (pid, "1", 42.94967296)
         assert here.command.startswith(f"{sys.executable} -c import sys")
         assert here.user == getpass.getuser()
@@ -68,48 +68,48 @@ class TestListed:
 
     def test_amd(self, tmp_path):
         listed = [{"gpu": 0, "process_list": [{"process_info": {"pid": 2000000001, "name": "x", "mem_usage": 5}}]}]
-        (found,) = gpu_processes.listed(fake_host(tmp_path, {AMD_PROCESSES: json.dumps(listed)}))
+        (found,) = gpu_processes.list_processes(fake_host(tmp_path, {AMD_PROCESSES: json.dumps(listed)}))
         assert found == Process(2000000001, gpu="0", name="x", memory_gb=5e-9)
 
     def test_nobody_and_no_tool_differ(self, tmp_path):
-        assert gpu_processes.listed(fake_host(tmp_path, {NVIDIA_APPS: ""})) == ()
-        assert gpu_processes.listed(fake_host(tmp_path)) is None
+        assert gpu_processes.list_processes(fake_host(tmp_path, {NVIDIA_APPS: ""})) == ()
+        assert gpu_processes.list_processes(fake_host(tmp_path)) is None
 
 
 class TestMayEnd:
     def test_ones_own_with_a_gpu_open(self, start):
-        assert gpu_processes.may_end(start(), Host())
+        assert gpu_processes.can_terminate(start(), Host())
 
     def test_nothing_without_a_gpu_open(self, start):
         """As where the number means another process, in another container."""
-        assert not gpu_processes.may_end(start(file="/dev/null"), Host())
+        assert not gpu_processes.can_terminate(start(file="/dev/null"), Host())
 
     def test_nothing_that_is_not_there_or_whose_number_was_used_again(self, start):
         process = start()
-        assert not gpu_processes.may_end(Process(2000000001, started=process.started), Host())
-        assert not gpu_processes.may_end(Process(process.pid, started=process.started - 1), Host())
-        assert not gpu_processes.may_end(Process(process.pid), Host())
+        assert not gpu_processes.can_terminate(Process(2000000001, started=process.started), Host())
+        assert not gpu_processes.can_terminate(Process(process.pid, started=process.started - 1), Host())
+        assert not gpu_processes.can_terminate(Process(process.pid), Host())
 
     def test_nothing_of_others(self, start, monkeypatch):
         process = start()
         mine = os.getuid()
         monkeypatch.setattr(os, "getuid", lambda: mine + 1)
-        assert not gpu_processes.may_end(process, Host())
+        assert not gpu_processes.can_terminate(process, Host())
 
     def test_neither_itself_nor_what_started_it(self, device):
         with device.open():
             for pid in (os.getpid(), os.getppid(), 1):
                 started = psutil.Process(pid).create_time()
-                assert not gpu_processes.may_end(Process(pid, started=started), Host())
+                assert not gpu_processes.can_terminate(Process(pid, started=started), Host())
 
     def test_a_dead_one_that_nobody_has_waited_for(self, start, monkeypatch):
         process = start()
         monkeypatch.setattr(gpu_processes, "_has_gpu_open", lambda *_: True)
-        assert gpu_processes.may_end(process, Host())
+        assert gpu_processes.can_terminate(process, Host())
         os.kill(process.pid, signal.SIGKILL)
         while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
             pass
-        assert not gpu_processes.may_end(process, Host())
+        assert not gpu_processes.can_terminate(process, Host())
 
 
 class TestEnd:
@@ -125,7 +125,7 @@ class TestEnd:
                 pass
 
         first, second = (process.pid for process in processes)
-        assert gpu_processes.end(processes, Host(), say=said.append, send=send, grace_period_s=0) == ()
+        assert gpu_processes.terminate(processes, Host(), report=said.append, send=send, grace_period_s=0) == ()
         assert sent == [(first, signal.SIGTERM), (second, signal.SIGTERM), (second, signal.SIGKILL)]
         assert said == [
             f"process {first}: asked to end",
@@ -136,11 +136,11 @@ class TestEnd:
     def test_says_what_is_still_there(self, start):
         process = start()
         said: list[str] = []
-        left = gpu_processes.end([process], Host(), say=said.append, send=lambda *_: None, grace_period_s=0)
+        left = gpu_processes.terminate([process], Host(), report=said.append, send=lambda *_: None, grace_period_s=0)
         assert left == (process,)
         assert "is still there" in said[-1]
 
     def test_nothing_else_is_touched(self, start):
         process = start(file="/dev/null")
-        assert gpu_processes.end([process], Host(), say=lambda line: None, grace_period_s=0) == ()
+        assert gpu_processes.terminate([process], Host(), report=lambda line: None, grace_period_s=0) == ()
         assert psutil.Process(process.pid).is_running()

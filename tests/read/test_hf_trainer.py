@@ -12,7 +12,7 @@ from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read import file_formats
 from tprimat.read.hf_trainer import state as hf_state
-from tprimat.read.hf_trainer.steps import Seen, numbered
+from tprimat.read.hf_trainer.steps import StepHint, number_steps
 from tprimat.read.parsing import text
 from tprimat.read.parsing.file_format import InputFile
 
@@ -161,15 +161,15 @@ class TestConsole:
 
 class TestSteps:
     def test_interval_of_the_arguments(self):
-        seen = [Seen(epoch, 0.005) for epoch in (0.05, 0.1, 0.15)]
-        assert numbered(seen, None, None, 10).steps == (10, 20, 30)
+        seen = [StepHint(epoch, 0.005) for epoch in (0.05, 0.1, 0.15)]
+        assert number_steps(seen, None, None, 10).steps == (10, 20, 30)
 
     def test_first_step_is_logged_too(self):
-        seen = [Seen(0.01, 0.005), Seen(0.1, 0.005), Seen(0.2, 0.005)]
-        assert numbered(seen, None, None, 10).steps == (1, 10, 20)
+        seen = [StepHint(0.01, 0.005), StepHint(0.1, 0.005), StepHint(0.2, 0.005)]
+        assert number_steps(seen, None, None, 10).steps == (1, 10, 20)
 
     def test_coarse_epochs_alone_leave_it_open(self):
-        found = numbered([Seen(0.01, 0.005), Seen(0.02, 0.005), Seen(0.03, 0.005)], 100000, None, None)
+        found = number_steps([StepHint(0.01, 0.005), StepHint(0.02, 0.005), StepHint(0.03, 0.005)], 100000, None, None)
         assert found.evidence is None
         assert found.steps == (1, 2, 3)
 
@@ -178,8 +178,8 @@ class TestSteps:
         per_epoch = 997
         total = per_epoch * epochs
         steps = [interval * (index + 1) for index in range(records) if interval * (index + 1) <= total]
-        seen = [Seen(step / per_epoch, 1e-9) for step in steps]
-        assert list(numbered(seen, total, epochs, None).steps) == steps
+        seen = [StepHint(step / per_epoch, 1e-9) for step in steps]
+        assert list(number_steps(seen, total, epochs, None).steps) == steps
 
 
 @settings(deadline=None, max_examples=40)

@@ -46,8 +46,8 @@ def test_transformers_names_are_ours_in_other_words():
 
 
 def test_a_saved_configuration_serves_as_well():
-    assert shapes.given(LLAMA).ffn_hidden_size == 14336
-    assert shapes.given(LLAMA).source == "argument model_config"
+    assert shapes.model_config_of(LLAMA).ffn_hidden_size == 14336
+    assert shapes.model_config_of(LLAMA).source == "argument model_config"
 
 
 @pytest.mark.parametrize("name", models.names())
@@ -64,7 +64,7 @@ def test_the_real_configurations_of_our_models_give_their_shapes(name):
         vocab_size=row.vocab_size,
         **model.settings,
     )
-    shape = shapes.given(made)
+    shape = shapes.model_config_of(made)
     for field in ("num_layers", "hidden_size", "num_query_groups", "head_dim", "ffn_hidden_size", "vocab_size"):
         assert getattr(shape, field) == getattr(row, field)
     assert shape.sliding_window is None
@@ -139,9 +139,9 @@ def test_a_modules_own_configuration_is_found():
 
 
 def test_our_own_names_in_a_dict():
-    shape = shapes.given({"num_layers": 2, "hidden_size": 64})
+    shape = shapes.model_config_of({"num_layers": 2, "hidden_size": 64})
     assert shape == ModelConfig(num_layers=2, hidden_size=64)
-    assert shapes.given(shape) is shape
+    assert shapes.model_config_of(shape) is shape
     assert shapes.missing(shape) == (
         "num_attention_heads and ffn_hidden_size and vocab_size unknown from model_config: no FLOPs, no MFU; "
         "pass model_config= to BenchmarkCallback"
@@ -161,7 +161,7 @@ def test_our_own_names_in_a_dict():
 )
 def test_a_wrong_shape_is_one_line(wrong, said):
     with pytest.raises(UsageError) as caught:
-        shapes.given(wrong)
+        shapes.model_config_of(wrong)
     assert said in caught.value.line()
     assert caught.value.line().count("\n") == 0
     assert caught.value.heading == "benchmark-callback"

@@ -34,7 +34,7 @@ def test_the_signal_is_noted_and_passed_on(earlier):
     watch.install()
     watch.install()
     os.kill(os.getpid(), signal.SIGTERM)
-    assert watch.seen
+    assert watch.received
     assert seen == [signal.SIGTERM]
     watch.remove()
     watch.remove()
@@ -46,7 +46,7 @@ def test_an_ignored_signal_ends_nothing(earlier):
     watch = SigtermWatch(no_last_words)
     watch.install()
     os.kill(os.getpid(), signal.SIGTERM)
-    assert not watch.seen
+    assert not watch.received
     watch.remove()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
 
@@ -66,7 +66,7 @@ def test_a_handler_that_came_later_stays(earlier):
     assert signal.getsignal(signal.SIGTERM) is over_ours
     os.kill(os.getpid(), signal.SIGTERM)
     assert later == [signal.SIGTERM]
-    assert watch.seen
+    assert watch.received
 
 
 def test_one_that_calls_ours_decides_itself_what_follows(earlier):
@@ -76,7 +76,7 @@ def test_one_that_calls_ours_decides_itself_what_follows(earlier):
     ours = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda signum, frame: ours(signum, frame))
     os.kill(os.getpid(), signal.SIGTERM)  # we live on
-    assert watch.seen
+    assert watch.received
 
 
 def test_outside_the_main_thread_there_is_no_handler(earlier):

@@ -37,7 +37,7 @@ INTERNALS = {
     "Host": "tprimat.machine.host",
     "detect": "tprimat.machine.platforms",
     "states": "tprimat.machine.gpu_state",
-    "listed": "tprimat.machine.gpu_processes",
+    "list_processes": "tprimat.machine.gpu_processes",
     "match": "tprimat.catalog.gpus",
     "FRAMEWORKS": "tprimat.frameworks",
 }

@@ -168,7 +168,7 @@ def _readers(report: Report, holder: int, host: Any, how: str) -> None:
                 relative_difference(states[0].memory_total_gb, total_gb) <= 0.03,
             )
     with report.part(f"our list of processes on the GPUs{how}"):
-        processes = internal("listed")(host)
+        processes = internal("list_processes")(host)
         report.note(**{f"processes{how}": processes})
         listed = [process for process in processes or () if process.pid == holder]
         report.expect(

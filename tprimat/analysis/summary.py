@@ -145,9 +145,9 @@ def summarize(run: Run) -> Summary:
         warnings.append(_no_steady_state(len(times), windows[0], least))
     sample = stats.summarize(times[start:], windows[start:])
     assert sample is not None
-    tokens, refusal = _tokens_per_step(run)
+    tokens, token_warnings = _tokens_per_step(run)
     total_time, gaps = records.total_time(run)
-    warnings += refusal + gaps
+    warnings += token_warnings + gaps
     gpus = run.num_gpus
     rate = tokens / sample.mean if tokens else None
     performance = PerformanceMetrics(

@@ -134,9 +134,9 @@ def title(name: str | None) -> str:
 def with_shape(config: ModelConfig) -> Model | None:
     """Return the full-size model with this shape, or None."""
     fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
-    wanted = [getattr(config, field) for field in fields]
+    sizes = [getattr(config, field) for field in fields]
     for model in MODELS:
-        same = wanted == [getattr(model.shape, field) for field in fields]
+        same = sizes == [getattr(model.shape, field) for field in fields]
         same = same and config.num_query_groups in (None, model.shape.num_query_groups)
         # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a
         # little more than the row's is the same model.

@@ -94,13 +94,13 @@ def _fitting(name: str, sides: Sequence[str]) -> list[str]:
     """Return the systems that a name means: whole names win over words, words over parts: H200
     is not GH200. Several sides of one GPU cost the same.
     """
-    wanted = _words(name)
+    words = _words(name)
     tests = (
-        [side for side in sides if _words(side) == wanted],
-        [side for side in sides if wanted in _words(side)],
-        [side for side in sides if wanted.strip() in _words(side)],
+        [side for side in sides if _words(side) == words],
+        [side for side in sides if words in _words(side)],
+        [side for side in sides if words.strip() in _words(side)],
     )
-    return next((found for found in tests if found), []) if wanted.strip() else []
+    return next((matches for matches in tests if matches), []) if words.strip() else []
 
 
 def _words(text: str) -> str:

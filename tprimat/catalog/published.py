@@ -72,8 +72,8 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
     device = hardware.match(run.gpu_info)
     if device.gpu is None or device.partition is not None:
         return ()
-    wanted = (device.gpu.key, model, config.precision, config.sequence_length)
-    return tuple(row for row in rows() if (row.gpu, row.model, row.precision, row.sequence_length) == wanted)
+    key = (device.gpu.key, model, config.precision, config.sequence_length)
+    return tuple(row for row in rows() if (row.gpu, row.model, row.precision, row.sequence_length) == key)
 
 
 def _model(name: str | None) -> str | None:

@@ -28,43 +28,43 @@ def main(options: argparse.Namespace) -> int:
     if options.yes and not options.kill:
         raise UsageError("--yes answers the question of --kill: give both", heading="wrong-usage")
     with capture_output(options) as output:
-        return output.finish(_list_and_end(options))
+        return output.finish(_list_and_terminate(options))
 
 
-def _list_and_end(options: argparse.Namespace) -> int:
+def _list_and_terminate(options: argparse.Namespace) -> int:
     host, output = Host(), console.current()
-    listed = gpu_processes.listed(host)
-    if listed is None:
+    processes = gpu_processes.list_processes(host)
+    if processes is None:
         raise UsageError(
             "none of nvidia-smi, amd-smi and rocm-smi is here: run this where the GPUs' driver is installed",
             heading="memory-held",
         )
-    ours = [process for process in listed if gpu_processes.may_end(process, host)]
-    output.values["processes"] = [{**dataclasses.asdict(each), "may_be_ended": each in ours} for each in listed]
-    for number, line in enumerate(_lines(listed, ours)):
+    own = [process for process in processes if gpu_processes.can_terminate(process, host)]
+    output.values["processes"] = [{**dataclasses.asdict(each), "may_be_ended": each in own} for each in processes]
+    for number, line in enumerate(_lines(processes, own)):
         console.info(line)
-        if number > 0 or not listed:
+        if number > 0 or not processes:
             console.summary(line)
     if not options.kill:
-        if ours:
+        if own:
             console.info(f"\nTo end those of yours: {name()} --kill")
         return ExitStatus.WELL
-    if not ours:
+    if not own:
         console.info(
             "\nNone of them can be ended from here: they are another user's, or run outside of this container."
         )
         return ExitStatus.WELL
-    if not options.yes and not _is_confirmed(ours):
+    if not options.yes and not _is_confirmed(own):
         console.info("Nothing was ended.")
         return ExitStatus.WELL
-    left = gpu_processes.end(ours, host, say=console.info)
-    output.values["still_there"] = [process.pid for process in left]
-    for process in left:
+    remaining = gpu_processes.terminate(own, host, report=console.info)
+    output.values["still_there"] = [process.pid for process in remaining]
+    for process in remaining:
         console.warn(f"process {process.pid} is still there")
-    return ExitStatus.TRAINING_FAILED if left else ExitStatus.WELL
+    return ExitStatus.TRAINING_FAILED if remaining else ExitStatus.WELL
 
 
-def _lines(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
+def _lines(processes: Sequence[Process], own: Sequence[Process]) -> list[str]:
     if not processes:
         return ["No process holds GPU memory."]
     is_verbose = console.verbosity() is Verbosity.VERBOSE
@@ -75,7 +75,7 @@ def _lines(processes: Sequence[Process], ours: Sequence[Process]) -> list[str]:
             str(process.pid),
             plain(process.user or units.UNKNOWN, 24),
             units.gigabytes(process.memory_gb),
-            *(["yes" if process in ours else "no"] if is_verbose else []),
+            *(["yes" if process in own else "no"] if is_verbose else []),
             plain(process.command or process.name or units.UNKNOWN, None if is_verbose else 60),
         ]
         for process in processes

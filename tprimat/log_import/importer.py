@@ -134,7 +134,7 @@ def _merged(waiting: list[_Candidate], skipped: list[SkippedFile]) -> list[_Cand
             continue
         untimed = not any(same.run.step_times) and any(each.run.step_times)
         first, second = (each, same) if untimed else (same, each)
-        same.run = merge.filled(first.run, second.run, plain(Path(second.title).name, 80))
+        same.run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         same.imported = dataclasses.replace(same.imported, notes=(*same.imported.notes, *each.imported.notes))
         skipped.append(
             SkippedFile(each.title, f"tells of the training that {same.title} is of, and fills what is open there")

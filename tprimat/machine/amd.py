@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, decode_json, known
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, decode_json, drop_unknown
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
@@ -31,8 +31,8 @@ class _Amdsmi(VendorLibrary):
 def states(host: Host) -> tuple[GpuState, ...]:
     """Return all GPUs in the order of their PCI addresses; none where neither driver nor amdsmi answers."""
     addresses = sorted(path.parent.name for path in host.path(_PCI).glob("*/mem_info_vram_total"))
-    ours = [each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"]
-    return tuple(_driver_state(host, index, each) for index, each in enumerate(ours)) or tuple(_library_states(host))
+    cards = [each for each in addresses if (host.read(f"{_PCI}/{each}/vendor") or "").strip() == "0x1002"]
+    return tuple(_driver_state(host, index, each) for index, each in enumerate(cards)) or tuple(_library_states(host))
 
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
@@ -69,8 +69,8 @@ def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Map
     """Yield functions that read utilisation in percent by GpuState.id, the cheapest first."""
     handles = dict(_handles(smi := _Amdsmi(host)))
     if set(ids) <= set(handles):
-        yield lambda: known({each: _activity(smi, handles[each]) for each in ids})
-    yield lambda: known({each: _read(host, f"{_PCI}/{each}/gpu_busy_percent") for each in ids})
+        yield lambda: drop_unknown({each: _activity(smi, handles[each]) for each in ids})
+    yield lambda: drop_unknown({each: _read(host, f"{_PCI}/{each}/gpu_busy_percent") for each in ids})
     yield lambda: _rocm_smi_utilisation(host)
 
 

@@ -128,7 +128,7 @@ class VendorLibrary:
             return None
 
 
-def known(percents: Mapping[str, float | None]) -> dict[str, float]:
+def drop_unknown(percents: Mapping[str, float | None]) -> dict[str, float]:
     """Return the values that are known."""
     return {each: percent for each, percent in percents.items() if percent is not None}
 

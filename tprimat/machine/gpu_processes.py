@@ -50,16 +50,16 @@ class Process:
     started: float | None = None
 
 
-def listed(host: Host) -> tuple[Process, ...] | None:
+def list_processes(host: Host) -> tuple[Process, ...] | None:
     """Return the processes on all GPUs, in the order of their GPUs; None where no vendor's library or tool answers."""
     for vendor in (nvidia, amd):
-        found = vendor.processes(host)
-        if found is not None:
-            return tuple(_identified(process) for process in found if process.pid != os.getpid())
+        held = vendor.processes(host)
+        if held is not None:
+            return tuple(_with_details(process) for process in held if process.pid != os.getpid())
     return None
 
 
-def may_end(process: Process, host: Host) -> bool:
+def can_terminate(process: Process, host: Host) -> bool:
     """Return whether a process is the caller's and certainly the one that holds GPU memory."""
     if process.pid in (os.getpid(), os.getppid(), 0, 1) or not _has_gpu_open(process.pid, host):
         return False
@@ -74,52 +74,52 @@ def may_end(process: Process, host: Host) -> bool:
         return False
 
 
-def end(
+def terminate(
     processes: Sequence[Process],
     host: Host,
     *,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     send: Callable[[int, int], None] = os.kill,
     grace_period_s: float = GRACE_PERIOD_S,
 ) -> tuple[Process, ...]:
     """Terminate processes, and kill those that don't exit.
 
     Args:
-        processes: what may_end() allowed; it is checked again before each signal.
+        processes: those that can_terminate() accepts; checked again before each signal.
         host: where processes are looked up.
-        say: called with a line about each.
+        report: called with a line about each.
         send: sends a signal to a process.
         grace_period_s: seconds between SIGTERM and SIGKILL.
 
     Returns:
-        Those that are still there.
+        The processes still running.
     """
-    left = list(processes)
+    remaining = list(processes)
     for number, word in ((signal.SIGTERM, "asked to end"), (getattr(signal, "SIGKILL", signal.SIGTERM), "killed")):
         signalled = []
-        for process in left:
-            if not may_end(process, host):
+        for process in remaining:
+            if not can_terminate(process, host):
                 continue
             try:
                 send(process.pid, number)
             except (ProcessLookupError, PermissionError) as error:
-                say(f"process {process.pid}: {error.strerror or error}")
+                report(f"process {process.pid}: {error.strerror or error}")
                 continue
-            say(f"process {process.pid}: {word}")
+            report(f"process {process.pid}: {word}")
             signalled.append(process)
         deadline = time.monotonic() + grace_period_s
-        left = [process for process in signalled if may_end(process, host)]
-        while left and time.monotonic() < deadline:
+        remaining = [process for process in signalled if can_terminate(process, host)]
+        while remaining and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-            left = [process for process in left if may_end(process, host)]
-        if not left:
+            remaining = [process for process in remaining if can_terminate(process, host)]
+        if not remaining:
             return ()
-    for process in left:
-        say(f"process {process.pid}: is still there; a process that waits for its GPU ends when the driver lets it")
-    return tuple(left)
+    for process in remaining:
+        report(f"process {process.pid}: is still there; a process that waits for its GPU ends when the driver lets it")
+    return tuple(remaining)
 
 
-def _identified(process: GpuProcess) -> Process:
+def _with_details(process: GpuProcess) -> Process:
     """Return a process with what this machine knows of its number."""
     row = Process(process.pid, process.gpu, process.name, process.memory_gb)
     try:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, known
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, drop_unknown
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
@@ -70,8 +70,8 @@ def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Map
     nvml = _Nvml(host)
     handles = {each: nvml.ask("nvmlDeviceGetHandleByUUID", f"GPU-{each}".encode()) for each in ids}
     if None not in handles.values():
-        yield lambda: known({each: _utilisation(nvml, handle) for each, handle in handles.items()})
-    yield lambda: known({row.id: row.utilisation_percent for row in _smi_states(host) if row.id})
+        yield lambda: drop_unknown({each: _utilisation(nvml, handle) for each, handle in handles.items()})
+    yield lambda: drop_unknown({row.id: row.utilisation_percent for row in _smi_states(host) if row.id})
 
 
 def _handles(nvml: VendorLibrary) -> list[Any]:

@@ -13,36 +13,36 @@ from tprimat.measure.process import TAIL_LINES, ProcessResult
 from tprimat.results.run import Run
 
 
-def why_failed(run: Run | None, ended: ProcessResult) -> str:
+def why_failed(run: Run | None, child: ProcessResult) -> str:
     """Return why a training failed, in a few words."""
-    if ended.overdue:
+    if child.overdue:
         return "it went on far beyond its time limit, without an end, and was ended"
     if run is not None and run.status_reason:
         return run.status_reason
-    if ended.status < 0:
+    if child.status < 0:
         try:
-            name = signal.Signals(-ended.status).name
+            name = signal.Signals(-child.status).name
         except ValueError:
-            name = str(-ended.status)
+            name = str(-child.status)
         memory = "; the system does that when memory runs out" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{memory}"
-    if ended.status == 0:
+    if child.status == 0:
         return "it ended without writing a result"
-    return f"its process ended with status {ended.status} before it could write a result"
+    return f"its process ended with status {child.status} before it could write a result"
 
 
-def why_stopped(ended: ProcessResult, limit_s: float | None) -> str | None:
+def why_stopped(child: ProcessResult, limit_s: float | None) -> str | None:
     """Return why a training was ended from here; None where it ended by itself."""
-    if ended.overdue:
+    if child.overdue:
         return f"ended, since it ran longer than {units.duration(limit_s)}"
-    return "interrupted by the user" if ended.interrupted else None
+    return "interrupted by the user" if child.interrupted else None
 
 
-def shell_status(ended: ProcessResult) -> int:
+def shell_status(child: ProcessResult) -> int:
     """Return the status of a process as a shell says it: 130 for Ctrl-C, 128 + N for signal N."""
-    if ended.interrupted:
+    if child.interrupted:
         return 128 + signal.SIGINT
-    return ended.status if ended.status >= 0 else 128 - ended.status
+    return child.status if child.status >= 0 else 128 - child.status
 
 
 def last_words(log: Path, tail: Iterable[str]) -> list[str]:

@@ -152,39 +152,39 @@ class Session:
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         try:
-            ended, saved = self._follow(framework, request, log, title)
+            child, saved = self._follow(framework, request, log, title)
         finally:
             latest = framework.hook("latest_log")(request)
             if latest is not None:
                 training_files.keep_latest(log, request.output_dir / latest)
-        self.interrupted = ended.interrupted
-        if ended.log_trouble:
-            console.note(f"{short_path(log)} doesn't hold all that was printed: {ended.log_trouble}", weakens=True)
+        self.interrupted = child.interrupted
+        if child.log_trouble:
+            console.note(f"{short_path(log)} doesn't hold all that was printed: {child.log_trouble}", weakens=True)
         run: Run | None
         path: Path | None
         if request.result_elsewhere is not None:
             console.note(request.result_elsewhere)
             run, path = None, None
         elif framework.logged:
-            run, path = logged.result(framework, request, log, self._machine, complete=ended.status == 0)
+            run, path = logged.result(framework, request, log, self._machine, complete=child.status == 0)
         else:
             run, path = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if run is not None and path is not None:
             self._take(index, run, path, history, title)
         complete = run is not None and run.status == "complete"
-        self.status = shell_status(ended)
+        self.status = shell_status(child)
         if request.result_elsewhere is not None and not self.status:
             return
         if not complete:
             self.status = self.status or ExitStatus.TRAINING_FAILED
         if complete and path is not None:
-            self._judge_complete(request, path, ended, log, title)
+            self._judge_complete(request, path, child, log, title)
             return
         self.failures += 1
         if run is None or path is None:
-            reason = "interrupted" if ended.interrupted else why_failed(run, ended)
+            reason = "interrupted" if child.interrupted else why_failed(run, child)
             console.record(training_files.identity(request, status="failed", status_reason=reason), None)
-        _explain(title, request, run, ended, log)
+        _explain(title, request, run, child, log)
 
     def _follow(
         self, framework: Framework, request: Request, log: Path, title: str
@@ -207,13 +207,13 @@ class Session:
                 on_line = logged.Follower(on_line, on_step).line
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
-            ended = process.run(launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s)
-        why = why_stopped(ended, limit_s)
+            child = process.run(launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s)
+        why = why_stopped(child, limit_s)
         if framework.logged and why is not None:
             # The log itself can't know, and is what the result is made of.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
                 file.write(f"ERROR: TensorPrimat: {why}\n")
-        return ended, saved
+        return child, saved
 
     def _warn_of_others(self, request: Request, again: bool) -> None:
         """Warn of other programs on the CPU or the GPUs; since the last training others may have come."""
@@ -246,7 +246,7 @@ class Session:
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
 
-    def _judge_complete(self, request: Request, path: Path, ended: ProcessResult, log: Path, title: str) -> None:
+    def _judge_complete(self, request: Request, path: Path, child: ProcessResult, log: Path, title: str) -> None:
         """Say what is wrong all the same with a training whose result is complete."""
         if request.output_dir.resolve() not in path.resolve().parents:
             # What was asked for is not where it was asked for.
@@ -255,9 +255,9 @@ class Session:
                 f"error: {title}: {short_path(request.output_dir)} can't be written: the result is in {path} "
                 "(docs/troubleshooting.md#unwritable-folder)"
             )
-        elif ended.status:
+        elif child.status:
             console.note(
-                f"its process ended with status {ended.status} after the result was written: {log}", weakens=True
+                f"its process ended with status {child.status} after the result was written: {log}", weakens=True
             )
             self.failures += self._plan.stops_at_failure
 
@@ -293,14 +293,14 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     return status, list(dict.fromkeys(session.files))
 
 
-def _explain(title: str, request: Request, run: Run | None, ended: ProcessResult, log: Path) -> None:
+def _explain(title: str, request: Request, run: Run | None, child: ProcessResult, log: Path) -> None:
     """Print why a training failed, and the lines of its log that say so."""
-    if ended.interrupted:
+    if child.interrupted:
         kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
         console.error(f"{title}: interrupted; {kept}")
         return
-    why = plain(out_of_memory_advice.advised(why_failed(run, ended), request))
+    why = plain(out_of_memory_advice.advised(why_failed(run, child), request))
     console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
-    for line in last_words(log, ended.tail):
+    for line in last_words(log, child.tail):
         console.error(f"    {plain(line, 160)}")
     console.error(f"    all of it: {short_path(log)}")

@@ -91,7 +91,7 @@ class Reader(RecordReader):
         if self.sorter.trainings:
             around.feed(line.number, text)
         if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
-            _hear(line.number, text[:2_000], around)
+            _read_context(line.number, text[:2_000], around)
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
@@ -184,7 +184,7 @@ class Reader(RecordReader):
         self.sorter.take(record)
 
 
-def _hear(line: int, text: str, around: LogContext) -> None:
+def _read_context(line: int, text: str, around: LogContext) -> None:
     bare = without_prefixes(text)
     for pattern, name in _SIZES:
         if (found := pattern.search(text)) and int(found[1]) >= 1:

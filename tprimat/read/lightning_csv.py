@@ -59,7 +59,7 @@ def _names(line: str) -> list[str]:
 
 
 def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
-    return [_reading(part, beside) for part in parts]
+    return [_parsed_log(part, beside) for part in parts]
 
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
@@ -84,7 +84,7 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
         text.detach()
 
 
-def _reading(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
+def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
     training = LoggedTraining(around=LogContext())
     rates: dict[int, float] = {}
     validations = 0

@@ -89,7 +89,7 @@ class Reader(RecordReader):
             return
         around = self.sorter.pending
         if any(sign in text for sign in _SIGNS):
-            self._hear(line.number, text[:4_000])
+            self._read_context(line.number, text[:4_000])
         if self.sorter.trainings:
             around.feed(line.number, text)
 
@@ -115,7 +115,7 @@ class Reader(RecordReader):
             self.sorter.take(record)
         return bool(anchors)
 
-    def _hear(self, number: int, text: str) -> None:
+    def _read_context(self, number: int, text: str) -> None:
         around = self.sorter.pending
         bare = without_prefixes(text)
         for pattern, name in _SIZES:

@@ -98,14 +98,14 @@ class Reader:
             alone = (
                 "the lines of this file have no step, and nothing says that they are of one training: each is taken "
             )
-            return [self._reading([record], [1], alone + "by itself") for record in self._records]
+            return [self._parsed_log([record], [1], alone + "by itself") for record in self._records]
         if len(self._iterations) >= len(self._records):
             steps = self._by_iterations()
-            said = None
+            note = None
         else:
             steps = list(range(1, len(self._records) + 1))
-            said = "the lines have no step numbers: they are numbered in their order, each as one step"
-        return [self._reading(self._records, steps, said)]
+            note = "the lines have no step numbers: they are numbered in their order, each as one step"
+        return [self._parsed_log(self._records, steps, note)]
 
     def _take(self, found: re.Match[str], line: Line) -> None:
         if not line.whole and found.end() == len(line.text):
@@ -126,14 +126,14 @@ class Reader:
         places = [min(before or 0, len(numbers) - 1) for before in self._before]
         return [numbers[place] for place in places]
 
-    def _reading(self, found: list[Record], steps: list[int], said: str | None) -> ParsedLog:
+    def _parsed_log(self, found: list[Record], steps: list[int], note: str | None) -> ParsedLog:
         kept: dict[int, Record] = {}
         for record, step in zip(found, steps, strict=True):
             record.step = step
             kept.setdefault(step, record)
         training = LoggedTraining(records=kept, around=self._around, last=kept[max(kept)])
-        if said:
-            training.warnings.append(said)
+        if note:
+            training.warnings.append(note)
         return RunBuilder(
             framework="megatron_bridge",
             log_format="megatron_bridge",

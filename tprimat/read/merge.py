@@ -1,6 +1,6 @@
-"""Several sources that tell of one training: two log formats in one log, or a log and a structured file.
+"""Merge sources of one training: two log formats in one log, or a log and a structured file.
 
-One of them is the training's result; the other fills what that one leaves open.
+One source is the result; the other fills its gaps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSIDE = {
     "nemo": ("mlperf",),
     "megatron": ("mlperf",),
 }
-"""Which log formats come in the logs of which others, and then tell of the same training.
+"""Log formats that occur in the logs of others, and then describe the same training.
 
 The host goes first: DeepSpeed's timer stands after Megatron's, which waits for all ranks and covers
 the whole step, and MLPerf's lines, written for machines, before a console.
@@ -38,14 +38,14 @@ LOSS_DIGITS = 5e-4
 """Share by which a loss of four printed digits may be off."""
 
 
-def merge_logs(found: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
+def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
     """Return the trainings of one log, each once.
 
     Args:
-        found: log formats' names, with what their readers found.
+        by_reader: names of log formats, with the logs of their readers.
     """
-    by_name = {name: list(readings) for name, readings in found}
-    if any(name not in ("megatron", "mlperf") and readings for name, readings in by_name.items()):
+    by_name = {name: list(logs) for name, logs in by_reader}
+    if any(name not in ("megatron", "mlperf") and logs for name, logs in by_name.items()):
         # A dump of arguments in Megatron's form, without an iteration line, is of the other one's training.
         by_name["megatron"] = [each for each in by_name.get("megatron", ()) if each.steps]
     for name, hosts in INSIDE.items():
@@ -61,12 +61,12 @@ def merge_logs(found: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedL
         else:
             note = f"{name}'s lines tell of {len(inner)} trainings, {host}'s of {len(outer)}: {name}'s are passed over"
             by_name[host] = [ParsedLog(each.steps, each.stated, (*each.notes, note), each.build) for each in outer]
-    return [reading for name, _ in found for reading in by_name.get(name, ())]
+    return [log for name, _ in by_reader for log in by_name.get(name, ())]
 
 
 def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
     def build(given: Mapping[str, Any]) -> Run:
-        run = filled(one.run(given), other.run(), f"{other_name}'s lines in the log")
+        run = fill_gaps(one.run(given), other.run(), f"{other_name}'s lines in the log")
         if other_name == "deepspeed" and any(run.steps) and not any(run.grad_norms):
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
             run = msgspec.structs.replace(run, grad_norms=(None,) * len(run.steps))
@@ -84,48 +84,48 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
     return ParsedLog(one.steps, stated, (*one.notes, *other.notes, note), build)
 
 
-def filled(run: Run, other: Run, origin: str) -> Run:
+def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     """Return a run completed from another source of the same training.
 
     Args:
-        run: goes first.
-        other: the same training, as another source tells it.
-        origin: what that source is, for the warning.
+        run: takes precedence.
+        other: the same training from another source.
+        origin: name of that source, for the warning.
     """
     changes: dict[str, Any] = {}
-    taken: list[str] = []
+    filled_names: list[str] = []
     for part in _PARTS:
-        mine, theirs = getattr(run, part), getattr(other, part)
-        new = {name: value for name, value in theirs.known().items() if getattr(mine, name) is None}
-        if part == "model_config" and mine.num_layers is not None:
+        known, added = getattr(run, part), getattr(other, part)
+        new = {name: value for name, value in added.known().items() if getattr(known, name) is None}
+        if part == "model_config" and known.num_layers is not None:
             new.pop("source", None)
         if new:
-            changes[part] = msgspec.structs.replace(mine, **new)
-            taken += [name for name in new if name not in ("source", "device_count")]
+            changes[part] = msgspec.structs.replace(known, **new)
+            filled_names += [name for name in new if name not in ("source", "device_count")]
     for name in ("platform", "model", "scale", "timestamp"):
         if getattr(run, name) is None and getattr(other, name) is not None:
             changes[name] = getattr(other, name)
-            taken.append(name)
+            filled_names.append(name)
     versions = {**other.environment.versions, **run.environment.versions}
     if versions != run.environment.versions:
         changes["environment"] = msgspec.structs.replace(run.environment, versions=versions)
-    changes["native_metrics"] = {**_by_my_steps(run, other), **run.native_metrics}
+    changes["native_metrics"] = {**_aligned_metrics(run, other), **run.native_metrics}
     changes["breakdown"] = {**other.breakdown, **run.breakdown}
     if run.status != "complete" and other.status == "complete":
         changes["status"], changes["status_reason"] = "complete", None
-    warnings = [warning for warning in run.warnings if not _answered(warning, taken)]
-    if taken:
-        warnings.append(f"{', '.join(dict.fromkeys(taken))}: by {origin}")
+    warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]
+    if filled_names:
+        warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: by {origin}")
     return msgspec.structs.replace(run, **changes, warnings=tuple(warnings))
 
 
 def same_training(one: Run, other: Run) -> bool:
     """Return whether two sources describe one training, by their losses or the total time."""
     runtime = "train_runtime_seconds"
-    mine, theirs = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
-    if isinstance(mine, float) and isinstance(theirs, float):
+    known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
+    if isinstance(known, float) and isinstance(added, float):
         # A console prints four digits of what a file holds in full.
-        return math.isclose(mine, theirs, rel_tol=LOSS_DIGITS)
+        return math.isclose(known, added, rel_tol=LOSS_DIGITS)
     losses = dict(zip(one.steps, one.loss_values, strict=True))
     pairs = [
         (loss, losses[step])
@@ -150,20 +150,20 @@ def _times_differ(one: Run, other: Run) -> bool:
     return bool(pairs) and close < 0.9 * len(pairs)
 
 
-def _by_my_steps(run: Run, other: Run) -> dict[str, Any]:
+def _aligned_metrics(run: Run, other: Run) -> dict[str, Any]:
     places = {step: index for index, step in enumerate(other.steps)}
-    found: dict[str, Any] = {}
+    aligned: dict[str, Any] = {}
     for name, values in other.native_metrics.items():
         if not isinstance(values, tuple):
-            found[name] = values
+            aligned[name] = values
             continue
         moved = tuple(values[places[step]] if step in places else None for step in run.steps)
         if any(value is not None for value in moved) and name != "printed_step":
-            found[name] = moved
-    return found
+            aligned[name] = moved
+    return aligned
 
 
-def _answered(warning: str, taken: Sequence[str]) -> bool:
+def _is_resolved(warning: str, filled_names: Sequence[str]) -> bool:
     """Return whether a warning about an unknown value is obsolete now."""
     names = {
         "model": "doesn't name its model",
@@ -173,9 +173,9 @@ def _answered(warning: str, taken: Sequence[str]) -> bool:
         "sequence_length": "sequence length unknown",
         "num_gpus": "number of GPUs unknown",
     }
-    if any(name in taken and words in warning for name, words in names.items()):
+    if any(name in filled_names and words in warning for name, words in names.items()):
         return True
-    if "sequence_length" in taken and warning.startswith("the sequence length isn't stated"):
+    if "sequence_length" in filled_names and warning.startswith("the sequence length isn't stated"):
         return True
-    asked = {name for name, words in names.items() if words.removesuffix(" unknown") in warning}
-    return " unknown: the source doesn't state " in warning and asked <= set(taken)
+    mentioned = {name for name, words in names.items() if words.removesuffix(" unknown") in warning}
+    return " unknown: the source doesn't state " in warning and mentioned <= set(filled_names)

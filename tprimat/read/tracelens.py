@@ -58,12 +58,12 @@ Table = dict[str, dict[str, dict[str, float]]]
 """Side -> kind (time, category, kernel, collective) -> name -> seconds."""
 
 
-def _side_columns(header: Sequence[str], wanted: Sequence[str]) -> dict[str, int]:
+def _side_columns(header: Sequence[str], quantities: Sequence[str]) -> dict[str, int]:
     """Return the columns of a quantity by system: one without a name, or `h100::time ms` of several."""
     found: dict[str, int] = {}
     for index, name in enumerate(header):
         side, mark, quantity = name.rpartition("::")
-        if quantity in wanted and (mark or not side):
+        if quantity in quantities and (mark or not side):
             found.setdefault(side, index)
     return found
 
@@ -189,7 +189,7 @@ def _read_workbooks(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) ->
         for rows in _workbook_rows(part):
             _take(rows, table)
         tables.append(table)
-    return _readings(tables, "xlsx")
+    return _parsed_logs(tables, "xlsx")
 
 
 def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
@@ -203,18 +203,18 @@ def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> li
             raise ValueError(f"{part.name} is no table: {error}") from error
         finally:
             text.detach()
-    return _readings(list(by_folder.values()), "CSV")
+    return _parsed_logs(list(by_folder.values()), "CSV")
 
 
-def _readings(tables: Sequence[Table], form: str) -> list[ParsedLog]:
+def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
     """Return one parsed log per system; several tables are of several ranks."""
     sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
     if not sides:
         raise ValueError("it has no sheet gpu_timeline with times")
-    return [_reading(side, [table[side] for table in tables if side in table], form, len(sides)) for side in sides]
+    return [_parsed_log(side, [table[side] for table in tables if side in table], form, len(sides)) for side in sides]
 
 
-def _reading(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str, sides: int) -> ParsedLog:
+def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str, sides: int) -> ParsedLog:
     breakdown: dict[str, float | None] = {}
     figures: dict[str, float | None] = {}
     for row, part in _PARTS.items():

@@ -70,7 +70,7 @@ class Recording:
         step: number of the last step that has ended.
         sigterm: whether SIGTERM came.
         is_ending: whether the result is being written.
-        ended: whether the result is written (or would be, on another process than the first).
+        has_ended: whether the result is written (or would be, on another process than the first).
         run: the result, once it has ended.
         path: its file; None on other processes than the first.
     """
@@ -103,7 +103,7 @@ class Recording:
         self.lap: Callable[[], None] = self.recorder.lap if processes.world_size > 1 else lambda: None
         self.sigterm = SigtermWatch(self._terminate)
         self.step = self.first_step = 0
-        self.is_ending = self.ended = False
+        self.is_ending = self.has_ended = False
         self.run: Run | None = None
         self.path: Path | None = None
         self._options = options
@@ -183,7 +183,7 @@ class Recording:
             regular: whether it came to its end by itself, as all its processes then do. Only then the device is
                 waited for as long as it takes, and the ranks' times are gathered.
         """
-        if self.ended or self.is_ending:
+        if self.has_ended or self.is_ending:
             return
         self.is_ending = True
         try:
@@ -193,7 +193,7 @@ class Recording:
             self.run = self._run(outcome, self._gather(outcome, regular=regular))
             if self.processes.rank == 0:
                 self._write(self.run)
-            self.ended = True
+            self.has_ended = True
         finally:
             self.is_ending = False
             self.sigterm.remove()
@@ -201,12 +201,12 @@ class Recording:
 
     def fail(self, exception: BaseException) -> None:
         """Write the result of a training that an exception ended."""
-        self.end(of_exception(exception, terminated=self.sigterm.seen))
+        self.end(of_exception(exception, terminated=self.sigterm.received))
 
     def discard(self) -> None:
         """Leave nothing behind of a training that neither ended nor failed: it had nothing to do."""
         self.sigterm.remove()
-        if self._journal and not self.ended:
+        if self._journal and not self.has_ended:
             self._journal.remove()
 
     def _terminate(self) -> bool:
@@ -283,7 +283,7 @@ class Recording:
         summary = summarize(run)
         self.path, messages = result.write(run, summary, self._options.output_dir)
         # From here on an interruption must not have it written a second time.
-        self.ended = self.path is not None
+        self.has_ended = self.path is not None
         if self._journal:
             self._close(self._journal)
         if self.path is not None and progress.is_enabled():

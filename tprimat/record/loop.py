@@ -188,7 +188,7 @@ class LoopRecorder:
             grad_norm: norm of the whole gradient before clipping, a tensor or a number.
         """
         recording, values = self._recording, self._values
-        if recording is None or values is None or recording.ended:
+        if recording is None or values is None or recording.has_ended:
             raise UsageError(
                 "recorder.step() outside of its `with` block: call it within `with record(…) as recorder:`",
                 heading=HEADING,
@@ -298,9 +298,9 @@ class LoopRecorder:
         values, recording = self._values, self._recording
         if values is None or recording is None or not recording.step:
             return []
-        warnings = [f"{what} unknown: {why}" for what, why in values.refused.items()]
+        warnings = [f"{what} unknown: {why}" for what, why in values.rejected.items()]
         for what, argument in ((LOSS, "loss"), (NORM, "grad_norm")):
-            if what not in values.seen and what not in values.refused:
+            if what not in values.seen and what not in values.rejected:
                 warnings.append(f"{what} unknown: recorder.step() was given no {argument}=")
         world_size = recording.processes.world_size
         if world_size > 1 and LOSS in values.seen:

@@ -96,7 +96,7 @@ def checked(
             micro_batch_size or stated.micro_batch_size,
             sequence_length or stated.sequence_length,
         ),
-        model_config=ModelConfig() if model_config is None else shapes.given(model_config),
+        model_config=ModelConfig() if model_config is None else shapes.model_config_of(model_config),
         log_every=log_every,
         label=label,
         known=known,

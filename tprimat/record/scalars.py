@@ -21,12 +21,12 @@ class StepValues:
         scalars: takes the tensors' values.
 
     Attributes:
-        refused: what could not be taken, and why.
-        seen: what came at least once.
+        rejected: values that could not be read, and why.
+        seen: names of values that came at least once.
     """
 
     def __init__(self, scalars: Scalars) -> None:
-        self.refused: dict[str, str] = {}
+        self.rejected: dict[str, str] = {}
         self.seen: set[str] = set()
         self._scalars = scalars
 
@@ -48,11 +48,11 @@ class StepValues:
             return None
         if hasattr(value, "full_tensor"):
             # Bringing it together is work that each process would have to take part in.
-            self.refused[what] = "it is spread over the processes: give .full_tensor() of it"
+            self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
             return None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number and not (isinstance(value, Tensor) and value.numel() == 1):
-            self.refused[what] = f"it is no single number but {type(value).__name__}"
+            self.rejected[what] = f"it is no single number but {type(value).__name__}"
             return None
         self.seen.add(what)
         return self._scalars.copy(value.detach() if isinstance(value, Tensor) else value)

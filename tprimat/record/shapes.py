@@ -55,7 +55,7 @@ _GATED = frozenset(
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts")
 
 
-def given(config: Any) -> ModelConfig:
+def model_config_of(config: Any) -> ModelConfig:
     """Return the shape that the argument model_config states.
 
     Args:

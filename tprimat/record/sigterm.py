@@ -21,7 +21,7 @@ class SigtermWatch:
     """
 
     def __init__(self, write_result: Callable[[], bool]) -> None:
-        self.seen = False
+        self.received = False
         self._pending = False
         self._write_result = write_result
         self._previous: Any = None
@@ -55,7 +55,7 @@ class SigtermWatch:
     def _handle(self, signum: int, frame: Any) -> None:
         if self._previous == signal.SIG_IGN:
             return
-        self.seen = True
+        self.received = True
         if callable(self._previous):
             self._previous(signum, frame)
         elif signal.getsignal(signal.SIGTERM) == self._handle:

@@ -67,15 +67,15 @@ def check(requested: RequestedSettings) -> None:
         divisors = [each for each in range(1, requested.d_model + 1) if requested.d_model % each == 0]
         nearest = [each for each in divisors if each < requested.nhead][-1:]
         nearest += [each for each in divisors if each > requested.nhead][:1]
-        raise _refusal(
+        raise _usage_error(
             f"--nhead {requested.nhead} does not divide --d-model {requested.d_model}: choose "
             f"{' or '.join(map(str, nearest))}"
         )
     if requested.full and requested.num_samples is not None:
-        raise _refusal("--full and --num-samples contradict each other: choose one")
+        raise _usage_error("--full and --num-samples contradict each other: choose one")
     for field in ("num_shards", "workers", "drop_caches") if requested.data_dir is None else ():
         if getattr(requested, field):
-            raise _refusal(
+            raise _usage_error(
                 f"--{field.replace('_', '-')} is about data on disk, and these are made in memory: add --disk or "
                 "--data-dir PATH"
             )
@@ -141,7 +141,7 @@ def _samples(requested: RequestedSettings, device: Device, processes: int) -> tu
         return max(samples, step), ()
     left_out = samples % step
     if samples < step:
-        raise _refusal(
+        raise _usage_error(
             f"--num-samples {samples} is less than one step of {step} ({named}): choose {step} or more, or a smaller "
             "--batch-size"
         )
@@ -170,7 +170,7 @@ def _shards(requested: RequestedSettings, samples: int) -> int:
     if requested.data_dir is None:
         return 0
     if requested.num_shards is not None and requested.num_shards > samples:
-        raise _refusal(
+        raise _usage_error(
             f"--num-shards {requested.num_shards}: there are {samples} samples for them: choose {samples} or fewer"
         )
     return requested.num_shards or min(samples, shards.default_shards(samples * _pairs(requested).bytes))
@@ -187,5 +187,5 @@ def _pairs(requested: RequestedSettings) -> Pairs:
     return Pairs(requested.vocab_size, requested.seq_len, requested.seed)
 
 
-def _refusal(message: str) -> UsageError:
+def _usage_error(message: str) -> UsageError:
     return UsageError(message, heading="encoder-decoder")

@@ -305,7 +305,7 @@ def _sigterm_raises(recording: Recording) -> Iterator[None]:
     """Let SIGTERM raise Terminated within, but not while the result is being written."""
 
     def handle(number: int, frame: object) -> None:
-        if not (recording.is_ending or recording.ended):
+        if not (recording.is_ending or recording.has_ended):
             raise Terminated
 
     previous = signal.signal(signal.SIGTERM, handle)

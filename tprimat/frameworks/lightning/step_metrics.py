@@ -41,7 +41,7 @@ class StepMetrics:
         self._logged: dict[str, str] = {}
         self._norm_is_attribute = False
         self._newest: dict[str, Any] = {}
-        self._refused: dict[str, str] = {}
+        self._rejected: dict[str, str] = {}
         self._partial: list[int] = []
         self._most_steps_per_batch = 1
         self._has_loss = self._has_norm = self._has_rate = False
@@ -103,7 +103,7 @@ class StepMetrics:
         rate = optimizer.param_groups[0]["lr"]
         if type(rate) is not float:
             if isinstance(rate, Tensor) and rate.device.type != "cpu":
-                self._refused["learning rates"] = "the optimizer keeps it on the device"
+                self._rejected["learning rates"] = "the optimizer keeps it on the device"
                 return None
             rate = float(rate)
         self._has_rate = True
@@ -111,12 +111,12 @@ class StepMetrics:
 
     def warnings(self) -> list[str]:
         """Return what is unknown or doubtful of the steps so far."""
-        warnings = [f"{what} unknown: {why}" for what, why in self._refused.items()]
+        warnings = [f"{what} unknown: {why}" for what, why in self._rejected.items()]
         if not self._steps_seen:
             return warnings
-        if not self._has_loss and "loss" not in self._refused:
+        if not self._has_loss and "loss" not in self._rejected:
             warnings.append("loss unknown: what training_step returns holds none")
-        if not self._has_norm and "gradient norm" not in self._refused:
+        if not self._has_norm and "gradient norm" not in self._rejected:
             warnings.append("gradient norm unknown: the training logs none as grad_norm")
         if self._partial:
             warnings.append(
@@ -193,11 +193,11 @@ class StepMetrics:
             return float(value)
         if hasattr(value, "full_tensor"):
             # Bringing it together is work that each process would have to take part in.
-            self._refused[what] = "it is spread over the processes"
+            self._rejected[what] = "it is spread over the processes"
         elif isinstance(value, Tensor) and value.numel() == 1:
             return self._scalars.copy(value)
         else:
-            self._refused[what] = f"it is no single number but {type(value).__name__}"
+            self._rejected[what] = f"it is no single number but {type(value).__name__}"
         return None
 
     def _read(self, losses: list[Any], scale: int, grad_norm: Any) -> tuple[float | None, float | None]:

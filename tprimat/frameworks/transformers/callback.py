@@ -96,7 +96,7 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
     def failed(self, exception: BaseException) -> None:
         """Write the result of a training that raised; needed only where that is caught and the program goes on."""
         if self._training:
-            self._end(outcome.of_exception(exception, terminated=self._training.recording.sigterm.seen))
+            self._end(outcome.of_exception(exception, terminated=self._training.recording.sigterm.received))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the first step."""
@@ -314,12 +314,12 @@ class _Training:
         if self.recording.step == self.recording.first_step:
             return []
         values = self._values
-        warnings = [f"{what} unknown: {why}" for what, why in values.refused.items()]
+        warnings = [f"{what} unknown: {why}" for what, why in values.rejected.items()]
         replicas = self._args.world_size
         if self._loss_doubt is not None:
             instead = ": those of its log are taken" if self._each_step_is_logged() else ""
             warnings.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
-        elif LOSS not in values.seen and LOSS not in values.refused and not self._each_step_is_logged():
+        elif LOSS not in values.seen and LOSS not in values.rejected and not self._each_step_is_logged():
             warnings.append(
                 "loss unknown: the model returns none; with logging_steps=1 each step's is in the Trainer's log"
             )

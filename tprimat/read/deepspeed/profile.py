@@ -29,7 +29,7 @@ class Profile:
         self.step: int | None = None
 
     @property
-    def seen(self) -> bool:
+    def has_block(self) -> bool:
         """Whether a block was seen."""
         return self.step is not None
 

@@ -92,7 +92,7 @@ class Reader:
     @property
     def recognised(self) -> bool:
         """Whether a line of the timer, of a pipeline or of the profiler was seen."""
-        return bool(self._sorter.trainings) or self._profile.seen
+        return bool(self._sorter.trainings) or self._profile.has_block
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -125,10 +125,10 @@ class Reader:
         """Return the trainings in log order; one without records where only the engine's lines are there."""
         trainings = self._sorter.finish()
         if not trainings:
-            if not (self._engine or self._profile.seen):
+            if not (self._engine or self._profile.has_block):
                 return []
             trainings = [LoggedTraining(around=self._sorter.pending)]
-        return [self._reading(training, last=training is trainings[-1]) for training in trainings]
+        return [self._parsed_log(training, last=training is trainings[-1]) for training in trainings]
 
     def _arguments(self, line: Line, stated: LoggedValues) -> None:
         text = line.text
@@ -210,7 +210,7 @@ class Reader:
             for name, value in found.items():
                 self._parts.setdefault(name, []).append(value)
 
-    def _reading(self, training: LoggedTraining, *, last: bool) -> ParsedLog:
+    def _parsed_log(self, training: LoggedTraining, *, last: bool) -> ParsedLog:
         stated = training.around.stated
         if last and self._exited:
             state(stated, "num_gpus", len(self._exited), f"{len(self._exited)} processes exit successfully", 1, ECHOED)
@@ -218,7 +218,7 @@ class Reader:
             setup.world_from_replicas(stated)
             state(stated, "only_data_parallel", True)
         _planned(stated)
-        if self._profile.seen:
+        if self._profile.has_block:
             self._profile.state(stated)
         unknown = {}
         batch = _batch(stated)
@@ -246,7 +246,7 @@ class Reader:
             training.warnings.append(
                 f"{self._skipped} optimizer steps were skipped because of overflows: they count, and are faster"
             )
-        profile_only = self._profile.seen and not found
+        profile_only = self._profile.has_block and not found
         memory = {}
         if last and self._peak is not None:
             memory["peak_memory_allocated_gb"] = round_figure(self._peak) or 0.0

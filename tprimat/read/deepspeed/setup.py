@@ -36,31 +36,31 @@ def statements_in(text: str, number: int, stated: LoggedValues) -> None:
     if not _SIGNS.search(text):
         return
 
-    def say(name: str, value: object, weight: int = COMPUTED) -> None:
+    def add(name: str, value: object, weight: int = COMPUTED) -> None:
         state(stated, name, value, text, number, weight)
 
     if "OVERFLOW!" in text and _OVERFLOW.search(text):
-        say("precision", "fp16", ECHOED)
+        add("precision", "fp16", ECHOED)
         return
     if dumped := _DUMPED.search(text):
         name, value = dumped[1], dumped[2].strip()
         if name in _NAMES:
-            say(_NAMES[name], count(value))
+            add(_NAMES[name], count(value))
         elif name == "zero_optimization_stage":
-            say("strategy_name", f"DeepSpeed ZeRO stage {value}" if value.isdigit() and value != "0" else "DeepSpeed")
+            add("strategy_name", f"DeepSpeed ZeRO stage {value}" if value.isdigit() and value != "0" else "DeepSpeed")
         elif value == "True" or re.search(r"\benabled=True\b", value):
-            say("precision", "bf16" if name.startswith("b") else "fp16")
+            add("precision", "bf16" if name.startswith("b") else "fp16")
     elif replicas := _REPLICAS.search(text):
-        say("data_parallel_size", count(replicas[1]))
+        add("data_parallel_size", count(replicas[1]))
     elif pipeline := _PIPELINE.search(text):
-        say("gradient_accumulation_steps", count(pipeline[1]))
-        say("micro_batch_size", count(pipeline[2]))
+        add("gradient_accumulation_steps", count(pipeline[1]))
+        add("micro_batch_size", count(pipeline[2]))
     elif world := _WORLD.search(text):
-        say("num_gpus", count(world[1]))
+        add("num_gpus", count(world[1]))
     elif local := _LOCAL.search(text):
-        say("num_gpus", count(int(local[1]) * int(local[2])), ECHOED)
+        add("num_gpus", count(int(local[1]) * int(local[2])), ECHOED)
     elif version := _VERSION.search(text):
-        say("deepspeed_version", version[1])
+        add("deepspeed_version", version[1])
 
 
 def world_from_replicas(stated: LoggedValues) -> None:

@@ -15,7 +15,7 @@ import re
 
 from tprimat.read.deepspeed import setup as deepspeed_setup
 from tprimat.read.hf_trainer import fields
-from tprimat.read.hf_trainer.steps import Numbered, Seen, numbered
+from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
 from tprimat.read.parsing.options import COMPUTED, options_in
 from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining
@@ -104,15 +104,15 @@ class Reader:
             self._bar(text)
         if "axolotl" in text:
             self._axolotl = True
-        self._hear(line)
+        self._read_context(line)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
         if self._stretches:
             self._stretches[-1].around.absorb(self._pending)
-        return [self._reading(stretch) for stretch in self._stretches]
+        return [self._parsed_log(stretch) for stretch in self._stretches]
 
-    def _hear(self, line: Line) -> None:
+    def _read_context(self, line: Line) -> None:
         pending, text = self._pending, line.text
         pending.feed(line.number, text)
         if _BEGIN in text and self._stretches and self._stretches[-1].summary is None:
@@ -178,7 +178,7 @@ class Reader:
         stretch.entries = kept
         return stretch
 
-    def _reading(self, stretch: _Stretch) -> ParsedLog:
+    def _parsed_log(self, stretch: _Stretch) -> ParsedLog:
         stated = stretch.around.stated
         _complete(stated)
         training = LoggedTraining(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
@@ -223,14 +223,14 @@ class Reader:
         ).reading()
 
 
-def _steps_of(stretch: _Stretch, stated: LoggedValues) -> Numbered:
+def _steps_of(stretch: _Stretch, stated: LoggedValues) -> StepNumbers:
     entries = stretch.entries
     printed = [fields.printed_step(entry.values) for entry in entries]
     steps = tuple(step for step, _ in printed if step is not None)
     if entries and len(steps) == len(entries) and all(b > a for a, b in itertools.pairwise(steps)):
         planned = next((total for _, total in printed if total), None)
         state(stated, "max_steps", planned, weight=COMPUTED)
-        return Numbered(steps, "the dictionaries themselves")
+        return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")
     if total is None and entries:
         # The bar of the training is the one that is there at every record; others are of evaluations.
@@ -238,18 +238,18 @@ def _steps_of(stretch: _Stretch, stated: LoggedValues) -> Numbered:
         total = max(common, default=None)
         if total is not None and total > 1:
             state(stated, "max_steps", total, f"progress bar of {total} steps", entries[0].line)
-    seen = [_seen(entry, total) for entry in entries]
-    return numbered(seen, total, stated.count("num_epochs"), stated.count("logging_steps"))
+    seen = [_step_hint(entry, total) for entry in entries]
+    return number_steps(seen, total, stated.count("num_epochs"), stated.count("logging_steps"))
 
 
-def _seen(entry: _Entry, total: int | None) -> Seen:
+def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     text = entry.values.get("epoch", "")
     mantissa, _, exponent = text.lower().partition("e")
     digits = len(mantissa.partition(".")[2])
     power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
     # Rounded to so many digits; one more unit in the last place where it was cut.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
-    return Seen(
+    return StepHint(
         number(text), resolution, entry.bars.get(total, 0) if total else 0, entry.after.get(total) if total else None
     )
 

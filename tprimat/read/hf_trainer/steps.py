@@ -1,9 +1,8 @@
-"""Which step a dictionary of Hugging Face's Trainer is of: the console prints none with it.
+"""Infer the steps of the Hugging Face Trainer's dictionaries, which the console doesn't print.
 
-What is there: the epoch, rounded; progress bars before and after, which show a step that the
-training had reached; how many steps an epoch has, and the steps between two dictionaries, where
-the log says so. Where these leave one answer, that is it; otherwise the records are numbered in
-their order, and that is said.
+Evidence: the rounded epoch; progress bars before and after; and, where stated, the steps per epoch and
+between two dictionaries. Where these leave one answer, it is used; otherwise the records are numbered
+in order, with a warning.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class StepHint:
     """What is known of one dictionary's step.
 
     Attributes:
@@ -32,7 +31,7 @@ class Seen:
 
 
 @dataclasses.dataclass(frozen=True)
-class Numbered:
+class StepNumbers:
     """The steps of dictionaries, in their order.
 
     Attributes:
@@ -48,54 +47,54 @@ MOST_EPOCHS = 64
 """Numbers of epochs that are tried where a log doesn't say how many there are."""
 
 
-def numbered(seen: Sequence[Seen], total: int | None, epochs: int | None, interval: int | None) -> Numbered:
+def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | None, interval: int | None) -> StepNumbers:
     """Return the steps of the dictionaries of one training.
 
     Args:
-        seen: in the order of the log.
+        hints: in the order of the log.
         total: steps that were planned.
         epochs: epochs that were planned.
         interval: steps between two dictionaries (logging_steps).
     """
-    order = tuple(range(1, len(seen) + 1))
-    if not seen:
-        return Numbered((), "there are none")
-    if interval and (grid := _on_grid(seen, interval)) and _fits(seen, grid, total):
-        return Numbered(grid, f"one record in {interval} steps (logging_steps)")
+    order = tuple(range(1, len(hints) + 1))
+    if not hints:
+        return StepNumbers((), "there are none")
+    if interval and (grid := _on_grid(hints, interval)) and _fits(hints, grid, total):
+        return StepNumbers(grid, f"one record in {interval} steps (logging_steps)")
     if total:
-        found = {
+        candidates = {
             steps
             for count in ([epochs] if epochs else range(1, MOST_EPOCHS + 1))
-            if (steps := _by_epoch(seen, total / count)) is not None and _fits(seen, steps, total)
+            if (steps := _by_epoch(hints, total / count)) is not None and _fits(hints, steps, total)
         }
-        if len(found) == 1:
-            return Numbered(found.pop(), f"epochs and progress bars, of {total} steps")
-    exact = [each.after for each in seen]
-    if all(each.after is not None and each.after == each.before for each in seen):
+        if len(candidates) == 1:
+            return StepNumbers(candidates.pop(), f"epochs and progress bars, of {total} steps")
+    exact = [each.after for each in hints]
+    if all(each.after is not None and each.after == each.before for each in hints):
         steps = tuple(step for step in exact if step is not None)
         if _rising(steps):
-            return Numbered(steps, "the progress bar beside each record")
-    if total and (found_interval := _interval(seen, total)) is not None:
-        return Numbered(
-            tuple(found_interval * step for step in order), f"one record in {found_interval} steps, by progress bars"
+            return StepNumbers(steps, "the progress bar beside each record")
+    if total and (shown_interval := _interval(hints, total)) is not None:
+        return StepNumbers(
+            tuple(shown_interval * step for step in order), f"one record in {shown_interval} steps, by progress bars"
         )
-    return Numbered(order, None)
+    return StepNumbers(order, None)
 
 
-def _on_grid(seen: Sequence[Seen], interval: int) -> tuple[int, ...] | None:
+def _on_grid(hints: Sequence[StepHint], interval: int) -> tuple[int, ...] | None:
     """Return multiples of the interval, from where bars or epochs show the start."""
-    start = -(-max(seen[0].before, 1) // interval) if seen[0].before else 1
-    steps = tuple(interval * (start + index) for index in range(len(seen)))
-    if _fits(seen, steps, None) and _linear(seen, steps):
+    start = -(-max(hints[0].before, 1) // interval) if hints[0].before else 1
+    steps = tuple(interval * (start + index) for index in range(len(hints)))
+    if _fits(hints, steps, None) and _linear(hints, steps):
         return steps
     # logging_first_step adds step 1.
-    steps = (1, *(interval * index for index in range(1, len(seen))))
-    return steps if _rising(steps) and _fits(seen, steps, None) and _linear(seen, steps) else None
+    steps = (1, *(interval * index for index in range(1, len(hints))))
+    return steps if _rising(steps) and _fits(hints, steps, None) and _linear(hints, steps) else None
 
 
-def _by_epoch(seen: Sequence[Seen], per_epoch: float) -> tuple[int, ...] | None:
+def _by_epoch(hints: Sequence[StepHint], per_epoch: float) -> tuple[int, ...] | None:
     steps = []
-    for each in seen:
+    for each in hints:
         if each.epoch is None:
             return None
         low = math.ceil((each.epoch - each.resolution) * per_epoch - 1e-6)
@@ -108,34 +107,34 @@ def _by_epoch(seen: Sequence[Seen], per_epoch: float) -> tuple[int, ...] | None:
     return tuple(steps) if _rising(steps) else None
 
 
-def _interval(seen: Sequence[Seen], total: int) -> int | None:
+def _interval(hints: Sequence[StepHint], total: int) -> int | None:
     """Return the only interval consistent with all bars and epochs; None where several or none are."""
-    low = max(each.before / number for number, each in enumerate(seen, start=1))
-    high = min((each.after / number for number, each in enumerate(seen, start=1) if each.after), default=0.0)
-    if len(seen) < 3 or high <= 0 or high - low > 10_000:
+    low = max(each.before / number for number, each in enumerate(hints, start=1))
+    high = min((each.after / number for number, each in enumerate(hints, start=1) if each.after), default=0.0)
+    if len(hints) < 3 or high <= 0 or high - low > 10_000:
         return None
     fitting = [
         interval
         for interval in range(max(1, math.ceil(low)), math.floor(high) + 1)
-        if interval * len(seen) <= total
-        and _linear(seen, [interval * (index + 1) for index in range(len(seen))])
-        and _whole_epochs(seen, interval, total)
+        if interval * len(hints) <= total
+        and _linear(hints, [interval * (index + 1) for index in range(len(hints))])
+        and _whole_epochs(hints, interval, total)
     ]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _whole_epochs(seen: Sequence[Seen], interval: int, total: int) -> bool:
+def _whole_epochs(hints: Sequence[StepHint], interval: int, total: int) -> bool:
     """Return whether the planned steps would be some whole number of epochs."""
-    low, high = _per_epoch(seen, [interval * (index + 1) for index in range(len(seen))])
+    low, high = _per_epoch(hints, [interval * (index + 1) for index in range(len(hints))])
     if not low or math.isinf(high):
         return True
     return math.floor(total / low + 1e-9) >= math.ceil(total / high - 1e-9)
 
 
-def _per_epoch(seen: Sequence[Seen], steps: Sequence[int]) -> tuple[float, float]:
+def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, float]:
     """Return the fewest and most steps that an epoch can have."""
     low, high = 0.0, math.inf
-    for each, step in zip(seen, steps, strict=True):
+    for each, step in zip(hints, steps, strict=True):
         if each.epoch is None:
             continue
         low = max(low, step / (each.epoch + each.resolution)) if each.epoch + each.resolution > 0 else low
@@ -143,15 +142,15 @@ def _per_epoch(seen: Sequence[Seen], steps: Sequence[int]) -> tuple[float, float
     return low, high
 
 
-def _linear(seen: Sequence[Seen], steps: Sequence[int]) -> bool:
-    low, high = _per_epoch(seen, steps)
+def _linear(hints: Sequence[StepHint], steps: Sequence[int]) -> bool:
+    low, high = _per_epoch(hints, steps)
     return low <= high * (1 + 1e-6)
 
 
-def _fits(seen: Sequence[Seen], steps: Sequence[int], total: int | None) -> bool:
+def _fits(hints: Sequence[StepHint], steps: Sequence[int], total: int | None) -> bool:
     return all(
         each.before <= step <= (each.after if each.after is not None else step) and (not total or step <= total)
-        for each, step in zip(seen, steps, strict=True)
+        for each, step in zip(hints, steps, strict=True)
     )
 
 

@@ -60,8 +60,8 @@ class Reader:
         return bool(self._trainings) or "num_layers" in self._stretch.context().stated
 
     @property
-    def found(self) -> int:
-        """Iterations that were found so far, of the last training."""
+    def steps_found(self) -> int:
+        """Iterations of the last training found so far."""
         return len(self._trainings[-1].table) if self._trainings else 0
 
     def feed(self, line: Line) -> None:
@@ -163,7 +163,7 @@ class Reader:
             return True
         known = training.table.get(record.iteration)
         if known is not None and same_moment(known, record, training.table.last):
-            training.hear(stretch)
+            training.read_context(stretch)
             take_double(training, known, record)
             return False
         onward = record.iteration > training.table.last
@@ -172,7 +172,7 @@ class Reader:
             self._begin(record, text, stretch.context())
             return True
         if known is None and (onward or is_late(record, training)):
-            training.hear(stretch)
+            training.read_context(stretch)
             if onward:
                 self._fast.forget()
             if onward and stretch.dumped and _started_again(stretch.context()):

@@ -230,7 +230,7 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     """Return the global batch size: what every iteration line says; the dump's where none says it."""
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
     if not sizes:
-        return stated.counted("global_batch_size")
+        return stated.count_statement("global_batch_size")
     if len(sizes) > 1:
         return None
     line, size = min(
@@ -299,24 +299,24 @@ def _warn_of_missing(
 ) -> None:
     """Warn about what the lines lack."""
 
-    def say(those: Iterable[int], words: str) -> None:
+    def warn(those: Iterable[int], words: str) -> None:
         if where := spans(((each, each) for each in those), "iteration"):
             warnings.append(words.format(where))
 
     def counting(name: str) -> Iterator[int]:
         return (each for each, count in zip(records.iterations, records.column(name), strict=True) if count)
 
-    say(records.of_kind(lambda kind: "loss" in kind.not_finite), "the loss is not a number at {}")
-    say(records.of_kind(lambda kind: "grad_norm" in kind.not_finite), "the gradient norm is not finite at {}")
-    say(counting("skipped"), "the training skipped optimizer steps at {}: they count as steps")
-    say(counting("nans"), "the training counted NaN iterations at {}")
-    say(records.of_kind(lambda kind: bool(kind.garbled)), "figures that other output ran into are left out at {}")
+    warn(records.of_kind(lambda kind: "loss" in kind.not_finite), "the loss is not a number at {}")
+    warn(records.of_kind(lambda kind: "grad_norm" in kind.not_finite), "the gradient norm is not finite at {}")
+    warn(counting("skipped"), "the training skipped optimizer steps at {}: they count as steps")
+    warn(counting("nans"), "the training counted NaN iterations at {}")
+    warn(records.of_kind(lambda kind: bool(kind.garbled)), "figures that other output ran into are left out at {}")
     # Of a restored time the printed one is there.
     printed = zip(records.iterations, seconds, strict=True)
-    say((each for each, time in printed if time is None), "no step time can be read at {}")
+    warn((each for each, time in printed if time is None), "no step time can be read at {}")
     if any(True for _ in records.present("loss")):
         lines = zip(records.iterations, records.column("loss"), records.column("skipped"), records.kinds(), strict=True)
-        say(
+        warn(
             (each for each, loss, skip, kind in lines if loss is None and not skip and "loss" not in kind.not_finite),
             "no loss is printed at {}",
         )

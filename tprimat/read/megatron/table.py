@@ -234,9 +234,9 @@ class Table:
         """Return all kinds of records, in the order in which they first come; of a finalized table."""
         return [self._kind_list[number] for number in dict.fromkeys(self._kinds)]
 
-    def of_kind(self, wanted: Callable[[Kind], bool]) -> list[int]:
+    def of_kind(self, matches: Callable[[Kind], bool]) -> list[int]:
         """Return the iterations of records whose kind is wanted; of a finalized table."""
-        numbers = {number for number, kind in enumerate(self._kind_list) if wanted(kind)}
+        numbers = {number for number, kind in enumerate(self._kind_list) if matches(kind)}
         if not numbers:
             return []
         return [each for each, number in zip(self.iterations, self._kinds, strict=True) if number in numbers]

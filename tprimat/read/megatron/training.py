@@ -213,8 +213,8 @@ class MegatronTraining(LoggedTraining):
         if record.world and self.world is None:
             self.world = LoggedValue(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
 
-    def hear(self, stretch: Stretch) -> None:
-        """Use the prefix of one of its lines, if that matters."""
+    def read_context(self, stretch: Stretch) -> None:
+        """Add what a part of the log before the records states."""
         if self.young or stretch.dumped:
             self.around.absorb(stretch.context())
 

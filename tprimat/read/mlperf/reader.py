@@ -100,7 +100,9 @@ class Reader:
     @property
     def recognised(self) -> bool:
         """Whether an event or a summary line was seen."""
-        return any(training.told for training in self._trainings) or self._summary is not None or bool(self._flux)
+        return (
+            any(training.has_results for training in self._trainings) or self._summary is not None or bool(self._flux)
+        )
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -122,7 +124,7 @@ class Reader:
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
         # Text that only speaks of events, a note on a log for one, holds none that can be read.
-        trainings = [each for each in self._trainings if each.told] or ([self._summary] if self._summary else [])
+        trainings = [each for each in self._trainings if each.has_results] or ([self._summary] if self._summary else [])
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
             return [summary.summary_reading(self._flux)]
         return [run.builder(training).reading() for training in trainings]
@@ -167,7 +169,7 @@ class Reader:
         if key in _BEGINS and training.over_before(key, time):
             training = run.BenchmarkRun(around=LogContext(stated=run.carried(self._around.stated)))
             self._trainings.append(training)
-        training.told = True
+        training.has_results = True
         training.time(time)
         if key in ("run_start", "run_stop"):
             setattr(training, key, time)
@@ -234,9 +236,9 @@ class Reader:
             around.state(dumped[1], run.plain(dumped[2]), line.number, dumped[0], DUMPED)
         elif "FLUX MLPerf" in text or self._flux is not None:
             self._flux = self._flux or {}
-            label, _, said = without_prefixes(text[:20_000]).strip().partition(": ")
-            if said and re.fullmatch(r"\w{1,60}", label) and len(self._flux) < 100:
-                self._flux.setdefault(label, (said.strip()[:300], line.number))
+            label, _, value = without_prefixes(text[:20_000]).strip().partition(": ")
+            if value and re.fullmatch(r"\w{1,60}", label) and len(self._flux) < 100:
+                self._flux.setdefault(label, (value.strip()[:300], line.number))
 
     def _broken(self, text: str) -> bool:
         """Read a line that may continue an event interrupted by another process's output."""

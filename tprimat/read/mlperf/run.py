@@ -56,7 +56,7 @@ class BenchmarkRun(LoggedTraining):
     end_samples: float | None = None
     end_step: float | None = None
     first: float | None = None
-    told: bool = False
+    has_results: bool = False
     parsed: StepPoints = dataclasses.field(default_factory=lambda: StepPoints([], [], None))
 
     @property
@@ -137,7 +137,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
 
 
 def _first_of(stated: LoggedValues, *names: str) -> LoggedValue | None:
-    return next((each for name in names if (each := stated.counted(name))), None)
+    return next((each for name in names if (each := stated.count_statement(name))), None)
 
 
 _SEQUENCE = ("max_sequence_length", "encoder_seq_length", "seq_length")
@@ -197,12 +197,12 @@ def _model(stated: LoggedValues) -> LoggedValue | None:
 
 
 def _world(stated: LoggedValues) -> LoggedValue | None:
-    if statement := stated.counted("world_size"):
+    if statement := stated.count_statement("world_size"):
         return statement
     system = stated.get("system")
     if system is not None and isinstance(system.value, mlperf_system.System) and system.value.devices:
         return LoggedValue(system.value.devices, system.line, system.text)
-    nodes, devices = stated.count("num_nodes"), stated.counted("devices")
+    nodes, devices = stated.count("num_nodes"), stated.count_statement("devices")
     return LoggedValue(nodes * devices.value, devices.line, devices.text) if nodes and devices else None
 
 

@@ -80,8 +80,8 @@ def of(found: Mapping[str, Any]) -> System | None:
 
     def word(name: str) -> str | None:
         value = found.get(name)
-        said = " ".join(str(value).split())[:200] if isinstance(value, (str, int, float)) else ""
-        return None if not said or said.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in said else said
+        text = " ".join(str(value).split())[:200] if isinstance(value, (str, int, float)) else ""
+        return None if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text else text
 
     def count(name: str) -> int | None:
         value = word(name) or ""

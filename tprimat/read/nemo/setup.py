@@ -72,45 +72,45 @@ def feed(number: int, text: str, around: LogContext) -> None:
     text = text[:20_000]
     bare = without_prefixes(text)
 
-    def say(name: str, value: Any, weight: int = ECHOED) -> None:
+    def add(name: str, value: Any, weight: int = ECHOED) -> None:
         state(around.stated, name, value, bare, number, weight)
 
     for pattern in _WORLD:
         if world := pattern.search(text):
-            say("num_gpus", int(world[1]), COMPUTED)
+            add("num_gpus", int(world[1]), COMPUTED)
     if allocated := _ALLOCATED.search(text):
         # SkyPilot's queue: nodes × [device:number].
-        say("num_gpus", int(allocated[1]) * int(allocated[3]), LISTED)
-        say("device_name", allocated[2], LISTED)
+        add("num_gpus", int(allocated[1]) * int(allocated[3]), LISTED)
+        add("device_name", allocated[2], LISTED)
     if groups := _GROUPS.search(text):
-        _say_groups(groups[1], groups[2], say)
+        _say_groups(groups[1], groups[2], add)
     for name, size in _SIZES.findall(text):
-        say(f"{name}_size", int(size), ECHOED)
+        add(f"{name}_size", int(size), ECHOED)
     for name, value in _FIELDS.findall(text):
-        say(_FIELD_NAMES.get(name, name), int(value))
+        add(_FIELD_NAMES.get(name, name), int(value))
     if "recision" in text or "fp8" in text or "16" in text:
-        _say_precision(text, say, around)
+        _say_precision(text, add, around)
     if steps := _MAX_STEPS.search(text):
-        say("max_steps", int(steps[1]))
+        add("max_steps", int(steps[1]))
     if padded := _PADDED.search(text):
-        say("vocab_size", int(padded[1]), COMPUTED)
+        add("vocab_size", int(padded[1]), COMPUTED)
     if ranks := _OF_RANK.findall(text):
         for tensor, pipeline, count in ranks:
-            say(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(count))
+            add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(count))
     if options := _OPTIMIZER.search(text):
         for name, value in _OPTION.findall(options[1]):
             if name == "optimizer":
-                say("optimizer", value)
+                add("optimizer", value)
             elif re.fullmatch(r"[-+\d.eE]{1,30}", value):
                 try:
-                    say(_OPTIONS[name], float(value))
+                    add(_OPTIONS[name], float(value))
                 except ValueError:
                     continue
     if version := _VERSION.search(text):
-        say("nemo_version", version[1])
+        add("nemo_version", version[1])
 
 
-def _say_groups(kind: str, listed: str, say: Any) -> None:
+def _say_groups(kind: str, listed: str, add: Any) -> None:
     groups = re.findall(r"\[([\d, ]+)\]", listed)
     sizes = {group.count(",") + 1 for group in groups}
     if len(sizes) != 1:
@@ -118,23 +118,23 @@ def _say_groups(kind: str, listed: str, say: Any) -> None:
     (size,) = sizes
     # One process of its own is in one group of each kind; that is a layout only for the layers.
     if len(groups) > 1 or size > 1 or kind == "tensor model":
-        say(f"{kind.replace(' ', '_')}_parallel_size", size, COMPUTED)
+        add(f"{kind.replace(' ', '_')}_parallel_size", size, COMPUTED)
     if kind == "tensor model":
-        say("num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED)
+        add("num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED)
 
 
-def _say_precision(text: str, say: Any, around: LogContext) -> None:
+def _say_precision(text: str, add: Any, around: LogContext) -> None:
     for name, value in _PRECISION.findall(text):
         low = value.lower()
         if name in ("fp8", "fp8_hybrid") and low not in ("none", "false", "null", "0"):
             if name == "fp8_hybrid":
                 continue
-            say("precision", "fp8", COMPUTED)
-            say("precision_detail", f"fp8 {value}", COMPUTED)
+            add("precision", "fp8", COMPUTED)
+            add("precision_detail", f"fp8 {value}", COMPUTED)
         elif name == "fp8_recipe" and low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
-            say("precision", "mxfp8", COMPUTED + 1)
+            add("precision", "mxfp8", COMPUTED + 1)
         elif name in ("bf16", "fp16") and low == "true":
-            say("precision", name)
+            add("precision", name)
         elif name == "precision":
             known = {"bf16": "bf16", "bf16-mixed": "bf16", "16-mixed": "fp16", "32": "fp32", "32-true": "fp32"}
-            say("precision", known.get(low))
+            add("precision", known.get(low))

@@ -112,10 +112,10 @@ class FailureReasons:
         """Add the next line of a message of several lines."""
         kind, self._open = self._open, None
         assert kind is not None
-        number, said = self._found[kind]
+        number, message = self._found[kind]
         # A message that ends in a full stop or a colon may go on; a logger's prefix means another speaker.
         bare = without_prefixes(text)
         if _LOGGER.search(text[: len(text) - len(bare)]) or _LOGGED.search(text):
             return
         if bare.strip() and not _SOMEBODY_ELSES.match(bare):
-            self._found[kind] = (number, f"{said} {bare.strip()}"[:LONGEST_REASON])
+            self._found[kind] = (number, f"{message} {bare.strip()}"[:LONGEST_REASON])

@@ -96,7 +96,7 @@ class LogFeeder:
 
     def _look(self, number: int) -> None:
         """Drop readers that don't recognise the log, once another one does."""
-        steps = max((getattr(reader, "found", 0) for reader in self.readers), default=0)
+        steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
         known = steps or any(reader.recognised for reader in self.readers)
         if steps and self._steps_since is None:
             self._steps_since = number

@@ -33,6 +33,6 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
 def _difference(config: ModelConfig, full: ModelConfig) -> str:
     fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
     pairs = [(field, getattr(config, field), getattr(full, field)) for field in fields]
-    return ", ".join(f"{field} {ours}, not {theirs}" for field, ours, theirs in pairs if ours and ours != theirs) or (
-        "its shape isn't stated whole"
-    )
+    return ", ".join(
+        f"{field} {known}, not {stated}" for field, known, stated in pairs if known and known != stated
+    ) or ("its shape isn't stated whole")

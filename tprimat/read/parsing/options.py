@@ -78,7 +78,7 @@ def options_in(text: str, number_of_line: int, stated: LoggedValues, *, bare: bo
     if not _hinted(text):
         return
 
-    def say(name: str, value: object) -> None:
+    def add(name: str, value: object) -> None:
         state(stated, name, value, text, number_of_line, ECHOED)
 
     for sign, name, between, value in _OPTION.findall(text):
@@ -87,28 +87,28 @@ def options_in(text: str, number_of_line: int, stated: LoggedValues, *, bare: bo
         if not dashed and (not between.strip() or not bare or name in _DASHED_ONLY):
             continue
         if name in _COUNTS:
-            say(_COUNTS[name], count(value))
+            add(_COUNTS[name], count(value))
         elif name in _NUMBERS:
-            say(_NUMBERS[name], number(value))
+            add(_NUMBERS[name], number(value))
         elif name in _WORDS:
-            say(_WORDS[name], value.rstrip("/") if re.search(r"[A-Za-z]", value) else None)
+            add(_WORDS[name], value.rstrip("/") if re.search(r"[A-Za-z]", value) else None)
         elif name in ("bf16", "fp16"):
             if value.lower() in ("true", "auto"):
-                say("precision", name if value.lower() == "true" else None)
+                add("precision", name if value.lower() == "true" else None)
         elif name == "gradient_checkpointing":
             known = {"true": "full", "false": "none"}
-            say("recomputation", known.get(value.lower()))
+            add("recomputation", known.get(value.lower()))
         elif name == "torch_dtype":
-            say("weights_precision", precision_of(value))
+            add("weights_precision", precision_of(value))
         elif name == "seed" and re.fullmatch(r"\d{1,18}", value):
-            say("seed", int(value))
+            add("seed", int(value))
     for name in _SWITCH.findall(text):
-        say(*(("recomputation", "full") if name == "gradient_checkpointing" else ("precision", name)))
+        add(*(("recomputation", "full") if name == "gradient_checkpointing" else ("precision", name)))
     found = {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}
     nodes = found.get("nnodes", found.get("num_nodes", 1))
     for name in ("num_processes", "nproc_per_node", "num_gpus"):
         if name in found:
-            say("num_gpus", count(found[name] * (1 if name == "num_processes" else nodes)))
+            add("num_gpus", count(found[name] * (1 if name == "num_processes" else nodes)))
             break
     if processes := _NUM_PROCESSES.match(text):
-        say("num_gpus", count(processes[1]))
+        add("num_gpus", count(processes[1]))

@@ -59,7 +59,7 @@ class LoggedValues(dict[str, LoggedValue]):
         right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
         return value if right else None
 
-    def counted(self, name: str) -> LoggedValue | None:
+    def count_statement(self, name: str) -> LoggedValue | None:
         """Return the statement of a number from 1 on; None for anything else."""
         return None if self.count(name) is None else self[name]
 
@@ -129,8 +129,8 @@ class TakesBlocks(Reader, Protocol):
     """A reader that also takes many lines at once, and then needn't look at each of them."""
 
     @property
-    def found(self) -> int:
-        """Steps of this log format that were found so far."""
+    def steps_found(self) -> int:
+        """Steps of this log format found so far."""
 
     def feed_block(self, number: int, block: bytes) -> int:
         """Read whole lines, as feed() would one by one.

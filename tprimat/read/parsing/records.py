@@ -189,19 +189,19 @@ def warnings_of(training: LoggedTraining, windows: Sequence[int]) -> list[str]:
     records = training.ordered()
     warnings = [*training.warnings, *training.conflicts]
 
-    def say(those: Iterable[Record], words: str) -> None:
+    def warn(those: Iterable[Record], words: str) -> None:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(words.format(where))
 
-    say((record for record in records if "loss" in record.not_finite), "the loss is not a number at {}")
-    say((record for record in records if "grad_norm" in record.not_finite), "the gradient norm is not finite at {}")
+    warn((record for record in records if "loss" in record.not_finite), "the loss is not a number at {}")
+    warn((record for record in records if "grad_norm" in record.not_finite), "the gradient norm is not finite at {}")
     if any(record.loss is not None for record in records):
-        say(
+        warn(
             (record for record in records if record.loss is None and "loss" not in record.not_finite),
             "no loss is printed at {}",
         )
     if any(record.seconds is not None for record in records):
-        say((record for record in records if record.seconds is None), "no step time is printed at {}")
+        warn((record for record in records if record.seconds is None), "no step time is printed at {}")
     if records and records[0].step > max(1, windows[0]):
         warnings.append(f"the log begins at step {records[0].step}")
     gaps = (

@@ -221,8 +221,8 @@ def without_records(framework: str, log_format: str, timing: Timing, **fields: A
 def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
     """Add what a source says of a field; nothing where it says nothing."""
     if value is not None:
-        said = " ".join((text or f"{name}: {value}").split())[:300]
-        stated.add(name, LoggedValue(value, line, said, weight))
+        quote = " ".join((text or f"{name}: {value}").split())[:300]
+        stated.add(name, LoggedValue(value, line, quote, weight))
 
 
 def number(value: object) -> float | None:
@@ -324,13 +324,13 @@ def optimizer_of(stated: LoggedValues) -> Optimizer:
 
 def platform_of(stated: LoggedValues) -> Platform | None:
     """Return the stated platform, else what the device's name shows."""
-    said = stated.word("platform")
+    platform = stated.word("platform")
     name = (stated.word("device_name") or "").lower()
     if any(sign in name for sign in _AMD):
-        said = said or "amd"
+        platform = platform or "amd"
     elif any(sign in name for sign in _NVIDIA):
-        said = said or "nvd"
-    return next((each for each in get_args(Platform) if each == said), None)
+        platform = platform or "nvd"
+    return next((each for each in get_args(Platform) if each == platform), None)
 
 
 def _finite(figures: Mapping[str, float | None]) -> dict[str, float | None]:

@@ -91,10 +91,10 @@ def _unwrapped(piece: str) -> str:
         found = json.loads(piece)
     except (ValueError, RecursionError):
         return piece
-    said, time = found["log"], found.get("time")
-    if not isinstance(said, str):
+    message, time = found["log"], found.get("time")
+    if not isinstance(message, str):
         return piece
-    shown = said.rstrip("\n").replace("\n", "\r")
+    shown = message.rstrip("\n").replace("\n", "\r")
     return clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown)
 
 

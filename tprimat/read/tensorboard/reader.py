@@ -163,7 +163,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     if not any(columns.get(name) for name in ("loss", "seconds", "tokens_per_second_per_gpu")):
         tags = ", ".join(list(events.scalars)[:6]) or "none"
         raise ValueError(f"it holds no scalar of a training (its tags: {tags})")
-    return [_reading(layout, events, columns, parts, beside)]
+    return [_parsed_log(layout, events, columns, parts, beside)]
 
 
 def _columns(layout: Layout, scalars: Mapping[str, list[Point]]) -> dict[str, dict[int, float]]:
@@ -187,7 +187,7 @@ def _columns(layout: Layout, scalars: Mapping[str, list[Point]]) -> dict[str, di
     return columns
 
 
-def _reading(
+def _parsed_log(
     layout: Layout,
     events: Events,
     columns: dict[str, dict[int, float]],
@@ -344,12 +344,12 @@ def _batch(
         pairs = [pair for pair in (*found, *([first] if first and not found else [])) if pair[0] > 0 and pair[1] > 0]
         used = {samples // steps for steps, samples in pairs if samples % steps == 0}
         where = "the tags by samples"
-    asked = stated.count("global_batch_size")
+    requested = stated.count("global_batch_size")
     if len(used) == 1:
         (size,) = used
-        if asked and asked != size:
+        if requested and requested != size:
             training.warnings.append(
-                f"the arguments ask for a global batch of {asked}, but {where} show {size} at every step "
+                f"the arguments ask for a global batch of {requested}, but {where} show {size} at every step "
                 "(the batch grows later): it is taken"
             )
             stated.pop("global_batch_size", None)

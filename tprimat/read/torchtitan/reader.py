@@ -187,7 +187,7 @@ class TorchtitanRun(RunBuilder):
     def sizes(self, given: Mapping[str, Any]) -> tuple[TrainingConfig, ParallelismConfig]:
         """Return what a step is and how it is spread."""
         stated = LoggedValues(self.stated)
-        local, replicas = stated.counted("micro_batch_size"), stated.count("data_parallel_size")
+        local, replicas = stated.count_statement("micro_batch_size"), stated.count("data_parallel_size")
         if local and replicas and not (stated.count("global_batch_size") or given.get("global_batch_size")):
             # Without a global batch size torchtitan accumulates nothing.
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
