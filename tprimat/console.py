@@ -1,4 +1,4 @@
-"""What a command prints: as much as is asked for, as wide and as colourful as the output can take.
+"""Console output: as much as requested, as wide and colourful as the terminal allows.
 
 --quiet, --verbose and --json mean the same in all commands because all of them print through this module: what
 happens on the way (info, debug, note) and the outcome (summary, record, Output.finish).
@@ -37,7 +37,7 @@ class Verbosity(enum.Enum):
 
 
 class Encoder(Protocol):
-    """What turns runs and values into a document for a program; report/json_values.py does."""
+    """Converter of runs and values to a JSON document; see report/json_values.py."""
 
     def run_values(self, run: Any, path: Path | str | None) -> dict[str, Any]:
         """Return a run by the names of the result file."""
@@ -117,7 +117,7 @@ def capture_output(level: Verbosity, encoder: Callable[[], Encoder], **values: A
     Args:
         level: how much is printed.
         encoder: gives what encodes the document for a program.
-        values: what a program is told at least.
+        values: initial contents of the JSON document.
     """
     output = Output(level, sys.stdout, encoder, **values)
     token = _CURRENT.set(output)

@@ -1,4 +1,4 @@
-"""The change-point rule: at which records the step time of a run changes at once, and stays changed."""
+"""The change-point rule: records at which the step time of a run changes abruptly and persistently."""
 
 from __future__ import annotations
 

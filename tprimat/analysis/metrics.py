@@ -1,4 +1,4 @@
-"""The metrics, a row each. How a run's values come from its records stands in summary.py."""
+"""The metrics, a row each; summary.py computes them from a run's records."""
 
 from __future__ import annotations
 

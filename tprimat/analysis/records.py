@@ -1,4 +1,4 @@
-"""What the records of a run cover: profiled steps, steps in all, wall time."""
+"""Coverage of a run's records: profiled steps, total steps, wall time."""
 
 from __future__ import annotations
 

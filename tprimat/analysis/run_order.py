@@ -1,4 +1,4 @@
-"""Whether runs follow the order in which they were made: a trend, or an alternation of odd and even runs."""
+"""Detect run-order effects: a trend, or an alternation of odd and even runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDER_RUNS = 6
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """What the order of runs shows.
+    """The result of the run-order test.
 
     Attributes:
         kind: rises or falls from first to last, or alternates between odd and even.

@@ -1,4 +1,4 @@
-"""Segments: what is left of a run after its warm-up, from change point to change point, and whether one drifts."""
+"""Segments of a run after its warm-up, between change points, and their drift."""
 
 from __future__ import annotations
 

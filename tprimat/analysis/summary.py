@@ -1,4 +1,4 @@
-"""The summary of a run: the values of its steady steps, its segments, and what their reader must know."""
+"""The summary of a run: its steady-state values, segments and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warm-up rule: from which record on the figures of a run count."""
+"""The warm-up rule: the first record of the steady state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ how that run went, and isn't cut off."""
 
 @dataclasses.dataclass(frozen=True)
 class SteadyState:
-    """Where a series becomes steady.
+    """The step at which a series becomes steady.
 
     Attributes:
         start: index of the first steady value.

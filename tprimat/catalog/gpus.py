@@ -1,4 +1,4 @@
-"""The GPUs, a row each (gpus.csv), and which row a device is.
+"""The GPUs, a row each (gpus.csv), and how a device is matched to a row.
 
 Peaks are dense: data sheets often print the figure with 2:4 sparsity, which is twice as much.
 A wrong match is worse than none: a device whose name, compute units, architecture, memory or
@@ -38,7 +38,7 @@ _LONGEST_LABEL = 28
 _SAYS_NOTHING = re.compile(
     r"\s*(@.*|\bCPU\b|\bprocessor\b|\b\d+-core\b|\bwith radeon\b.*|\bgeneration$)", re.IGNORECASE
 )
-"""What the names of processors carry beside the name."""
+"""Suffixes of CPU names."""
 
 _GENERIC_AMD_NAME = "Radeon Graphics"
 """What the ROCm runtime calls a device whose PCI id its table of names lacks."""
@@ -76,7 +76,7 @@ class Gpu:
             where nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22).
         clock_mhz, flops_per_clock: from which bf16 (MI100, V100: fp16) follows, per compute unit.
         evidence: the words that the module's head explains.
-        note: what to know of the figures.
+        note: caveats.
         source: where they come from.
     """
 
@@ -114,7 +114,7 @@ class Gpu:
 
     @property
     def doubt(self) -> str | None:
-        """What must be said beside any figure of this row; None where nothing must."""
+        """Caveat for any value from this row, or None."""
         if "memory" in self.evidence:
             return f"{self.title}: peaks not confirmed by a page of the maker"
         if "conflict" in self.evidence:
@@ -124,7 +124,7 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """Which row a device is.
+    """The row of a device.
 
     Attributes:
         gpu: the row, or None.

@@ -1,4 +1,4 @@
-"""What an hour of a GPU costs, as the user says it. There is no default: prices of one GPU differ
+"""Prices per GPU-hour, as the user states them. There is no default: prices of one GPU differ
 by three to four times between offers, more than any two platforms do in speed.
 """
 

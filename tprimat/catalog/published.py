@@ -1,4 +1,4 @@
-"""Throughputs that others publish (published.csv, a row each), and which of them a run may be set beside.
+"""Published throughputs (published.csv, a row each), and which of them a run may be compared with.
 
 A row is used where GPU, model, precision and sequence length are known and the same: nothing is
 scaled, and there is no nearest row. Batch and number of GPUs may differ, and are said.
@@ -31,7 +31,7 @@ class Published:
     """A throughput that somebody publishes.
 
     Attributes:
-        publisher: who.
+        publisher: name of the publisher.
         gpu: key of a row of gpus.csv.
         model: as in a result; llama-70b is Llama 3 70B under any of its names.
         precision: as in a result: fp8 and mxfp8 are two.
@@ -39,7 +39,7 @@ class Published:
         gpus, global_batch_size: how it was measured; None where they don't say.
         tokens_per_second_per_gpu: the figure.
         date: of the figure: a day, a month or a release; empty where they don't say.
-        note: what must be known of it.
+        note: caveats.
         source: where it stands.
     """
 

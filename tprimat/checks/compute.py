@@ -1,4 +1,4 @@
-"""Whether two runs did the same compute: every setting that costs time, and what a headline may say of them.
+"""Compare the compute of two runs: every setting that costs time, and which headlines it allows.
 
 Speeds may be compared when the work per token is the same. What else differs doesn't forbid a
 comparison of two platforms each at its best; it is listed.

@@ -1,4 +1,4 @@
-"""Whether a value can be true: compared with the data sheet, and with the result's own values."""
+"""Plausibility checks: values against the data sheet and the result's other values."""
 
 from __future__ import annotations
 

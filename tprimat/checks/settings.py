@@ -15,7 +15,7 @@ PADDING = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Something that a run is set to, and that may change its speed.
+    """A setting of a run that may change its speed.
 
     Attributes:
         title: what a table shows.

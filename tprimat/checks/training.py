@@ -1,4 +1,4 @@
-"""Whether two runs are the same training: decides whether quality and time to quality may be compared.
+"""Compare the trainings of two runs: decides whether quality and time to quality may be compared.
 
 Synthetic data is normal for a test of speed; it is recognised and named, and quality is not compared then.
 """

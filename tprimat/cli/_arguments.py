@@ -1,4 +1,4 @@
-"""How much a command prints, from its options."""
+"""Output options of a command: how much it prints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def capture_output(options: argparse.Namespace, **values: Any) -> contextlib.Abs
 
     Args:
         options: of the command.
-        values: what a program is told at least.
+        values: initial contents of the JSON document.
     """
     # report/ is loaded for --json alone.
     return console.capture_output(

@@ -1,4 +1,4 @@
-"""What is printed of a log that was read."""
+"""Console output for imported logs."""
 
 from __future__ import annotations
 

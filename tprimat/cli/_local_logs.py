@@ -1,4 +1,4 @@
-"""The logs on this machine, which `./benchmark.py` reads where nothing can be measured or nothing needs to be."""
+"""Import of local logs, when `./benchmark.py` can't or needn't measure."""
 
 from __future__ import annotations
 

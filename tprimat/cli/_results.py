@@ -1,4 +1,4 @@
-"""What the comparing commands share: load results, name a plot, draw it."""
+"""Shared by the comparing commands: load results, name a plot, draw it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load(paths: Sequence[Path], hint: str, option: str | None = None) -> tuple[l
 
     Args:
         paths: files, or folders that hold some.
-        hint: what to do where there are none.
+        hint: advice where there are none.
         option: the option that names the paths, for the error.
 
     Raises:

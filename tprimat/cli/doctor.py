@@ -35,8 +35,8 @@ def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -
 
     Args:
         diagnosis: what to show.
-        quiet: omit what is in order.
-        verbose: with every version and setting that was diagnosis.
+        quiet: show only problems.
+        verbose: include every version and setting.
     """
     shown = []
     if not quiet:

@@ -67,7 +67,7 @@ def extract(log_file: str, output_dir: Path | str, given: GivenValues, output: P
     Args:
         log_file: the log.
         output_dir: directory for the results.
-        given: what the user states.
+        given: the user's values.
         output: the result file, instead of one of the usual name in `output_dir`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What every framework trains with where the user leaves it open.
+"""Defaults of every framework.
 
 Batch and sequence length come with the model's size (scales.py), for NeMo from nemo/defaults.py.
 """

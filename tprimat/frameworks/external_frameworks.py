@@ -21,7 +21,7 @@ _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 @dataclasses.dataclass(frozen=True)
 class Clone:
-    """Where a framework's program is.
+    """Location of a framework's program.
 
     Attributes:
         variable: of the environment, which names the clone.

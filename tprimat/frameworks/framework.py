@@ -1,4 +1,4 @@
-"""What a framework is to the rest of the program: a row of data, and what the `launch.py` of its folder adds."""
+"""The interface of a framework: a row of data, and hooks in the `launch.py` of its folder."""
 
 from __future__ import annotations
 

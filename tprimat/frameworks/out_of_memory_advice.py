@@ -1,4 +1,4 @@
-"""What to try next where a training ran out of memory. Knows no framework."""
+"""Advice after a training ran out of memory. Knows no framework."""
 
 from __future__ import annotations
 

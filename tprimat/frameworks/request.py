@@ -1,4 +1,4 @@
-"""What a training is asked for, and the command that would run it. Knows no framework."""
+"""The request for a training, and the command that runs it. Knows no framework."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Request(AsArguments):
 
 @dataclasses.dataclass(frozen=True)
 class RequestedConfig:
-    """What the user said of a training; None for what was left open.
+    """The user's options for a training; None where not given.
 
     Attributes: see Request. `shape` is that of a result which is to be matched, `preset` a name
     under which a framework keeps defaults.
@@ -176,7 +176,7 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class PreflightResult:
-    """What a framework finds before a training starts.
+    """The result of a framework's checks before a training.
 
     Attributes:
         errors: why the training would fail, each with what to do.

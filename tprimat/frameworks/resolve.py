@@ -1,4 +1,4 @@
-"""What a framework trains where the user leaves it open, and what it can't train.
+"""Defaults and limits of a framework.
 
 Every refusal comes before anything starts, and names the nearest value that would do.
 """
@@ -22,7 +22,7 @@ from tprimat.units import GB, gigabytes
 
 
 class Resolver:
-    """Makes the choices for one training. A framework overrides those that it makes in another way.
+    """Resolves the settings of one training; frameworks override methods.
 
     Attributes:
         framework: which trains.

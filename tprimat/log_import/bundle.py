@@ -1,4 +1,4 @@
-"""One file to send to whoever compares: results, their logs, and where they were made."""
+"""Bundles: one file with results, their logs and environment, to send to whoever compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Primus or Megatron log, with what the user states -> its trainings."""
+"""Convert a Primus or Megatron log and the user's values to trainings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class GivenValues:
-    """What the user states of a log.
+    """Values from the user for a log.
 
     Attributes:
         model: the model, where the log does not name it.

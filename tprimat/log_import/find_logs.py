@@ -20,10 +20,10 @@ from tprimat.read.parsing.text import Line
 
 ENDINGS = re.compile(r"\.(?:log|txt)(?:\.(?:gz|bz2|xz|zst))?$", re.IGNORECASE)
 HEAD_LINES = 20_000
-"""So far into a log its arguments are looked for: installing packages comes before, in some 1000 lines."""
+"""Lines searched for a log's arguments: package installation may fill the first 1000."""
 
 MOST_LOOKS = 100
-"""Files that are looked into when no name tells; the newest ones."""
+"""How many files, the newest first, are opened where no name matches."""
 
 MOST_FILES = 5000
 _DEEPEST = 4

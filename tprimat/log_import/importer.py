@@ -1,4 +1,4 @@
-"""Sources that were read -> result files: which describe one training, and under which name each is saved."""
+"""Save imported trainings as result files, merging sources of one training."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 CHUNK = 1 << 18
-"""Bytes that are read at a time."""
+"""Read size, bytes."""
 
 HASHED_ASIDE = 32 << 20
 """Bytes of a file after which a thread of its own hashes it."""
@@ -244,7 +244,7 @@ _COMPRESSIONS: tuple[tuple[bytes, Callable[[Any, str], Any]], ...] = (
     (b"\xfd7zXZ\x00", _xz),
     (b"\x28\xb5\x2f\xfd", _zstd),
 )
-"""What a compressed file begins with, and how it is read."""
+"""First bytes of compressed files, and their decompressors."""
 
 
 def _compression(head: bytes) -> tuple[bytes, Callable[[Any, str], Any]] | None:

@@ -1,4 +1,4 @@
-"""Finds and reads the system description that belongs to an MLPerf result file."""
+"""Find and read the system description of an MLPerf result file."""
 
 from __future__ import annotations
 

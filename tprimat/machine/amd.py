@@ -17,7 +17,7 @@ from tprimat.machine.host import Host
 from tprimat.units import GB
 
 SOURCES = "amdsmi, the driver's files and rocm-smi"
-"""What is asked for utilisation, in words."""
+"""The query for utilisation."""
 
 _PCI = "/sys/bus/pci/devices"
 _KFD = "/sys/class/kfd/kfd/topology/nodes"

@@ -1,4 +1,4 @@
-"""Whether a device is simulated, as the tests do that have no GPU: every result then says so."""
+"""Detect emulated devices, as in tests without a GPU; every result then states it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a GPU and of a process on it: rows that every vendor's module fills alike, and what both need."""
+"""GPUs and their processes: the rows that every vendor's module fills, and shared helpers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GpuState:
             highest that may be set.
         clock_mhz, clock_max_mhz: of the compute units, now and at most.
         partitioned: whether it is cut into parts (MIG).
-        id: what tells it from all others: the UUID without GPU- (NVIDIA), the PCI address (AMD); lower case.
+        id: unique: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
         utilisation_percent: share of the time in which at least one kernel ran, as the vendor defines it.
     """
 

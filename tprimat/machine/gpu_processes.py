@@ -38,7 +38,7 @@ class Process:
         memory_gb: GB of 10⁹ bytes; None where hidden.
         user: owner of the process of this number here; None where there is none.
         command: of the process of this number here.
-        started: when it started, seconds since the epoch, by which a number that is used again is recognised.
+        started: start time, seconds since the epoch, to recognise a reused pid.
     """
 
     pid: int

@@ -1,4 +1,4 @@
-"""How the GPUs are set and how they stand: power cap, clocks, memory. By the driver, so without torch."""
+"""State of the GPUs: power cap, clocks, memory; from the driver, without torch."""
 
 from __future__ import annotations
 

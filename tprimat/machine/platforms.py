@@ -1,4 +1,4 @@
-"""What this machine trains on: CUDA, ROCm or a CPU; the devices; what others hold of their memory.
+"""Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
 detect() never fails: what is unknown is None, with a reason among the warnings. It leaves no CUDA
 context behind where the vendor's library or tool answers, so that the process that only starts
@@ -47,7 +47,7 @@ class Machine:
         gpu_info: the first device and how many there are; without a GPU, the CPU.
         environment: software and surroundings.
         devices: the GPUs; empty without any.
-        warnings: what is doubtful or unknown, and why.
+        warnings: doubtful or unknown facts, and why.
     """
 
     platform: Platform

@@ -1,4 +1,4 @@
-"""A started command with all processes that it starts, and how to stop them all.
+"""A command with all its descendants, and how to stop them.
 
 Three things hold them together, since each alone leaves a gap. A process group, which one call
 reaches. A mark in the environment, which finds those that left the group: torchrun puts each of its

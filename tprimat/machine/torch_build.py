@@ -1,4 +1,4 @@
-"""What torch states of itself and of the GPUs that it can use."""
+"""Facts from torch about itself and its GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a bundle of what was measured or read, and say so."""
+"""Write a bundle of measured or imported results, and report it."""
 
 from __future__ import annotations
 

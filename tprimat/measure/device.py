@@ -1,4 +1,4 @@
-"""The machine as far as what is trained depends on it."""
+"""The device that defaults depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine has, what can therefore be run, what is missing and the command that gets it."""
+"""Diagnosis of this machine: what it has, what can run, and how to get what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session prints before, while and after trainings run. Measures and decides nothing."""
+"""Console output of a session, before, during and after its trainings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SMOKE_TEST_BELOW = 60
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """The runs of one request, as they came out.
+    """The runs of one request.
 
     Attributes:
         request: the request.
-        requested: runs that were asked for.
+        requested: number of runs requested.
         runs: those that left a result, complete or not, each with its summary.
     """
 
@@ -189,7 +189,7 @@ def findings(groups: Sequence[Group], known: Sequence[str]) -> list[str]:
 
     Args:
         groups: the runs.
-        known: what was printed before they started, and is left out.
+        known: texts already printed; skipped.
     """
     verbosity = console.verbosity()
     about: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Why a training failed, and the lines of its log that say so."""
+"""Reasons for failed trainings, and the log lines that show them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def why_stopped(child: ProcessResult, limit_s: float | None) -> str | None:
 
 
 def shell_status(child: ProcessResult) -> int:
-    """Return the status of a process as a shell says it: 130 for Ctrl-C, 128 + N for signal N."""
+    """Return a process's exit status as shells report it: 130 for Ctrl-C, 128 + N for signal N."""
     if child.interrupted:
         return 128 + signal.SIGINT
     return child.status if child.status >= 0 else 128 - child.status
@@ -48,7 +48,7 @@ def shell_status(child: ProcessResult) -> int:
 def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     """Return the lines that say what went wrong: those that begin with `error: `, then the last ones.
 
-    Of several processes torchrun reports at length; what matters is what the one that failed said first.
+    torchrun reports on several processes at length; the first error of the failed one matters.
     """
     errors: list[str] = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:

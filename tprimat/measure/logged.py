@@ -1,4 +1,4 @@
-"""Frameworks that only write a log: what it shows while they train, and the result that is made of it."""
+"""Frameworks that only write a log: follow it while they train, then convert it to a result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tprimat.store import store
 
 
 class Follower:
-    """Takes the lines of a training, and makes steps of those that Megatron prints.
+    """Parser of a running training's lines; turns Megatron's into steps.
 
     Args:
         on_line: called with each line.
@@ -67,7 +67,7 @@ def result(
         request: of the training.
         log: all that it printed.
         machine: that it ran on.
-        complete: whether its process ended well.
+        complete: whether its process succeeded.
     """
     try:
         trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
@@ -125,7 +125,7 @@ def _under(stated: Any, requested: Any) -> Any:
 
 
 def _started(run: Run) -> str:
-    """Return roughly when a training began: the log doesn't say, and it has just ended."""
+    """Estimate when a training started: the log doesn't state it, and it has just finished."""
     seconds = math.fsum(time or 0.0 for time in run.step_times)
     moment = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=seconds)
     return moment.astimezone().isoformat(timespec="seconds")

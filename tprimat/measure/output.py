@@ -1,4 +1,4 @@
-"""What a child prints: into its log, and line by line to whoever watches. Bounded, whatever it prints."""
+"""Output of a child process: to its log, and line by line to a callback; bounded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WAITING_CHUNKS = 64
 
 
 class Output:
-    """Reads the streams of a child.
+    """Reader of a child's output streams.
 
     Args:
         streams: each with whether its lines are handed on.
@@ -51,7 +51,7 @@ class Output:
 
     @property
     def is_open(self) -> bool:
-        """Whether more may come."""
+        """Whether more output may come."""
         return self._open_streams > 0
 
     @property

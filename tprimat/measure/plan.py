@@ -1,4 +1,4 @@
-"""What a session measures: requests with every choice made, and the order of their runs."""
+"""Plan of a session: resolved requests, and the order of their runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BF16_IN_SOFTWARE = (
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What will be run.
+    """The trainings to run.
 
     Attributes:
         frameworks: those that train.
@@ -37,9 +37,9 @@ class Plan:
         cooldown_s: seconds of rest between two trainings.
         notes: what the user should know before it starts.
         bundle: file for results and logs together; None for none.
-        limit_s: seconds after which a training is ended; None for a bound by the request's own time limit.
+        limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
-        advice: what is said of trainings that are too short; None for the usual sentence.
+        advice: warning for too short trainings; None for the default one.
     """
 
     frameworks: tuple[Framework, ...]
@@ -76,7 +76,7 @@ class Plan:
 
 
 def cooldown(seconds: float | None, platform: str) -> float:
-    """Return the seconds of rest between two trainings: those that were asked for, or what the platform needs."""
+    """Return the cooldown between two trainings, s: as requested, else the platform's default."""
     if seconds is not None:
         return seconds
     return 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
@@ -116,7 +116,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
 
 
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
-    """Return one plan of several frameworks: model by model, all that can train it.
+    """Return one plan for several frameworks: for each model, all that can train it.
 
     Args:
         names: of the frameworks; `all` for those that can run here.
@@ -124,7 +124,7 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         machine: this one.
 
     Raises:
-        UsageError: one that was named can't train that, or none of all can.
+        UsageError: a named framework can't train that, or none can.
     """
     everything = tuple(names) == (frameworks.ALL,)
     if frameworks.ALL in names and not everything:
@@ -162,7 +162,7 @@ def _named(names: Sequence[str], machine: Machine, options: argparse.Namespace) 
 
 
 def _with_profiler(request: Request, framework: Framework, options: argparse.Namespace) -> Request:
-    """Return the request with the profiler that was asked for. Raises UsageError for one that can't watch it."""
+    """Return the request with the requested profiler. Raises UsageError for an unsupported one."""
     if options.profile is None:
         return request
     request = dataclasses.replace(request, profile=options.profile)
@@ -174,7 +174,7 @@ def _with_profiler(request: Request, framework: Framework, options: argparse.Nam
 def _requested_config(
     options: argparse.Namespace, device: Device, framework: Framework
 ) -> tuple[tuple[str, ...], RequestedConfig, list[str]]:
-    """Return models and settings: the options, over those of the result that is to be matched; and notes."""
+    """Return models, settings and notes: the options override the result to match."""
     stated = RequestedConfig(
         scale=options.scale,
         steps=options.steps,
@@ -208,7 +208,7 @@ def _requested_config(
 def _matched(
     options: argparse.Namespace, device: Device, framework: Framework
 ) -> tuple[str, RequestedConfig, list[str]]:
-    """Return the model and settings of the result that --match names, and what differs here all the same."""
+    """Return the model and settings of the result that --match names, and remaining differences."""
     run = store.read(options.match)[0]
     name, matched = match.requested_config(run, options.match, framework)
     notes = []

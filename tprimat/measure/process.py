@@ -1,4 +1,4 @@
-"""Runs the command of a launch, in a process group that never outlives it.
+"""Run the command of a launch, in a process group that never outlives it.
 
 The one place where a child is run: its environment, its log, its end. Knows no framework.
 """
@@ -32,12 +32,12 @@ _DRAIN_SECONDS = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class ProcessResult:
-    """How a child ended.
+    """The outcome of a child process.
 
     Attributes:
-        status: its exit status; negative for the signal that ended it.
+        status: exit status; negative for a signal.
         interrupted: by Ctrl-C, SIGTERM or a hang-up of this process.
-        overdue: it was ended because it had run longer than it was given.
+        overdue: it exceeded its time limit and was stopped.
         tail: the last lines that it printed, marks left out.
         log_trouble: why the log doesn't hold all of it; None where it does.
     """
@@ -115,7 +115,7 @@ def run(
 
 
 class _Signals:
-    """Counts the signals that ask this process to end, instead of letting them end it."""
+    """Counts termination signals to this process instead of letting them kill it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -199,7 +199,7 @@ class _Child:
             self._group.terminate_group()
 
     def _await_group(self, signals: _Signals) -> None:
-        """Terminate what a leader that died at once has left behind, and wait for it.
+        """Terminate the group that a leader which died at once left behind, and wait for it.
 
         A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
         """

@@ -1,4 +1,4 @@
-"""What a run's speed is worth: share of the peak, memory, energy, money, time to train.
+"""Efficiency of a run: MFU, memory, energy, cost, time to train.
 
 A row each in METRICS (table.py). Every figure is computed for each level of a run, or of several
 runs together, with the interval of the speed carried through; what can't be given has its reason.
@@ -34,7 +34,7 @@ RECOMPUTED_FORWARD = 4 / 3
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the user knows and the result doesn't say.
+    """Values from the user that the result doesn't state.
 
     Attributes:
         precision: fills in a precision that the result leaves open.

@@ -1,4 +1,4 @@
-"""What trainings that count epochs are worth: samples, epochs, and what these cost."""
+"""Metrics of trainings that count epochs: samples/s, time per epoch, and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a speed is worth: a row each. How the figures come about stands in this folder's __init__."""
+"""The efficiency metrics, a row each; this folder's __init__ computes them."""
 
 from __future__ import annotations
 

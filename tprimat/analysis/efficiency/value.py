@@ -1,4 +1,4 @@
-"""A figure with its interval, or why there is none."""
+"""A value with its confidence interval, or why there is none."""
 
 from __future__ import annotations
 

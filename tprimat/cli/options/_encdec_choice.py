@@ -1,4 +1,4 @@
-"""Whether the arguments of `benchmark` are for the encoder-decoder, which has options of its own."""
+"""Detect `benchmark` arguments for the encoder-decoder, which has its own options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that say what results leave open: prices, precision, peak. The comparison and the metrics take them."""
+"""Options for values missing from results: prices, precision, peak; for the comparison and the metrics."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are UsageErrors.
 
     Args:
-        hint: what else helps whoever typed it wrong; follows the message.
+        hint: appended to the error message.
     """
 
     def __init__(self, *args: Any, hint: str = "", **options: Any) -> None:
@@ -61,7 +61,7 @@ def add_output_options(parser: argparse.ArgumentParser, *, quiet: str, verbose: 
 
     Args:
         parser: of the command.
-        quiet: what the command prints then, as its help says it; so the others.
+        quiet: help text.
         verbose: see quiet.
         json: see quiet.
     """

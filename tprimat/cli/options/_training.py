@@ -1,4 +1,4 @@
-"""What the options of the commands that train have in common: how values are read, and where results go."""
+"""Options shared by the commands that train: parsing of values, output directory."""
 
 from __future__ import annotations
 

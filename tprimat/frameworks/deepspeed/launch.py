@@ -1,4 +1,4 @@
-"""What differs for the frameworks deepspeed-zero1, -zero2 and -zero3: DeepSpeed builds a part of itself on a CPU."""
+"""The frameworks deepspeed-zero1, -zero2 and -zero3: DeepSpeed compiles an extension on a CPU."""
 
 from __future__ import annotations
 

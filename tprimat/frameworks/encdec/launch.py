@@ -1,4 +1,4 @@
-"""What the encoder-decoder trains where the user leaves it open, what it can't train, and its command.
+"""Defaults, limits and command of the encoder-decoder.
 
 Every refusal comes before anything starts, and names a value that would do.
 """
@@ -32,7 +32,7 @@ MOST_WORKERS = 4
 
 @dataclasses.dataclass(frozen=True)
 class RequestedSettings:
-    """What the user asked for; None for what is left open. Names are those of Settings.
+    """The user's options; None where not given. Names are those of Settings.
 
     Attributes:
         full: as many samples as make FULL_BYTES of data.

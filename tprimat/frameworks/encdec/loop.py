@@ -55,7 +55,7 @@ class Terminated(BaseException):
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What came of a training: the run and its file, both None in all processes but the first."""
+    """The result of a training: the run and its file, both None on other processes than the first."""
 
     run: Run | None
     path: Path | None

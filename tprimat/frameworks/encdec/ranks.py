@@ -18,7 +18,7 @@ DATA_TIMEOUT = datetime.timedelta(hours=24)
 
 @dataclasses.dataclass(frozen=True)
 class Ranks:
-    """Which process of how many, in all and on this machine."""
+    """Rank and number of processes, in total and on this machine."""
 
     rank: int = 0
     world_size: int = 1

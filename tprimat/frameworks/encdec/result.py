@@ -1,4 +1,4 @@
-"""What a result of the encoder-decoder holds beyond its steps: setup, epochs, metrics. Knows no torch."""
+"""Parts of an encoder-decoder result beyond its steps: setup, epochs, metrics. Needs no torch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Epoch:
 
 @dataclasses.dataclass
 class TrainingState:
-    """What the first process knows of a training so far, beyond its steps.
+    """State of a training on the first process, beyond its steps.
 
     Attributes:
         epochs: those that have ended.

@@ -1,4 +1,4 @@
-"""How long a training waits for its data. Pure: the clock is an argument, as it is for the recorder.
+"""Data-wait times of a training. Pure: the clock is an argument, as it is for the recorder.
 
 Marks are set when the loop begins to wait and when the batch is there. On a GPU they are events in
 the device's queue: while the device is still busy with the step before, both lie behind that work

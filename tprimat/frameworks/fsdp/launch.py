@@ -1,4 +1,4 @@
-"""What differs for the framework `fsdp`: it takes a torch that has FSDP2 at its public place."""
+"""The framework `fsdp`: needs a torch with public FSDP2."""
 
 from __future__ import annotations
 

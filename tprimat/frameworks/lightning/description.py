@@ -1,4 +1,4 @@
-"""What a Lightning training is, by its own configuration: sizes, precision, parallelism, optimizer.
+"""Description of a Lightning training from its configuration: sizes, precision, parallelism, optimizer.
 
 Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. What the configuration
 doesn't say stays unknown, with the reason. Trainer and module are taken as they come (Lightning's

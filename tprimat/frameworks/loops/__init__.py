@@ -1,1 +1,1 @@
-"""What the training loops that TensorPrimat brings share: recipe, tokens, processes, time limit."""
+"""Shared by the built-in training loops: recipe, tokens, processes, time limit."""

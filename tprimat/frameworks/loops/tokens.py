@@ -199,7 +199,7 @@ class TokenSource:
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatches:
-    """What one process trains on, micro-batch by micro-batch: a map-style data set.
+    """The micro-batches of one process: a map-style data set.
 
     Micro-batch m of process p holds rows (m × processes + p) × micro_batch_size … of the step's
     global batch, so the same global batch is trained on however it is split.

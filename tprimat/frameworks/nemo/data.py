@@ -1,4 +1,4 @@
-"""What NeMo trains on: its own random tokens, or our token source as a file in Megatron's form."""
+"""NeMo's data: its own random tokens, or our token source as a file in Megatron's format."""
 
 from __future__ import annotations
 

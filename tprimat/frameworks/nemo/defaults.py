@@ -1,4 +1,4 @@
-"""What NeMo trains with where the user leaves it open: a row a configuration, each with its source."""
+"""NeMo's defaults: a row per configuration, each with its source."""
 
 from __future__ import annotations
 

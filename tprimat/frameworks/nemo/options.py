@@ -1,4 +1,4 @@
-"""What the options of `benchmark` that only NeMo takes ask for."""
+"""NeMo's own options of `benchmark`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NeMo trains where the user leaves it open, and what it can't train."""
+"""NeMo's defaults and limits."""
 
 from __future__ import annotations
 

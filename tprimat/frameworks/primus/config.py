@@ -1,4 +1,4 @@
-"""What a configuration of Primus comes to: the YAML of an experiment, read as Primus reads it.
+"""The effective configuration of Primus: an experiment's YAML, read as Primus reads it.
 
     examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml
         modules.pre_trainer.config     primus/configs/modules/megatron/pre_trainer.yaml, and what that extends
@@ -53,7 +53,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """What Primus would train.
+    """The training that Primus would run.
 
     Attributes:
         path: the experiment's file.

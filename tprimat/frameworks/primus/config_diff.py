@@ -1,4 +1,4 @@
-"""What is shown of a Primus configuration, and how its setup differs from that of a result."""
+"""Display of a Primus configuration, and its differences from a result."""
 
 from __future__ import annotations
 

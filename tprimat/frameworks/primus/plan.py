@@ -37,7 +37,7 @@ _DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 
 @dataclasses.dataclass(frozen=True)
 class PrimusRequest:
-    """What is asked of a training by Primus; None for what is left open.
+    """The options of a training by Primus; None where not given.
 
     Attributes:
         model: a name in models.py.

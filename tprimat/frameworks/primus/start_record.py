@@ -41,7 +41,7 @@ _ANSWERED_TOO = " of memory, which the log states, is that of: "
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was known when a training was started.
+    """Facts recorded when a training was started.
 
     Attributes:
         experiment: a name that stands in the log it belongs to, and in no other.

@@ -1,4 +1,4 @@
-"""What a training of transformers.Trainer is, by its TrainingArguments, its model and its optimizer."""
+"""Description of a transformers.Trainer training from its TrainingArguments, model and optimizer."""
 
 from __future__ import annotations
 
