@@ -195,7 +195,7 @@ def _read_context(line: int, text: str, around: LogContext) -> None:
 
 @dataclasses.dataclass
 class AutomodelRun(RunBuilder):
-    """Makes the Run of one training of NeMo-Automodel.
+    """Builder of the Run of one NeMo-Automodel training.
 
     Attributes:
         ratio: of tokens per second to those per GPU, as printed.

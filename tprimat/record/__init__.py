@@ -1,4 +1,4 @@
-"""Live training to records: recorder.py is pure, one adapter per framework feeds it."""
+"""Recording of live trainings: recorder.py is pure, one adapter per framework feeds it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OFFERED = {
     "TrainerBenchmarkCallback": "tprimat.frameworks.transformers.callback",
     "record": "tprimat.record.loop",
 }
-"""What training scripts import from benchmark_utils, and the module of each."""
+"""Names exported by benchmark_utils, with their modules."""
 
 
 def offered(name: str) -> Any:
@@ -43,7 +43,7 @@ def offered(name: str) -> Any:
 
 
 def _print_without_traceback(error: UsageError) -> None:
-    """Have Python end with this very error's text if nobody catches it; all others stay as they are."""
+    """Print only this error's text, without a traceback, if nobody catches it."""
     usual = sys.excepthook
 
     def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

@@ -90,23 +90,23 @@ class DeviceClock:
 
 
 class Scalars(Protocol):
-    """Takes the value of a tensor as it is now, for the host to read later.
+    """Copies a tensor's current value for the host to read later.
 
     Attributes:
-        at_once: whether what was copied can be read right away.
+        at_once: whether copies can be read immediately.
     """
 
     at_once: bool
 
     def copy(self, value: Any) -> Any:
-        """Take the value; pass what is returned to read()."""
+        """Copy the value; pass the result to read()."""
 
     def read(self, copied: Any) -> float:
         """Return the value; on a GPU only after a mark that was set behind copy() is ready."""
 
 
 class HostScalars:
-    """On the CPU the value is read at once: a later change in place can't reach it."""
+    """Reads values immediately, on the CPU: later in-place changes have no effect."""
 
     at_once = True
 
@@ -122,7 +122,7 @@ class DeviceScalars:
     """Copies to pinned memory in the order of the stream, so that nothing waits.
 
     Args:
-        pin: false where no GPU is at hand (pinning needs one).
+        pin: use pinned memory, which needs a GPU.
     """
 
     at_once = False
@@ -145,7 +145,7 @@ class DeviceScalars:
         return _Slot(place)
 
     def read(self, copied: _Slot | float) -> float:
-        """Return the value; its place is used again."""
+        """Return the value and free its slot."""
         if not isinstance(copied, _Slot):
             return copied
         value = float(copied.place)

@@ -65,7 +65,7 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
 
 
 def echo(lines: list[str], *, to_errors: bool = False) -> None:
-    """Print at once, whatever the terminal's encoding; a reader that has gone is no reason to stop."""
+    """Print immediately, in any encoding; a closed pipe is ignored."""
     stream = sys.stderr if to_errors else sys.stdout
     if stream is None:
         return  # a program without a console

@@ -1,4 +1,4 @@
-"""What an adapter finds out about a training before its first step, and what every adapter asks in the same way."""
+"""Description of a training before its first step, and helpers for all adapters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig,
 
 
 class Description(msgspec.Struct, frozen=True):
-    """What the training's own configuration says.
+    """The training's configuration.
 
     Attributes:
-        warnings: what it doesn't say, and where it contradicts the arguments.
+        warnings: missing values, and contradictions to the arguments.
     """
 
     framework: str
@@ -26,7 +26,7 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """Sizes that the caller states, over those that the training shows; None where they are left open."""
+    """Sizes from the caller, which override the training's; None where not given."""
 
     global_batch_size: int | None = None
     micro_batch_size: int | None = None
@@ -34,7 +34,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | None]:
-    """Return what products of float32 matrices are really computed in, and the words for it."""
+    """Return the real precision of FP32 matrix products, and its description."""
     products = _fp32_products(platform)
     if products in ("highest", "ieee", "none"):
         return "fp32", detail
@@ -43,7 +43,7 @@ def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | N
 
 
 def _fp32_products(platform: Platform) -> str:
-    """Return torch's setting for products of float32 matrices, by its newer or its older name."""
+    """Return torch's setting for FP32 matrix products, by its newer or older name."""
     import torch
 
     backend = torch.backends.mkldnn if platform == "cpu" else torch.backends.cuda
@@ -58,7 +58,7 @@ def _fp32_products(platform: Platform) -> str:
 
 
 def recomputation(module: Any) -> str | None:
-    """Return a module's recomputation of activations: none, selective or full; None where nothing states it."""
+    """Return a module's activation recomputation: none, selective or full; None where unknown."""
     config: Any = getattr(module, "config", None) or getattr(getattr(module, "model", None), "config", None)
     if hasattr(config, "recompute_granularity"):
         return config.recompute_granularity or "none"
@@ -70,7 +70,7 @@ def recomputation(module: Any) -> str | None:
 
 
 def undivided(strategy_name: str, replicas: int, gradient_accumulation_steps: int) -> ParallelismConfig:
-    """Return the parallelism of a training that divides no layer."""
+    """Return the parallelism of a training with data parallelism only."""
     return ParallelismConfig(
         strategy_name=strategy_name,
         tensor_model_parallel_size=1,
@@ -83,7 +83,7 @@ def undivided(strategy_name: str, replicas: int, gradient_accumulation_steps: in
 
 
 def optimizer_settings(optimizer: Any) -> Optimizer:
-    """Return what an optimizer shows of itself; its schedule and the clipping are elsewhere."""
+    """Return an optimizer's settings, without schedule and gradient clipping."""
     groups = getattr(optimizer, "param_groups", None) or [{}]
     group = groups[0]
     betas = group.get("betas") or (None, None)
@@ -103,7 +103,7 @@ def _rate(group: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a value as a float; None where it is none."""
+    """Return a value as a float, or None."""
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError):

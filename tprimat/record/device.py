@@ -21,7 +21,7 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
     Args:
         device: the trainer's torch.device.
         torch: the module torch.
-        stated: what the user named; None for the training's own.
+        stated: the user's choice; None for the training's own.
 
     Raises UsageError for a device that can't be measured, and where the user named another platform.
     """
@@ -42,13 +42,13 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
 
 
 def restrict_to_devices(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
-    """Return the machine with the devices that take part, and without what concerns others.
+    """Return the machine restricted to the devices of this training.
 
     Args:
         machine: as it was detected.
         platform: of the training.
         device: this process's torch.device.
-        processes: how many train together, a device each on GPUs.
+        processes: number of training processes; one device each on GPUs.
     """
     if platform != "cpu":
         own = next((each.info for each in machine.devices if each.index == (device.index or 0)), machine.gpu_info)

@@ -1,4 +1,4 @@
-"""Where journals are. Needs no package, since every command looks there first."""
+"""Locations of journals. Needs no packages, since every command looks there first."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DEFAULTS = ("output", "results")
 
 
 def with_journals(arguments: Iterable[str]) -> list[Path]:
-    """Return the folders of results that hold journals: the default ones, and those among a command's arguments.
+    """Return the results folders with journals: default ones, and those in a command's arguments.
 
     Args:
-        arguments: of the command; what names no folder and no file in one is skipped.
+        arguments: of the command; those that are no paths are skipped.
     """
     folders: dict[Path, None] = {}
     for text in (*DEFAULTS, *arguments):

@@ -44,10 +44,10 @@ class JournalHeader(msgspec.Struct, frozen=True):
 
 
 class Update(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What has become known beyond the steps.
+    """New facts beyond the steps.
 
     Attributes:
-        epoch: a further one that has ended.
+        epoch: another finished one.
         native_metrics, breakdown, warnings: replace the earlier ones; None where they were not computed.
     """
 
@@ -64,7 +64,7 @@ class Journal:
         folder: of the results.
 
     Attributes:
-        trouble: why it can't be written, in a few words; None while it can.
+        trouble: why it can't be written; None while it can.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class Journal:
             self._give_up(error)
 
     def setup(self, run: Run) -> None:
-        """Write what is known before the first step, or again when more is known."""
+        """Write the setup, before the first step or again when more is known."""
         self._write({"run": run})
 
     def step(self, record: Record) -> None:
@@ -94,11 +94,11 @@ class Journal:
             self._give_up(error)
 
     def update(self, update: Update) -> None:
-        """Write what has become known beyond the steps."""
+        """Write new facts beyond the steps."""
         self._write({"update": update})
 
     def final(self, run: Run) -> None:
-        """Write what the result will be, so that neither is lost nor both are counted."""
+        """Write the final run, so that it is neither lost nor counted twice."""
         self._write({"final": run})
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""The lifecycle of a recording: one training from before its first step to its result, whatever trains it.
+"""The lifecycle of a recording: one training from before its first step to its result, in any framework.
 
 The adapter of a framework translates its hooks into start, step_end, pause, resume, lap and end, and describes
 the training. Clock, memory, journal, SIGTERM, the other ranks' times, console lines and the result are here.
@@ -43,7 +43,7 @@ _RECORDINGS = itertools.count()
 
 @dataclasses.dataclass(frozen=True)
 class Processes:
-    """Which process of how many this is."""
+    """Rank of this process, and number of processes."""
 
     rank: int = 0
     world_size: int = 1
@@ -53,25 +53,25 @@ class Recording:
     """One training, from before its first step to its result.
 
     Args:
-        options: what the caller states.
+        options: from the caller.
         device: the torch.device that the training runs on.
-        processes: which process of how many this is; the first one writes.
-        module: what is trained, for its name; None where it is unknown.
-        covers: what a step's time includes.
-        warnings: called for the adapter's own warnings, whenever a Run is made.
-        amend: called at the end with this process's records; returns them with what became known after a step's end.
-        complete: called with each Run that is made; returns it with what only the adapter knows.
+        processes: rank and world size; the first process writes.
+        module: the trained module, for its name; None where unknown.
+        covers: the scope of the step timer.
+        warnings: returns the adapter's own warnings for a Run.
+        amend: completes this process's records at the end with values that arrived after their steps.
+        complete: adds what only the adapter knows to each Run.
 
     Attributes:
-        recorder: the pure part, which turns step ends into records.
+        recorder: turns step ends into records.
         clock, scalars, memory: what measures; `scalars` takes the values of tensors.
         pause, resume: mark time that belongs to no step.
         lap: among several processes, marks the step's first backward pass.
-        step: number of the last step that has ended.
+        step: number of the last finished step.
         sigterm: whether SIGTERM came.
         is_ending: whether the result is being written.
-        has_ended: whether the result is written (or would be, on another process than the first).
-        run: the result, once it has ended.
+        has_ended: whether the result is written (on the first process).
+        run: the result, at the end.
         path: its file; None on other processes than the first.
     """
 
@@ -123,7 +123,7 @@ class Recording:
         self._steps_after_first = 0
 
     def prepare(self) -> None:
-        """Leave a result however the training ends from here on; start() does this where nobody did before."""
+        """From here on, leave a result however the training ends; start() calls this if needed."""
         if self.processes.rank == 0:
             self.sigterm.install()
             if self._journal is None:
@@ -204,7 +204,7 @@ class Recording:
         self.end(of_exception(exception, terminated=self.sigterm.received))
 
     def discard(self) -> None:
-        """Leave nothing behind of a training that neither ended nor failed: it had nothing to do."""
+        """Remove all traces of a training that had nothing to do."""
         self.sigterm.remove()
         if self._journal and not self.has_ended:
             self._journal.remove()
@@ -230,7 +230,7 @@ class Recording:
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size)
 
     def _take(self, record: Record) -> None:
-        """Journal a step whose time has become known, and report it where that is due."""
+        """Journal a step with its time, and report it if due."""
         if self._write_record:
             self._write_record(record)
         if record.step - record.window > self.first_step and record.seconds is not None:
@@ -250,7 +250,7 @@ class Recording:
             on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
 
     def _run_so_far(self) -> Run:
-        """Return what is known beyond the steps, for the journal; memory is not."""
+        """Return the run so far without steps and memory, for the journal."""
         world_size = self.processes.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
         run = self._run(Outcome("incomplete"), gathered)

@@ -80,10 +80,10 @@ def record(
         sequence_length: tokens per sequence.
         precision: of the matrix products: fp32, tf32, bf16, fp16 or fp8. torch.autocast leaves no
             trace that could be read afterwards.
-        precision_detail: the same in words of your own.
+        precision_detail: the same in your own words.
         model_config: the model's shape, as a transformers configuration, a ModelConfig or a dict.
-        framework: a name for what trains; part of the file's name.
-        log_every: a line is printed every so many steps.
+        framework: name of the training framework; part of the file's name.
+        log_every: steps between printed lines.
         label: a name for this setup; stored, shown, and added to the file's name.
         setup: a Run without records that holds whatever else the caller knows.
         quiet: print nothing but errors.
@@ -123,7 +123,7 @@ def record(
 
 
 class LoopRecorder:
-    """Records a loop of one's own; made by record().
+    """Recorder of a custom loop; created by record().
 
     Attributes:
         result: the Run, once the loop has ended.
@@ -206,7 +206,7 @@ class LoopRecorder:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave what is done within out of all steps: validation, saving, a look at samples."""
+        """Exclude the block from all steps: validation, saving, sampling."""
         if self._recording is None:
             yield
             return
@@ -219,7 +219,7 @@ class LoopRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write the result, whatever has happened."""
+        """Write the result, even after an error."""
         recording = self._recording
         if recording is None:
             return

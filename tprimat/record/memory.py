@@ -17,7 +17,7 @@ steps of a millisecond."""
 
 
 class Memory(Protocol):
-    """What the callback asks of either kind.
+    """Interface of memory measurement.
 
     Attributes:
         warnings: what could not be read, and why.
@@ -106,7 +106,7 @@ class ProcessMemory:
 
 
 class DeviceMemory:
-    """What torch's allocator holds, and what is in use on the whole device.
+    """Memory of torch's allocator, and memory in use on the whole device.
 
     Args:
         device: a torch.device of type cuda, which is ROCm's too.

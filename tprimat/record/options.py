@@ -1,4 +1,4 @@
-"""The arguments of record() and the callbacks, checked when one is made: long before a training has cost anything."""
+"""The arguments of record() and the callbacks, validated on construction, before training costs anything."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | N
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the caller of record() or a callback states.
+    """Arguments of record() or a callback.
 
     Attributes:
         platform: None for the one that the training runs on.
-        known: what the caller knows of the setup, or an empty Run.
+        known: the caller's setup, or an empty Run.
     """
 
     output_dir: Path
@@ -56,7 +56,7 @@ def checked(
     quiet: Any,
     on_step: Any,
 ) -> Options:
-    """Return the arguments as they are used.
+    """Return the validated arguments.
 
     Raises UsageError, one line, for the first that is wrong.
     """
@@ -107,7 +107,7 @@ def checked(
 
 @contextlib.contextmanager
 def errors_of(caller: str, heading: str) -> Iterator[None]:
-    """Let errors of the shared checks name what the user has really called."""
+    """Rename shared checks' errors after the function that the user called."""
     try:
         yield
     except UsageError as error:

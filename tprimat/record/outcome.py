@@ -1,4 +1,4 @@
-"""How a training ended: the status and the reason that its result states, in one place for all frameworks."""
+"""Outcomes of trainings: the status and reason in results, for all frameworks."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ KILLED = Outcome(
 
 
 def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) -> Outcome:
-    """Return the outcome of a loop that came to its end by itself.
+    """Return the outcome of a loop that ran to its end.
 
     Args:
         done: optimizer steps so far.
-        planned: steps that were requested; None where nothing bounds them.
+        planned: requested steps; None where unbounded.
         stop_reason: why it was stopped early on purpose; it then counts as complete.
-        cause: what is known of an end before `planned`.
+        cause: reason for an end before `planned`, if known.
     """
     if stop_reason is None and planned is not None and done < planned:
         return Outcome("incomplete", f"{done} of max_steps={planned} steps: {cause}")
@@ -71,7 +71,7 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
 
 
 def of_trainer(trainer: Any) -> Outcome:
-    """Return the outcome of a Lightning trainer whose loop ended by itself: complete, unless it was cut short."""
+    """Return the outcome of a Lightning trainer whose loop ran to its end: complete, unless cut short."""
     done, planned, epochs = trainer.global_step, trainer.max_steps, trainer.max_epochs
     all_epochs = bool(epochs and 0 < epochs <= trainer.current_epoch)
     if planned is None or planned < 1 or done >= planned:

@@ -1,4 +1,4 @@
-"""Who writes a journal, and whether they are still there.
+"""The process that writes a journal, and whether it still runs.
 
 A number that a process had is given to another one later, and means nothing on another machine or
 in another container. So a journal states its owner by more than that, and its owner holds a lock on
@@ -21,7 +21,7 @@ _PROC = Path("/proc")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """What distinguishes a process from all others.
+    """Unique identity of a process.
 
     Attributes:
         pid: its number.

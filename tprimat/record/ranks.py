@@ -1,4 +1,4 @@
-"""Step times of all processes of a training, brought together once, at its regular end.
+"""Step times of all ranks, gathered once, at the regular end of a training.
 
 A step takes as long as it takes the slowest process. The times travel through the key-value store
 that torch.distributed keeps beside its process group, and in no collective: a process that has died
@@ -66,8 +66,8 @@ class Gathered(NamedTuple):
 
     Attributes:
         records: with the times that count.
-        over_ranks: whose times those are.
-        warnings: what is doubtful about that.
+        over_ranks: which ranks' times those are.
+        warnings: doubts about them.
     """
 
     records: Sequence[Record]
@@ -82,8 +82,8 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
         records: of this process.
         laps: its times from a step's start to its backward pass, s.
         training: a name for it, the same in all its processes.
-        rank: which process this is.
-        world_size: of how many.
+        rank: of this process.
+        world_size: number of processes.
     """
     store = open_store()
     if store is None:
@@ -183,7 +183,7 @@ def longest(records: Sequence[Record], others: dict[int, Times]) -> tuple[list[R
 
 
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
-    """Return a warning that names the process for which the others wait in each step; None where there is none."""
+    """Return a warning that names the straggler; None without one."""
     until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
     known = {rank: value for rank, value in until.items() if value is not None}
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]

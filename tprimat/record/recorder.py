@@ -33,7 +33,7 @@ NOTHING: Pair = (None, None)
 
 
 class Clock(Protocol):
-    """What a recorder measures with. A stamp is whatever mark() returns."""
+    """The clock of a recorder. A stamp is whatever mark() returns."""
 
     name: str
 
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
     Attributes:
         step: number of the (last) step.
-        window: how many steps the record stands for.
+        window: number of steps that the record averages.
         seconds: wall time of one step, s; None where it couldn't be read.
         loss: nats/token.
         learning_rate: the one that this step used.
@@ -83,15 +83,15 @@ _Position = tuple[_Mark, float, float]
 
 
 class Recorder:
-    """Turns the ends of steps into records.
+    """Converts step ends to records.
 
     Args:
-        clock: what to measure with.
+        clock: the time source.
         sink: called with each record, in order, as soon as it is known.
 
     Attributes:
-        records: what is known so far.
-        warnings: what was doubtful.
+        records: so far.
+        warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
     """
 
@@ -111,7 +111,7 @@ class Recorder:
 
     @property
     def paused(self) -> bool:
-        """Whether the time that passes now belongs to no step."""
+        """Whether time passing now is excluded from steps."""
         return not self._running
 
     def start(self, step: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Journals of trainings that are gone, turned into results."""
+"""Recovery of results from the journals of killed trainings."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Recovered(NamedTuple):
     """The outcome of recovering a journal.
 
     Attributes:
-        line: for people.
-        run: that was in it; None where that can't be told.
-        path: the result that holds it; None where there is none.
+        line: message for the user.
+        run: the recovered run; None where unreadable.
+        path: its result file, or None.
         journal: the file's name.
     """
 
@@ -65,9 +65,9 @@ def names(folder: Path) -> set[str]:
 
 
 def recover(folder: Path) -> list[Recovered]:
-    """Turn the journals of a folder whose programs are gone into results.
+    """Convert a folder's abandoned journals to results.
 
-    Never raises: what can't be recovered is reported and stays.
+    Never raises: unrecoverable journals are reported and kept.
     """
     recovered = []
     try:

@@ -1,4 +1,4 @@
-"""From a recorded training to a Run, and to a file."""
+"""Conversion of a recorded training to a Run and a result file."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ COVERS = (
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """What was measured of a training, and where.
+    """The measurement of a training.
 
     Attributes:
         timestamp: start of the training, ISO 8601.
         clock: name of the clock.
-        covers: what a step's time includes.
-        gathered: a record a step, and whose times they hold.
+        covers: the scope of the step timer.
+        gathered: one record per step, and which ranks' times they hold.
         outcome: how it ended.
-        warnings: what was doubtful on the way.
+        warnings: doubts about the measurement.
     """
 
     machine: Machine
@@ -58,9 +58,9 @@ def assemble(options: Options, description: Description | None, module: Any, mea
     """Return the Run of a training.
 
     Args:
-        options: what the caller states, which wins over all that the training shows.
-        description: what the training's own configuration says; None where it never started.
-        module: what was trained, for its name.
+        options: from the caller; they override what the training shows.
+        description: from the training's configuration; None where it never started.
+        module: the trained module, for its name.
         measurement: the rest.
     """
     known, machine, records = options.known, measurement.machine, measurement.gathered.records
@@ -105,13 +105,13 @@ def assemble(options: Options, description: Description | None, module: Any, mea
 
 
 def without_global_batch(run: Run) -> Run:
-    """Return the run of a training whose steps were not all of one global batch: then none can be stated."""
+    """Return the run without its global batch size, which varied between steps."""
     training = msgspec.structs.replace(run.training_config, global_batch_size=None)
     return msgspec.structs.replace(run, training_config=training)
 
 
 def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[str]]:
-    """Write the result, if need be to a temporary folder: what was measured is not given up.
+    """Write the result, if necessary to a temporary folder.
 
     Returns:
         The file, or None where nothing could be written; and the lines to print as errors.
@@ -136,5 +136,5 @@ def _write_elsewhere(run: Run, summary: Summary, first: TensorPrimatError) -> tu
 
 
 def _override(shown: Any, stated: Any) -> Any:
-    """Return one group of fields with those of another of its kind over it: what is stated wins, field by field."""
+    """Return a group of fields overridden by the stated ones, field by field."""
     return msgspec.structs.replace(shown, **stated.known())

@@ -1,4 +1,4 @@
-"""The loss and the gradient norm of a step, as a training hands them over: tensors, numbers, or neither."""
+"""Loss and gradient norm of a step, from tensors or numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOSS, NORM = "loss", "gradient norm"
 
 
 class StepValues:
-    """Takes the loss and gradient norm of steps; none is read before its step's mark is ready.
+    """Collects the loss and gradient norm of steps; none is read before its step's mark is ready.
 
     Args:
         scalars: takes the tensors' values.

@@ -1,4 +1,4 @@
-"""The shape of a model, from whatever a training script has at hand for it."""
+"""The shape of a model, from a training script's configuration objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is beside the results of a folder: the replaced ones in history/, and what a killed writer leaves behind."""
+"""Replaced results in history/, and leftovers of killed writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of an earlier tool: their fields, their words, and what their names state.
+"""The files of an earlier tool: fields, vocabulary and file names.
 
 legacy_results.py makes a Run of it. Knows no files.
 """
@@ -70,7 +70,7 @@ class Gpu(msgspec.Struct):
 
 
 class Training(msgspec.Struct):
-    """What was requested."""
+    """The requested training."""
 
     max_steps: _Integer | None = None
     global_batch_size: _Integer | None = None
@@ -123,7 +123,7 @@ class Result(msgspec.Struct):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What a file's name states."""
+    """Facts from a file's name."""
 
     platform: Platform | None = None
     framework: str | None = None

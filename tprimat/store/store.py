@@ -1,4 +1,4 @@
-"""Result files in folders: how they are read and found, how runs join one, how they are written.
+"""Find, read and write result files in folders, and merge runs into them.
 
 Writes are atomic, one writer at a time, and nothing is overwritten: a run joins the file of its
 setup, and a file of another setup that stands in the way moves to history/.
@@ -54,13 +54,13 @@ class Loaded:
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """Where a run was written.
+    """The outcome of saving a run.
 
     Attributes:
         path: the result file.
-        moved: where the older file of another setup went, or None.
+        moved: new path of another setup's older file, or None.
         runs: how many runs the file now holds.
-        known: whether the file held this training already, read from the same log.
+        known: whether the file already held this training.
     """
 
     path: Path
@@ -117,13 +117,13 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 
 def fingerprint(run: Run) -> str:
-    """Return what tells a run from all others, in hexadecimal: of its setup, its start and its times."""
+    """Return a run's fingerprint, hexadecimal: a hash of its setup, start and times."""
     content = msgspec.json.encode([run.timestamp, run.status, run.steps, run.step_times, run.loss_values])
     return hashlib.sha256(setup_key(run) + content).hexdigest()[:32]
 
 
 def locate(path: Path, mark: str) -> tuple[Run, Path] | None:
-    """Return a run by its fingerprint: from the file that it was written to, or from where that was moved to since."""
+    """Return a run by its fingerprint, from its file or from where that was moved."""
     for file in _places(path):
         try:
             runs = read(file)
@@ -219,7 +219,7 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] = MappingProxyType
 
     Args:
         runs: in the order in which they were made.
-        known: the summaries that the caller has, by the id of their run.
+        known: available summaries by the id of their run.
 
     Raises ValueError when their setups differ.
     """

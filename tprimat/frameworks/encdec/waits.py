@@ -18,7 +18,7 @@ class DataWait:
     """Sums up the waits.
 
     Args:
-        clock: what to measure with.
+        clock: the time source.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -103,7 +103,7 @@ class RankConsensus:
 
     Args:
         store: of torch.distributed; None where there is none, and each process decides by itself.
-        rank: which process this is.
+        rank: of this process.
         topic: names the series.
     """
 

@@ -1,4 +1,4 @@
-"""What DeepSpeed's own lines state of a setup, in whatever log they stand: its configuration and its launcher."""
+"""Setup values in DeepSpeed's own lines, in any log: its configuration and its launcher."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True)
 class StepHint:
-    """What is known of one dictionary's step.
+    """Evidence of one dictionary's step.
 
     Attributes:
         epoch: as printed.

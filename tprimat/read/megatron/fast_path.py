@@ -1,4 +1,4 @@
-"""Takes iteration lines that are spelled like an earlier one into a training, without parsing them anew.
+"""Fast path for iteration lines with the layout of an earlier one, without parsing them anew.
 
 Lines of one log differ in their digits and in little else. With its digits replaced by zeros, a line
 that was parsed in full stands for all lines of that spelling: their figures are in the same places.

@@ -1,4 +1,4 @@
-"""From the records and statements of a Megatron log to a Run.
+"""Conversion of a Megatron log's records and statements to a Run.
 
 native_metrics holds, as series: `tokens_per_second_per_gpu`, `tflops_per_gpu`,
 `memory_device_used_gb`, `memory_used_fraction`, `energy_joules_per_gpu`, `power_watts_per_gpu`,
@@ -43,7 +43,7 @@ _TIMING = Timing(
 
 @dataclasses.dataclass
 class MegatronRun(RunBuilder):
-    """Makes the Run of one training of Megatron."""
+    """Builder of the Run of one Megatron training."""
 
     training: MegatronTraining
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)

@@ -1,4 +1,4 @@
-"""What a Megatron log states of the setup besides its iteration lines.
+"""Setup values in a Megatron log besides its iteration lines.
 
 The heaviest source is the argument dump: it shows what the training held after the
 configuration file, the command line and the patches.

@@ -1,4 +1,4 @@
-"""Which steps a Megatron record is the time of.
+"""The steps that a Megatron record's time covers.
 
 A line gives the mean of the steps since the line before it. There is one trap. From Megatron core
 0.16 on (Primus' core runtime with it) the timer and the sums are not reset after the first

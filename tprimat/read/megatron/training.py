@@ -1,4 +1,4 @@
-"""What is gathered of a training while its Megatron log is read: records, and what stands around them."""
+"""State of a training while its Megatron log is read: records, and their context."""
 
 from __future__ import annotations
 

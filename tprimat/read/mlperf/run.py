@@ -1,4 +1,4 @@
-"""From MLPerf's events to a Run.
+"""Conversion of MLPerf's events to a Run.
 
 native_metrics: `samples_per_second`, `max_memory_usage` (of no stated unit) and `eval_accuracy` as
 series, each where it is logged; `time_to_train_minutes`, `eval_accuracy_last`, `target_accuracy` and
@@ -222,7 +222,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue
 
 @dataclasses.dataclass
 class MlperfRun(RunBuilder):
-    """Makes the Run of one run of a benchmark."""
+    """Builder of the Run of one benchmark run."""
 
     training: BenchmarkRun
     fields: LoggedValues = dataclasses.field(default_factory=LoggedValues)

@@ -1,4 +1,4 @@
-"""What an MLPerf system description says of the machine: systems/*.json, or :::SYSJSON within a log.
+"""The machine in an MLPerf system description: systems/*.json, or :::SYSJSON within a log.
 
 A submission keeps them apart: results/<system>/<benchmark>/result_0.txt and systems/<system>.json.
 """

@@ -1,4 +1,4 @@
-"""What a NeMo log states of the setup besides its training lines."""
+"""Setup values in a NeMo log besides its training lines."""
 
 from __future__ import annotations
 

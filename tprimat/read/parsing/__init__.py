@@ -1,1 +1,1 @@
-"""What the readers of all log formats share."""
+"""Shared by the readers of all log formats."""

@@ -1,4 +1,4 @@
-"""Why a training ended: the cause among the many lines that a crash leaves.
+"""Failure reasons: the cause among the many lines that a crash leaves.
 
 Eight processes die and each says so; torchrun adds that they died. The cause is what the first
 one said last, unless a line names something graver (memory, a device, a job's limit).

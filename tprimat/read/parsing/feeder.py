@@ -1,4 +1,4 @@
-"""Hands a log to the readers of all log formats, until it shows whose it is.
+"""Feed a log to the readers of all log formats until one recognises it.
 
 At first every reader gets every line. Once one has found steps, those that don't know the log get
 no more of it: in a log of millions of lines they would only cost time. A reader that can takes

@@ -1,4 +1,4 @@
-"""Which model of the catalog a training is of, by its shape and by what its log calls it."""
+"""Match a training to a model of the catalog, by its shape and by its name in the log."""
 
 from __future__ import annotations
 

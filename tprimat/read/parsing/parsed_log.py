@@ -1,4 +1,4 @@
-"""What a log says: the common form that every log format's reader hands over.
+"""ParsedLog: the common output of all log format readers.
 
 A reader is fed lines and afterwards gives one Reading per training that it saw. A Reading knows
 what the log states and on which line; the command sets what the user says beside it, and asks
@@ -17,7 +17,7 @@ from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE, Run
 
 @dataclasses.dataclass(frozen=True)
 class LoggedValue:
-    """Something that a log states.
+    """A value that a log states.
 
     Attributes:
         value: None where the log says that there is none, such as `fp8 ... None`.
@@ -34,7 +34,7 @@ class LoggedValue:
 
 
 class LoggedValues(dict[str, LoggedValue]):
-    """What a log states, by the name of the field."""
+    """The values that a log states, by the name of the field."""
 
     def add(self, name: str, statement: LoggedValue) -> None:
         """Keep the heavier statement, or the later of equally heavy ones."""
@@ -77,7 +77,7 @@ class LoggedValues(dict[str, LoggedValue]):
 
 
 GIVEN = ("model", "num_gpus", "global_batch_size", "sequence_length")
-"""What a user can say of a log beside what it states itself."""
+"""Settings that a user can give for a log."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ LONGEST_SETUP = 50_000
 
 @dataclasses.dataclass(slots=True)
 class Record:
-    """What a log says of one step, or of the steps since the record before.
+    """The values of one step, or of the steps since the previous record.
 
     Attributes:
         step: as printed.

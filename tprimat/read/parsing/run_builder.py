@@ -46,7 +46,7 @@ _AMD = ("amd", "instinct", "radeon", "mi300", "mi325", "mi35", "mi250")
 
 @dataclasses.dataclass
 class RunBuilder:
-    """Makes the Run of one training whose source is read to the end.
+    """Builder of the Run of one training whose source is read completely.
 
     A log format whose records or endings need more overrides series(), status() or unknowns().
 

@@ -1,4 +1,4 @@
-"""Sorts records of steps into trainings: tells doubles, restarts and trainings apart.
+"""Assign step records to trainings: detect duplicates, restarts and new trainings.
 
 the same step, the same moment or figures   a double (several ranks print); passed over
 a step again, later                         a restart: its records take the place of the former
@@ -21,7 +21,7 @@ SAME_FIGURES = 0.05
 
 
 class RecordSequencer:
-    """Sorts records into trainings as they come.
+    """Assigns records to trainings as they come.
 
     Args:
         reconcile: called with (known, double): takes from a double what the first record lacks.

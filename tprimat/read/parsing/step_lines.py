@@ -1,4 +1,4 @@
-"""What readers of frameworks with a line, or a block of lines, per step share; each is a file with its patterns."""
+"""Base of readers of formats with a line, or a block of lines, per step."""
 
 from __future__ import annotations
 

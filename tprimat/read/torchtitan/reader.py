@@ -167,7 +167,7 @@ def _reconcile(known: Record, double: Record) -> None:
 
 @dataclasses.dataclass
 class TorchtitanRun(RunBuilder):
-    """Makes the Run of one training of torchtitan."""
+    """Builder of the Run of one torchtitan training."""
 
     left_out: list[str] = dataclasses.field(default_factory=list)
     groups: int = 0

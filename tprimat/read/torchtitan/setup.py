@@ -1,4 +1,4 @@
-"""What a torchtitan log states of the setup besides its step lines.
+"""Setup values in a torchtitan log besides its step lines.
 
 arguments training.seq_len.... 2048                               Primus
 Running with args: {…}  /  Running with configs: {                torchtitan itself
