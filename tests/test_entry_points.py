@@ -15,6 +15,7 @@ import pytest
 from tprimat.cli import COMMANDS, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+PUBLISHED = REPOSITORY / "tests" / "data" / "published"
 SCRIPTS = sorted(
     path
     for path in [*REPOSITORY.glob("*.py"), *(REPOSITORY / "scripts").glob("*.py")]
@@ -212,6 +213,20 @@ class TestEndings:
 
     def test_the_status_is_what_the_command_returns(self, command):
         assert command(lambda options: 4) == 4
+
+    @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
+    def test_a_closed_output_is_no_fault(self, tmp_path):
+        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" --no-plot --quiet >&-'
+        done = start("sh", "-c", command, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+    def test_a_full_disk_under_the_output_is_no_fault(self, tmp_path):
+        command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" --no-plot --json >/dev/full'
+        done = start("sh", "-c", command, cwd=tmp_path)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert line == ("error: No space left on device: free some space (docs/troubleshooting.md#unwritable-folder)")
 
     @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
     def test_a_reader_that_goes_away_is_no_error(self, tmp_path):

@@ -5,6 +5,7 @@ Every way in calls run(): the scripts at the root and in scripts/, and `tprimat 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -41,11 +42,17 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         argv: its arguments, without the program's name; None for those of this process.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Python has None for a stream that the caller closed (`>&-`).
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    status: int = ExitStatus.WELL
     try:
         name = command.replace("-", "_")
         options = importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
         _recover_lost_trainings(arguments)
-        return int(importlib.import_module(f"tprimat.cli.{name}").main(options))
+        status = int(importlib.import_module(f"tprimat.cli.{name}").main(options))
+        sys.stdout.flush()  # what can't be written fails here, not after the status is given
+        return status
     except TensorPrimatError as error:
         print(error.line(), file=sys.stderr)
         return error.status
@@ -62,11 +69,22 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return ExitStatus.TRAINING_FAILED
     except BrokenPipeError:
-        # The reader of our output has gone (`… | head`); Python would complain again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitStatus.WELL
+        # The reader of our output has gone (`… | head`).
+        _drop_output()
+        return status
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+            return _fault(error)
+        _drop_output()
+        print(f"error: {error.strerror}: free some space (docs/troubleshooting.md#unwritable-folder)", file=sys.stderr)
+        return ExitStatus.USAGE
     except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours, said in one line
         return _fault(error)
+
+
+def _drop_output() -> None:
+    """Sends what stdout still holds nowhere; Python would complain again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _recover_lost_trainings(arguments: Sequence[str]) -> None:
