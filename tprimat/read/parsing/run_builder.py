@@ -1,4 +1,4 @@
-"""A training of records, and statements by the names of a result's fields -> a Reading and its Run.
+"""Conversion of records and logged values to a ParsedLog and its Run.
 
 A log format's reader finds records and statements; what is the same for every log format is done here:
 the parts of the Run, what follows from the rest, rates held against batch, sequence, time and
