@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tprimat.frameworks.request import Launch
+from tprimat.frameworks.request import REPOSITORY, Launch
 from tprimat.measure import output, process
 from tprimat.measure.output import Output
 
@@ -126,7 +126,7 @@ class TestFloods:
         program = (
             "import re, sys\n"
             "from pathlib import Path\n"
-            "from tprimat.frameworks import process\n"
+            "from tprimat.measure import process\n"
             "from tprimat.frameworks.request import Launch\n"
             f"ended = process.run(Launch({launch.argv!r}, {{}}, Path({str(tmp_path)!r})), Path('child.log'),\n"
             "    on_line=print, on_message=print)\n"
@@ -135,7 +135,7 @@ class TestFloods:
             "peak = re.search(r'VmHWM:\\s*(\\d+)', status.read_text())[1] if status.exists() else 0\n"
             "print(ended.status, ended.tail[-1], peak)\n"
         )
-        root = os.fspath(process._REPOSITORY)
+        root = os.fspath(REPOSITORY)
         done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=tmp_path,
