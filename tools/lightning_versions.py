@@ -89,7 +89,7 @@ def _test(python: Path) -> int:
     # What is marked slow tests processes and signals, once, with the newest version.
     options = ["-q", "-r", "fE", "-m", "not slow and not reliability", "-p", "no:cacheprovider"]
     command = [str(python), "-m", "pytest", *options]
-    files = [str(Path("tests", "collect", name)) for name in TESTS]
+    files = [str(Path("tests", "record", name)) for name in TESTS]
     return subprocess.run([*command, *files], cwd=ROOT, env={**os.environ, "PYTHONWARNINGS": "ignore"}).returncode
 
 
