@@ -45,6 +45,7 @@ class TestChoosing:
         assert all(word in refused.value.message for word in words)
 
     def test_none_can_run(self, monkeypatch):
+        monkeypatch.setattr(frameworks, "REQUIRED", ())
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "it needs torch: pip install it"),))
         with pytest.raises(UsageError, match="a can't: it needs torch: pip install it"):
             frameworks.choose(None)
