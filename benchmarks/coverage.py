@@ -263,7 +263,7 @@ def two_sides(simulations: int, seed: int, runs: int, steps: int = 100) -> dict[
 
 
 def _log_welch(means: Array) -> dict[str, float]:
-    """Return the package's comparison; on two runs a side, which it declines, the same formula."""
+    """Return the package's comparison; for two runs per system, which it declines, the same formula."""
     if means.shape[2] >= intervals.RUNS_FOR_SIGNIFICANCE:
         ratios = [intervals.log_welch(first, second) for first, second in means.tolist()]
         known = [ratio for ratio in ratios if ratio is not None]

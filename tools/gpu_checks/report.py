@@ -106,7 +106,7 @@ class Report:
             what: was checked.
             expectation: in words.
             seen: a value or a sentence.
-            is_met: whether they agree; None where that can't be told.
+            is_met: whether they agree; None where that is unknown.
             otherwise: the status where they don't: DOUBTFUL or FAILED.
         """
         status = SKIPPED if is_met is None else OK if is_met else otherwise

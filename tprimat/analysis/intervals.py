@@ -34,7 +34,7 @@ class Interval:
 
     Attributes:
         low, high: in the unit of the values.
-        about: what it is of; a range is of nothing, it only says which values occurred.
+        about: the quantity that it bounds; a range bounds none, it only states which values occurred.
         coverage: how often such an interval holds the true value, as simulated; None for a range.
     """
 
