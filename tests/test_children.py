@@ -19,7 +19,6 @@ from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.measure import process, session
-from tprimat.measure.failure import why_failed
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -125,20 +124,6 @@ def test_what_is_left_is_its_own_though_the_clock_was_set_back(child, tmp_path, 
     assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     one_incomplete(tmp_path)
     assert "Results: output/benchmark_cpu_llama.json" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        (-signal.SIGKILL, "its process was ended by SIGKILL; the system does that when memory runs out"),
-        (-signal.SIGSEGV, "its process was ended by SIGSEGV"),
-        (-64, "its process was ended by"),
-        (0, "it ended without writing a result"),
-        (41, "its process ended with status 41 before it could write a result"),
-    ],
-)
-def test_why_one_failed_that_left_nothing(status, why):
-    assert why_failed(None, process.ProcessResult(status, False, False, ())).startswith(why)
 
 
 def test_one_that_hangs_ignores_sigterm_and_has_deaf_children(child, tmp_path, capsys, monkeypatch):

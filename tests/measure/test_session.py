@@ -12,10 +12,10 @@ from fake_framework import fake_framework
 from tprimat.frameworks.request import Device, Launch, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.measure import session
-from tprimat.measure.failure import last_words, shell_status, why_stopped
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.measure.session import Session
+from tprimat.measure.training_files import last_words
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -93,19 +93,18 @@ class TestLogged:
 
 class TestFailures:
     def test_the_status_as_a_shell_says_it(self):
-        assert shell_status(ProcessResult(-9, False, False, ())) == 137
-        assert shell_status(ProcessResult(-15, True, False, ())) == 130
-        assert shell_status(ProcessResult(7, False, False, ())) == 7
-
-    def test_only_what_ended_from_here_has_a_reason_from_here(self):
-        assert why_stopped(ProcessResult(1, False, False, ()), 3.0) is None
-        assert why_stopped(ProcessResult(-15, False, True, ()), 3.0) == "ended, since it ran longer than 3.0 s"
-        assert why_stopped(ProcessResult(-15, True, False, ()), None) == "interrupted by the user"
+        assert ProcessResult(-9, False, False, ()).shell_status == 137
+        assert ProcessResult(-15, True, False, ()).shell_status == 130
+        assert ProcessResult(7, False, False, ()).shell_status == 7
 
     def test_errors_come_before_the_last_lines(self, tmp_path):
         log = tmp_path / "a.log"
         log.write_text("one\nerror: the cause\n" + "noise\n" * 50 + "torchrun's end\n")
-        assert last_words(log, ["noise", "torchrun's end"]) == ["error: the cause", "noise", "torchrun's end"]
+        assert last_words(log, ["noise", "torchrun's end"]) == [
+            "error: the cause",
+            "noise",
+            "torchrun's end",
+        ]
         assert last_words(tmp_path / "none.log", ["end"]) == ["end"]
 
 

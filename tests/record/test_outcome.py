@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import signal
 import types
 
 import pytest
 
 from tprimat.record import outcome
+from tprimat.results.run import Run
 
 
 def trainer(**fields):
@@ -87,3 +89,60 @@ def test_whatever_is_raised_after_a_sigterm_is_its_doing():
 def test_a_reason_has_an_end():
     _, reason = outcome.of_exception(ValueError("x" * 10_000), terminated=False)
     assert len(reason) == outcome.LONGEST_REASON
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (-signal.SIGKILL, "its process was ended by SIGKILL; the system does that when memory runs out"),
+        (-signal.SIGSEGV, "its process was ended by SIGSEGV"),
+        (-64, "its process was ended by"),
+        (0, "it ended without writing a result"),
+        (41, "its process ended with status 41 before it could write a result"),
+    ],
+)
+def test_why_one_failed_that_left_nothing(status, why):
+    ended = outcome.of_process(status, interrupted=False, overdue=False)
+    assert ended.status == "failed"
+    assert ended.reason.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ({"interrupted": True, "overdue": True}, "interrupted"),
+        (
+            {"interrupted": False, "overdue": True, "recorded": "seen"},
+            "it went on far beyond its time limit, without an",
+        ),
+        ({"interrupted": False, "overdue": False, "recorded": "ValueError: seen"}, "ValueError: seen"),
+    ],
+)
+def test_what_the_parent_or_the_result_knows_comes_first(end, reason):
+    assert outcome.of_process(-9, **end).reason.startswith(reason)
+
+
+def of_steps(*steps, **fields):
+    nothing = (None,) * len(steps)
+    names = ("step_times", "loss_values", "learning_rates", "grad_norms", "lines")
+    return Run(steps=steps, window_steps=(1,) * len(steps), **dict.fromkeys(names, nothing), **fields)
+
+
+@pytest.mark.parametrize(
+    ("run", "succeeded", "expected"),
+    [
+        (Run(status="failed", status_reason="oom"), True, ("failed", "oom")),
+        (of_steps(1, 2), False, ("failed", "its process ended with an error")),
+        (of_steps(1, 2), True, ("incomplete", "2 of max_steps=3 steps are in the log")),
+        (of_steps(1, 3, status_reason="time limit"), True, ("complete", "time limit")),
+        (Run(), True, ("complete", None)),
+    ],
+)
+def test_a_log_and_its_process_together(run, succeeded, expected):
+    assert outcome.of_log(run, 3, succeeded=succeeded) == expected
+
+
+def test_only_what_the_parent_ended_has_its_reason():
+    assert outcome.why_stopped(interrupted=False, overdue=False, limit_s=3.0) is None
+    assert outcome.why_stopped(interrupted=False, overdue=True, limit_s=3.0) == "ended, since it ran longer than 3.0 s"
+    assert outcome.why_stopped(interrupted=True, overdue=False, limit_s=None) == "interrupted by the user"

@@ -22,6 +22,7 @@ from tprimat.log_import.inputs import Log
 from tprimat.machine.platforms import Machine
 from tprimat.read.megatron import line as megatron_line
 from tprimat.read.parsing.text import Line, clean
+from tprimat.record.outcome import of_log
 from tprimat.record.progress import Message, Step
 from tprimat.results.run import Data, Run, TrainingConfig
 from tprimat.store import store
@@ -98,6 +99,7 @@ def completed(run: Run, framework: Framework, request: Request, machine: Machine
         precision=request.precision,
         seed=request.seed,
     )
+    status, reason = of_log(run, request.steps, succeeded=complete)
     changes: dict[str, Any] = {
         "framework": request.framework,
         "model": request.model,
@@ -110,12 +112,9 @@ def completed(run: Run, framework: Framework, request: Request, machine: Machine
         "gpu_info": _under(run.gpu_info, msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
         "environment": _under(run.environment, machine.environment),
         "data": _under(run.data, Data(kind=framework.data)),
+        "status": status,
+        "status_reason": reason,
     }
-    if not complete and run.status == "complete":
-        changes |= {"status": "failed", "status_reason": "its process ended with an error"}
-    elif run.status == "complete" and run.steps and run.steps[-1] < request.steps:
-        reason = f"{run.steps[-1]} of max_steps={request.steps} steps are in the log"
-        changes |= {"status": "incomplete", "status_reason": reason}
     return msgspec.structs.replace(run, **changes)
 
 

@@ -48,6 +48,13 @@ class ProcessResult:
     tail: tuple[str, ...]
     log_trouble: str | None = None
 
+    @property
+    def shell_status(self) -> int:
+        """Its exit status as shells report it: 130 for Ctrl-C, 128 + N for signal N."""
+        if self.interrupted:
+            return 128 + signal.SIGINT
+        return self.status if self.status >= 0 else 128 - self.status
+
 
 def new_log(folder: Path, stem: str) -> Path:
     """Create an empty file with a unique name for a training's output.

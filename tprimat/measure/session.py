@@ -19,10 +19,9 @@ from tprimat.machine import host, platforms
 from tprimat.machine.platforms import Machine
 from tprimat.measure import bundle, display, logged, process, progress_bar, training_files
 from tprimat.measure.display import short_path
-from tprimat.measure.failure import last_words, shell_status, why_failed, why_stopped
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
-from tprimat.record import recovery
+from tprimat.record import outcome, recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
 from tprimat.text import plain
@@ -172,7 +171,7 @@ class Session:
         if run is not None and path is not None:
             self._take(index, run, path, history, title)
         complete = run is not None and run.status == "complete"
-        self.status = shell_status(child)
+        self.status = child.shell_status
         if request.result_elsewhere is not None and not self.status:
             return
         if not complete:
@@ -182,8 +181,8 @@ class Session:
             return
         self.failures += 1
         if run is None or path is None:
-            reason = "interrupted" if child.interrupted else why_failed(run, child)
-            console.record(training_files.identity(request, status="failed", status_reason=reason), None)
+            status, reason = _outcome(run, child)
+            console.record(training_files.identity(request, status=status, status_reason=reason), None)
         _explain(title, request, run, child, log)
 
     def _follow(
@@ -208,7 +207,7 @@ class Session:
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
             child = process.run(launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s)
-        why = why_stopped(child, limit_s)
+        why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
         if framework.logged and why is not None:
             # The log itself can't know, and is what the result is made of.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
@@ -234,10 +233,10 @@ class Session:
         console.record(run, short_path(path))
         for moved in sorted(set(training_files.history(path.parent)) - history):
             console.note(f"the result of another setup that was there is now {short_path(moved)}")
-        outcome = display.outcome(title, run, summary)
+        line = display.outcome(title, run, summary)
         if console.has_progress_bar():
-            console.info(outcome)
-        console.debug(outcome)
+            console.info(line)
+        console.debug(line)
         figures = self._plan.framework_of(self._requests[index]).hook("figures")(run, summary)
         if figures:
             console.info("")
@@ -293,14 +292,23 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     return status, list(dict.fromkeys(session.files))
 
 
+def _outcome(run: Run | None, child: ProcessResult) -> outcome.Outcome:
+    return outcome.of_process(
+        child.status,
+        interrupted=child.interrupted,
+        overdue=child.overdue,
+        recorded=None if run is None else run.status_reason,
+    )
+
+
 def _explain(title: str, request: Request, run: Run | None, child: ProcessResult, log: Path) -> None:
     """Print why a training failed, and the lines of its log that say so."""
     if child.interrupted:
         kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
         console.error(f"{title}: interrupted; {kept}")
         return
-    why = plain(out_of_memory_advice.advised(why_failed(run, child), request))
+    why = plain(out_of_memory_advice.advised(_outcome(run, child).reason or "", request))
     console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
-    for line in last_words(log, child.tail):
+    for line in training_files.last_words(log, child.tail):
         console.error(f"    {plain(line, 160)}")
     console.error(f"    all of it: {short_path(log)}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from tprimat import console
@@ -59,6 +62,17 @@ def log_path(framework: Framework, request: Request) -> Path:
     beside_results = framework.hook("latest_log")(request) is not None
     folder = request.output_dir if beside_results else request.output_dir / LOGS
     return process.new_log(folder, framework.hook("log_name")(request, moment))
+
+
+def last_words(log: Path, tail: Iterable[str]) -> list[str]:
+    """Return the lines that say what went wrong: those that begin with `error: `, then the last ones.
+
+    torchrun reports on several processes at length; the first error of the failed one matters.
+    """
+    errors: list[str] = []
+    with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
+        errors = list(islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), process.TAIL_LINES))
+    return list(dict.fromkeys([*errors, *tail]))
 
 
 def keep_latest(log: Path, latest: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any, NamedTuple
 
-from tprimat.results.run import Status
+from tprimat import units
+from tprimat.results.run import Run, Status
 
 LONGEST_REASON = 400
 
@@ -83,6 +85,50 @@ def of_trainer(trainer: Any) -> Outcome:
         return Outcome("complete", f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first")
     cause = "the training stopped itself" if trainer.should_stop else "the training's loop ended early"
     return of_end(done, planned, None, cause)
+
+
+def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str | None = None) -> Outcome:
+    """Return the outcome of a training in a process of its own that left no complete result.
+
+    Args:
+        status: exit status of the process; negative for a signal.
+        interrupted: whether the user interrupted it from the process that started it.
+        overdue: whether it was ended for running far beyond its time limit.
+        recorded: the reason in the result that it left.
+    """
+    if interrupted:
+        reason = "interrupted"
+    elif overdue:
+        reason = "it went on far beyond its time limit, without an end, and was ended"
+    elif recorded:
+        reason = recorded
+    elif status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
+        memory = "; the system does that when memory runs out" if name == "SIGKILL" else ""
+        reason = f"its process was ended by {name}{memory}"
+    elif status == 0:
+        reason = "it ended without writing a result"
+    else:
+        reason = f"its process ended with status {status} before it could write a result"
+    return Outcome("failed", reason)
+
+
+def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
+    """Return the outcome of a training whose log was read as `run`; `succeeded` by its process's exit status."""
+    if run.status != "complete":
+        return Outcome(run.status, run.status_reason)
+    if not succeeded:
+        return Outcome("failed", "its process ended with an error")
+    if run.steps and run.steps[-1] < requested_steps:
+        return Outcome("incomplete", f"{run.steps[-1]} of max_steps={requested_steps} steps are in the log")
+    return Outcome("complete", run.status_reason)
+
+
+def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> str | None:
+    """Return the error for the log of a training that its parent process ended; None where it ended by itself."""
+    if overdue:
+        return f"ended, since it ran longer than {units.duration(limit_s)}"
+    return "interrupted by the user" if interrupted else None
 
 
 def _is_out_of_memory(exception: BaseException, name: str, first_line: str) -> bool:
