@@ -37,6 +37,10 @@ def tree(tmp_path) -> Path:
     return primus_tree.make(tmp_path / "Primus")
 
 
+def primus_request(model: str, **options) -> PrimusRequest:
+    return PrimusRequest(model=model, **options)
+
+
 def planned(tree: Path, wanted: PrimusRequest, environ: dict[str, str] | None = None, **options) -> Plan:
     return plan(wanted, Installation(tree), environ or {}, **{"gpu": "mi300x", "devices": 8, **options})
 
@@ -220,7 +224,7 @@ class TestConfiguration:
 
 class TestPlan:
     def test_the_command_of_run_pretrain(self, tree, tmp_path):
-        made = planned(tree, PrimusRequest("llama", iterations=10))
+        made = planned(tree, primus_request("llama", steps=10))
         command = made.launch("experiment_1", tmp_path / "out put" / "train.log")
         assert command.argv == ("bash", "examples/run_pretrain.sh", "--train_iters", "10")
         assert command.cwd == tree
@@ -232,7 +236,7 @@ class TestPlan:
 
     def test_the_command_of_primus_cli(self, tmp_path):
         tree = primus_tree.make(tmp_path / "Primus", launchers=("run_pretrain.sh", "primus-cli"))
-        command = planned(tree, PrimusRequest("llama", iterations=10)).launch("experiment_1", Path("/logs/train.log"))
+        command = planned(tree, primus_request("llama", steps=10)).launch("experiment_1", Path("/logs/train.log"))
         assert shlex.join(command.argv) == (
             "bash runner/primus-cli direct --log_file /logs/train.log -- train pretrain --config "
             "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
@@ -240,16 +244,16 @@ class TestPlan:
 
     def test_the_older_launcher_can_be_chosen(self, tmp_path):
         tree = primus_tree.make(tmp_path, launchers=("run_pretrain.sh", "primus-cli"))
-        assert planned(tree, PrimusRequest("llama", launcher="run_pretrain.sh")).launcher == "run_pretrain.sh"
+        assert planned(tree, primus_request("llama", launcher="run_pretrain.sh")).launcher == "run_pretrain.sh"
         with pytest.raises(UsageError, match="has no primus-cli"):
-            planned(primus_tree.make(tmp_path / "old"), PrimusRequest("llama", launcher="primus-cli"))
+            planned(primus_tree.make(tmp_path / "old"), primus_request("llama", launcher="primus-cli"))
 
     def test_quotes_for_shells_that_read_twice(self, tmp_path):
         passed = ("--train_data_path", "/data/my set", "--note", "$HOME")
-        old = planned(primus_tree.make(tmp_path / "old"), PrimusRequest("llama", passed=passed))
+        old = planned(primus_tree.make(tmp_path / "old"), primus_request("llama", passed=passed))
         assert old.launch("e", Path("/l")).argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
         new = planned(
-            primus_tree.make(tmp_path / "new", launchers=("primus-cli",)), PrimusRequest("llama", passed=passed)
+            primus_tree.make(tmp_path / "new", launchers=("primus-cli",)), primus_request("llama", passed=passed)
         )
         assert new.launch("e", Path("/l")).argv[-4:] == passed
 
@@ -257,30 +261,28 @@ class TestPlan:
         tree = primus_tree.make(tmp_path, launchers=("primus-cli",))
         cli = tree / "runner" / "primus-cli-direct.sh"
         cli.write_text(cli.read_text().replace('"${CMD[@]}" 2>&1', 'eval "$CMD" 2>&1'))
-        made = planned(tree, PrimusRequest("llama"))
+        made = planned(tree, primus_request("llama"))
         assert made.launch("e", Path("/my logs/train.log")).argv[4] == os.devnull
         assert made.launch("e", Path("/logs/train.log")).argv[4] == "/logs/train.log"
 
     def test_makes_the_iteration_lines_appear(self, tmp_path):
         tree = primus_tree.make(tmp_path, level="INFO")
-        assert told(planned(tree, PrimusRequest("llama")).arguments)["stderr_sink_level"] == "DEBUG"
+        assert told(planned(tree, primus_request("llama")).arguments)["stderr_sink_level"] == "DEBUG"
         assert "stderr_sink_level" not in told(
-            planned(primus_tree.make(tmp_path / "b"), PrimusRequest("llama")).arguments
+            planned(primus_tree.make(tmp_path / "b"), primus_request("llama")).arguments
         )
 
     def test_what_is_passed_goes_before_all_else(self, tree):
-        made = planned(
-            tree, PrimusRequest("llama", iterations=10, global_batch_size=64, passed=("--train_iters", "30"))
-        )
+        made = planned(tree, primus_request("llama", steps=10, global_batch_size=64, passed=("--train_iters", "30")))
         assert made.configuration.count("train_iters") == 30
         assert made.configuration.count("global_batch_size") == 64
 
     def test_machines_and_gpus_come_from_the_environment(self, tree):
         environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
-        made = planned(tree, PrimusRequest("llama"), environ)
+        made = planned(tree, primus_request("llama"), environ)
         assert (made.nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
-        assert planned(tree, PrimusRequest("llama", gpus=2), environ).gpus == 2
-        assert planned(tree, PrimusRequest("llama"), devices=0).gpus == 8
+        assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus == 2
+        assert planned(tree, primus_request("llama"), devices=0).gpus == 8
 
     @pytest.mark.parametrize(
         ("environ", "words"),
@@ -288,40 +290,40 @@ class TestPlan:
     )
     def test_refuses_a_wrong_environment(self, tree, environ, words):
         with pytest.raises(UsageError, match=words):
-            planned(tree, PrimusRequest("llama"), environ)
+            planned(tree, primus_request("llama"), environ)
 
     def test_refuses_batches_that_megatron_would_refuse(self, tree):
         with pytest.raises(UsageError, match=r"128 is not a multiple of 24 .*120 and 144"):
-            planned(tree, PrimusRequest("llama", micro_batch_size=3))
+            planned(tree, primus_request("llama", micro_batch_size=3))
         with pytest.raises(UsageError, match=r"8 GPUs can't be divided by TP 3 = 3"):
-            planned(tree, PrimusRequest("llama", passed=("--tensor_model_parallel_size", "3")))
+            planned(tree, primus_request("llama", passed=("--tensor_model_parallel_size", "3")))
 
     def test_refuses_a_precision_that_primus_has_not(self, tree):
         with pytest.raises(UsageError, match="Primus trains in bf16, fp8, mxfp8, mxfp4"):
-            planned(tree, PrimusRequest("llama", precision="fp32"))
+            planned(tree, primus_request("llama", precision="fp32"))
 
     def test_a_configuration_of_ones_own(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
         path.write_text(primus_tree.experiment("mistral_7B", length=4096))
-        made = planned(tree, PrimusRequest("mistral", config=path))
+        made = planned(tree, primus_request("mistral", config=path))
         assert made.setup().model == "mistral"
         assert made.launch("e", Path("/l")).env["EXP"] == str(path)
-        assert told(planned(tree, PrimusRequest("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
+        assert told(planned(tree, primus_request("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
         with pytest.raises(UsageError, match="mxfp8 takes a configuration of its own"):
-            planned(tree, PrimusRequest("mistral", config=path, precision="mxfp8"))
+            planned(tree, primus_request("mistral", config=path, precision="mxfp8"))
 
     def test_a_configuration_of_another_model_is_refused(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
         path.write_text(primus_tree.experiment("qwen2.5_7B"))
         with pytest.raises(UsageError, match=r"a configuration of qwen, not of Llama"):
-            planned(tree, PrimusRequest("llama", config=path))
+            planned(tree, primus_request("llama", config=path))
 
     def test_a_configuration_of_another_framework_is_refused(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
         text = primus_tree.experiment("llama3.1_8B").replace("framework: megatron", "framework: torchtitan")
         path.write_text(text)
         with pytest.raises(UsageError, match=r"is for torchtitan.*extract_primus_metrics.py"):
-            planned(tree, PrimusRequest("llama", config=path))
+            planned(tree, primus_request("llama", config=path))
 
     def test_a_path_that_primus_cannot_pass_on_is_refused(self, tree, tmp_path):
         folder = tmp_path / "my configs"
@@ -329,17 +331,17 @@ class TestPlan:
         path = folder / "mine.yaml"
         path.write_text(primus_tree.experiment("llama3.1_8B"))
         with pytest.raises(UsageError, match="copy the configuration to a plainer path"):
-            planned(tree, PrimusRequest("llama", config=path)).launch("e", Path("/l"))
+            planned(tree, primus_request("llama", config=path)).launch("e", Path("/l"))
 
     def test_a_blank_in_primus_own_path_is_no_matter(self, tmp_path):
         tree = primus_tree.make(tmp_path / "my Primus")
-        assert " " not in planned(tree, PrimusRequest("llama")).launch("e", Path("/l")).env["EXP"]
+        assert " " not in planned(tree, primus_request("llama")).launch("e", Path("/l")).env["EXP"]
 
     def test_a_time_limit_is_megatrons_own(self, tree):
-        assert told(planned(tree, PrimusRequest("llama", time_limit_s=90.0)).arguments)["exit_duration_in_mins"] == 2
+        assert told(planned(tree, primus_request("llama", time_limit_s=90.0)).arguments)["exit_duration_in_mins"] == 2
 
     def test_longer_sequences_need_more_positions(self, tree):
-        assert told(planned(tree, PrimusRequest("llama", sequence_length=16384)).arguments) == {
+        assert told(planned(tree, primus_request("llama", sequence_length=16384)).arguments) == {
             "seq_length": 16384,
             "max_position_embeddings": 16384,
         }
@@ -361,7 +363,7 @@ class TestMatch:
     )  # fmt: skip
 
     def test_takes_over_what_decides_the_speed(self, tree):
-        made = planned(tree, PrimusRequest("llama", matched=(self.result, "r.json")))
+        made = planned(tree, primus_request("llama", matched=(self.result, "r.json")))
         run = made.setup()
         assert run.training_config.global_batch_size == 64
         assert run.training_config.micro_batch_size == 1
@@ -373,7 +375,7 @@ class TestMatch:
         assert [note for note in made.notes if note.startswith("r.json")] == []
 
     def test_what_is_alike_needs_no_override(self, tree):
-        base = planned(tree, PrimusRequest("llama"))
+        base = planned(tree, primus_request("llama"))
         same = dataclasses.replace(base).setup()
         words, _ = primus_match.arguments(same, base.configuration, 8, "r.json")
         assert words == ()
@@ -382,32 +384,32 @@ class TestMatch:
         bf16 = msgspec.structs.replace(
             self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="bf16")
         )
-        made = planned(tree, PrimusRequest("llama", precision="fp8", matched=(bf16, "r.json")))
+        made = planned(tree, primus_request("llama", precision="fp8", matched=(bf16, "r.json")))
         assert made.setup().training_config.precision == "bf16"
         # A word that an old Primus would take for a true one.
         assert "None" in made.arguments
 
     def test_says_what_is_not_stated(self, tree):
         sparse = Run(model="llama", training_config=TrainingConfig(global_batch_size=64, num_gpus=16))
-        notes = planned(tree, PrimusRequest("llama", matched=(sparse, "r.json"))).notes
+        notes = planned(tree, primus_request("llama", matched=(sparse, "r.json"))).notes
         assert any("doesn't state micro_batch_size" in note and "recomputation" in note for note in notes)
         assert any("16 GPUs trained there, 8 here" in note for note in notes)
         assert any("doesn't state its precision" in note for note in notes)
 
     def test_an_option_goes_before_the_result(self, tree):
-        made = planned(tree, PrimusRequest("llama", global_batch_size=32, matched=(self.result, "r.json")))
+        made = planned(tree, primus_request("llama", global_batch_size=32, matched=(self.result, "r.json")))
         assert made.configuration.count("global_batch_size") == 32
 
     def test_another_model_is_refused(self, tree):
         other = msgspec.structs.replace(self.result, model="qwen")
         with pytest.raises(UsageError, match=r"r.json is a result of qwen"):
-            planned(tree, PrimusRequest("llama", matched=(other, "r.json")))
+            planned(tree, primus_request("llama", matched=(other, "r.json")))
 
     def test_a_precision_of_its_own_is_left_and_said(self, tree):
         other = msgspec.structs.replace(
             self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="mxfp8")
         )
-        made = planned(tree, PrimusRequest("llama", matched=(other, "r.json")))
+        made = planned(tree, primus_request("llama", matched=(other, "r.json")))
         assert made.setup().training_config.precision == "bf16"
         assert any("mxfp8, which needs a configuration of its own" in note for note in made.notes)
 
@@ -422,15 +424,15 @@ class TestChecks:
         return primus_checks.check(made, machine, environ, tmp_path / "output", lambda path: Space(free_gb * 1e9))
 
     def test_nothing_is_wrong(self, tree, tmp_path):
-        found = self.check(planned(tree, PrimusRequest("llama")), tmp_path)
+        found = self.check(planned(tree, primus_request("llama")), tmp_path)
         assert (found.errors, found.warnings) == ((), ())
 
     def test_a_gated_tokenizer_needs_a_token(self, tree, tmp_path):
         environ = {"HOME": str(tmp_path)}
-        (fault,) = self.check(planned(tree, PrimusRequest("llama")), tmp_path, environ).errors
+        (fault,) = self.check(planned(tree, primus_request("llama")), tmp_path, environ).errors
         assert "HF_TOKEN" in fault
         assert "https://huggingface.co/meta-llama/Llama-3.1-8B" in fault
-        assert self.check(planned(tree, PrimusRequest("qwen")), tmp_path, environ).errors == ()
+        assert self.check(planned(tree, primus_request("qwen")), tmp_path, environ).errors == ()
 
     @pytest.mark.parametrize("where", ["token", "hub/models--meta-llama--Llama-3.1-8B/snapshots/1/tokenizer.json"])
     def test_a_saved_token_or_tokenizer_does_too(self, tree, tmp_path, where):
@@ -438,48 +440,48 @@ class TestChecks:
         file.parent.mkdir(parents=True)
         file.write_text("")
         environ = {"HF_HOME": str(tmp_path / "hf")}
-        assert self.check(planned(tree, PrimusRequest("llama")), tmp_path, environ).errors == ()
+        assert self.check(planned(tree, primus_request("llama")), tmp_path, environ).errors == ()
 
     def test_offline_without_the_tokenizer(self, tree, tmp_path):
         environ = {"HF_HUB_OFFLINE": "1", "HOME": str(tmp_path)}
-        (fault,) = self.check(planned(tree, PrimusRequest("qwen")), tmp_path, environ).errors
+        (fault,) = self.check(planned(tree, primus_request("qwen")), tmp_path, environ).errors
         assert "HF_HUB_OFFLINE" in fault
 
     def test_a_tokenizer_of_ones_own(self, tree, tmp_path):
-        made = planned(tree, PrimusRequest("llama", passed=("--tokenizer_model", str(tmp_path))))
+        made = planned(tree, primus_request("llama", passed=("--tokenizer_model", str(tmp_path))))
         assert self.check(made, tmp_path, {}).errors == ()
-        made = planned(tree, PrimusRequest("llama", passed=("--tokenizer_model", "/nowhere/at/all")))
+        made = planned(tree, primus_request("llama", passed=("--tokenizer_model", "/nowhere/at/all")))
         assert "is not there" in self.check(made, tmp_path, {}).errors[0]
 
     def test_a_clone_without_submodules(self, tree, tmp_path):
         (tree / "third_party/Megatron-LM/README.md").unlink()
-        (fault,) = self.check(planned(tree, PrimusRequest("llama")), tmp_path).errors
+        (fault,) = self.check(planned(tree, primus_request("llama")), tmp_path).errors
         assert "submodule update --init --recursive" in fault
 
     def test_more_gpus_than_there_are(self, tree, tmp_path):
         few = dataclasses.replace(AMD, gpu_info=msgspec.structs.replace(MI300X, device_count=4))
-        (fault,) = self.check(planned(tree, PrimusRequest("llama")), tmp_path, machine=few).errors
+        (fault,) = self.check(planned(tree, primus_request("llama")), tmp_path, machine=few).errors
         assert "GPUS_PER_NODE=4" in fault
 
     def test_no_space(self, tree, tmp_path):
-        (fault,) = self.check(planned(tree, PrimusRequest("llama")), tmp_path, free_gb=0.2).errors
+        (fault,) = self.check(planned(tree, primus_request("llama")), tmp_path, free_gb=0.2).errors
         assert "0.2 GB are free" in fault
 
     def test_no_space_for_a_checkpoint(self, tree, tmp_path):
-        made = planned(tree, PrimusRequest("llama", passed=("--disable_last_saving", "False")))
+        made = planned(tree, primus_request("llama", passed=("--disable_last_saving", "False")))
         (fault,) = self.check(made, tmp_path, free_gb=20).errors
         assert "112 GB are needed" in fault
         assert "--disable_last_saving True" in fault
 
     def test_real_data_takes_long(self, tree, tmp_path):
-        made = planned(tree, PrimusRequest("llama", passed=("--mock_data", "False")))
+        made = planned(tree, primus_request("llama", passed=("--mock_data", "False")))
         (doubt,) = self.check(made, tmp_path).warnings
         assert "BookCorpus" in doubt
 
     def test_no_gpu_and_hidden_gpus_are_said(self, tree, tmp_path):
         machine = Machine("cpu", GpuInfo(software_stack="cpu"), Environment())
         environ = {"HF_TOKEN": "x", "HIP_VISIBLE_DEVICES": "4,5"}
-        doubts = self.check(planned(tree, PrimusRequest("llama", gpus=2)), tmp_path, environ, machine).warnings
+        doubts = self.check(planned(tree, primus_request("llama", num_gpus=2)), tmp_path, environ, machine).warnings
         assert any("no AMD GPU" in doubt for doubt in doubts)
         assert any("sets it to 0,1" in doubt for doubt in doubts)
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from tprimat import console, units
 from tprimat.catalog import models
 from tprimat.cli._arguments import capture_output
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus
 from tprimat.frameworks import by_name
-from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus import installation as primus_installation
-from tprimat.frameworks.primus.config_diff import SHOWN, differences
-from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
+from tprimat.frameworks.primus.match import SHOWN, differences
+from tprimat.frameworks.primus.plan import Plan, PrimusRequest, model_of, plan
 from tprimat.machine import platforms
 from tprimat.store import store
 from tprimat.text import plain
@@ -39,7 +38,7 @@ def _show_all(options: argparse.Namespace) -> int:
         PrimusRequest(
             model=_model(options, config),
             precision=options.precision,
-            gpus=options.gpus,
+            num_gpus=options.gpus,
             config=config,
             passed=options.passed,
         ),
@@ -63,16 +62,7 @@ def _model(options: argparse.Namespace, config: Path | None) -> str:
         return models.by_name(options.model).name
     if config is None:
         return by_name("primus").models[0]
-    installation = primus_installation.from_environment(os.environ, options.primus_path)
-    content = primus_config.read(config.expanduser().absolute(), installation.path, os.environ)
-    model = primus_config.setup(content, None).model
-    if model not in models.names():
-        raise UsageError(
-            f"{config}: is a configuration of {model or 'an unknown model'}, which is none of "
-            f"{', '.join(models.names())}",
-            heading="primus-config",
-        )
-    return model
+    return model_of(config, primus_installation.from_environment(os.environ, options.primus_path), os.environ)
 
 
 def _show(chosen: Plan) -> None:

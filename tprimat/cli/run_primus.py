@@ -28,6 +28,11 @@ from tprimat.measure.session import Session
 from tprimat.store import store
 
 MEASUREMENT_ITERATIONS = 200
+SAME_NAMES = (
+    *("precision", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label", "passed", "launcher"),
+)
+"""Options that are fields of a PrimusRequest."""
+
 INTERRUPTED = 128 + 2
 """What a shell says of a command that Ctrl-C ended."""
 
@@ -89,18 +94,12 @@ def _plans(options: argparse.Namespace, installation: Installation, machine: Mac
         plan(
             PrimusRequest(
                 model=name,
-                precision=options.precision,
-                iterations=options.train_iters,
-                global_batch_size=options.global_batch_size,
-                micro_batch_size=options.micro_batch_size,
-                sequence_length=options.sequence_length,
-                seed=options.seed,
-                gpus=options.gpus,
+                steps=options.train_iters,
+                num_gpus=options.gpus,
                 time_limit_s=options.exit_after,
                 config=config if name == own else None,
                 matched=matched,
-                passed=options.passed,
-                launcher=options.launcher,
+                **{field: getattr(options, field) for field in SAME_NAMES},
             ),
             installation,
             os.environ,

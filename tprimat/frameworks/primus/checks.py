@@ -28,7 +28,7 @@ LEAST_FREE_GB = 1.0
 CHECKPOINT_BYTES_PER_PARAMETER = 14
 """bf16 weights (2), and Megatron's fp32 weights and two states of Adam (12)."""
 
-_TRAINERS = {"megatron": ("third_party/Megatron-LM", "third_party/megatron")}
+_MEGATRON = ("third_party/Megatron-LM", "third_party/megatron")
 _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
 
 
@@ -39,27 +39,38 @@ def check(
     output_dir: Path,
     disk_usage: Callable[[Path], Any] = shutil.disk_usage,
 ) -> PreflightResult:
-    """Check all that a training by Primus needs.
+    """Check all that a training by Primus needs; disk_usage returns the `free` bytes at a path."""
+    errors = [
+        *_backend(plan, environ),
+        *_tokenizer(plan, environ),
+        *_gpus(plan, machine),
+        *_space(plan, output_dir, disk_usage),
+    ]
+    return PreflightResult(tuple(errors), tuple(_warnings(plan, machine, environ)))
 
-    Args:
-        plan: the training.
-        machine: this machine.
-        environ: environment variables.
-        output_dir: folder for logs and results.
-        disk_usage: returns the `free` bytes at a path.
-    """
-    errors = [*_backend(plan, environ), *_tokenizer(plan, environ), *_gpus(plan, machine)]
-    errors += _space(plan, output_dir, disk_usage)
-    return PreflightResult(tuple(errors), (*_dataset(plan, environ), *_machine(machine), *_visible(plan, environ)))
+
+def _warnings(plan: Plan, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
+    value = plan.configuration.value
+    given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
+    if plan.configuration.framework == "megatron" and value("mock_data") is not True and not given:
+        yield (
+            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
+            "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
+        )
+    if machine.platform != "amd":
+        yield NO_AMD_GPU
+    visible = environ.get("HIP_VISIBLE_DEVICES")
+    used = ",".join(str(index) for index in range(plan.gpus))
+    if visible and visible != used and plan.launcher == "run_pretrain.sh":
+        yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"
 
 
 def _backend(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
     """Check for Megatron: a clone without its submodules has an empty folder there."""
-    if any(environ.get(name) for name in _BACKEND_VARIABLES):
+    if plan.configuration.framework != "megatron" or any(environ.get(name) for name in _BACKEND_VARIABLES):
         return
     root = plan.installation.path
-    folders = [root / name for name in _TRAINERS.get(plan.configuration.framework or "", ())]
-    there = [folder for folder in folders if folder.is_dir()]
+    there = [folder for name in _MEGATRON if (folder := root / name).is_dir()]
     if there and not any(any(folder.iterdir()) for folder in there):
         yield f"{there[0]} is empty: git -C {root} submodule update --init --recursive"
 
@@ -94,26 +105,13 @@ def _caches(plan: Plan, environ: Mapping[str, str]) -> list[Path]:
         return [Path(environ["HF_HOME"])]
     data = Path(environ.get("DATA_PATH") or plan.installation.path / "data")
     home = environ.get("HOME")
-    return [
-        DEFAULT_PATH.parent / "hf_cache",
-        data / "huggingface",
-        *([Path(home) / ".cache" / "huggingface"] if home else []),
-    ]
+    own = [Path(home) / ".cache" / "huggingface"] if home else []
+    return [DEFAULT_PATH.parent / "hf_cache", data / "huggingface", *own]
 
 
 def _cached(cache: Path, name: str) -> bool:
     snapshots = cache / "hub" / f"models--{name.replace('/', '--')}" / "snapshots"
     return any(snapshots.glob("*/tokenizer*"))
-
-
-def _dataset(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    value = plan.configuration.value
-    given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
-    if plan.configuration.framework == "megatron" and value("mock_data") is not True and not given:
-        yield (
-            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
-            "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
-        )
 
 
 def _gpus(plan: Plan, machine: Machine) -> Iterator[str]:
@@ -124,12 +122,12 @@ def _gpus(plan: Plan, machine: Machine) -> Iterator[str]:
 
 def _space(plan: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
     needed = {output_dir: LEAST_FREE_GB}
-    parameters = plan.setup().model_config.num_parameters or _known_parameters(plan)
     # Primus' own default is to save when the training ends.
     if plan.configuration.framework == "megatron" and plan.configuration.value("disable_last_saving") is False:
-        size = (parameters or 0) * CHECKPOINT_BYTES_PER_PARAMETER / GB
-        root = plan.installation.path
-        needed[root] = needed.get(root, 0.0) + size
+        run, root = plan.setup(), plan.installation.path
+        full = models.by_name(plan.model).shape.num_parameters if run.scale == "full" else None
+        parameters = run.model_config.num_parameters or full or 0
+        needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB
     for folder, gigabytes in needed.items():
         there = next((each for each in (folder, *folder.parents) if each.exists()), None)
         if there is None:
@@ -142,20 +140,3 @@ def _space(plan: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> I
             why = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
             instead = why if gigabytes > 2 * LEAST_FREE_GB else "free some, or choose another --output-dir"
             yield f"{folder}: {free:.1f} GB are free, and {gigabytes:.0f} GB are needed: {instead}"
-
-
-def _known_parameters(plan: Plan) -> int | None:
-    run = plan.setup()
-    return models.by_name(plan.model).shape.num_parameters if run.scale == "full" else None
-
-
-def _machine(machine: Machine) -> Iterator[str]:
-    if machine.platform != "amd":
-        yield NO_AMD_GPU
-
-
-def _visible(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    visible = environ.get("HIP_VISIBLE_DEVICES")
-    used = ",".join(str(index) for index in range(plan.gpus))
-    if visible and visible != used and plan.launcher == "run_pretrain.sh":
-        yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"

@@ -59,7 +59,6 @@ class Configuration:
         path: the experiment's file.
         framework: megatron, torchtitan, …
         model: name of the model's preset, such as llama3.1_8B.
-        exp_name: name of the experiment; Primus' folder for its logs is called so.
         settings: every parameter in force, by Primus' own names.
         notes: what is doubtful.
     """
@@ -67,7 +66,6 @@ class Configuration:
     path: Path
     framework: str | None
     model: str | None
-    exp_name: str | None
     settings: Mapping[str, Setting]
     notes: tuple[str, ...]
 
@@ -81,6 +79,14 @@ class Configuration:
         value = self.value(name)
         is_count = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
         return value if is_count else None
+
+    def arguments_for(self, values: Mapping[str, Any]) -> list[str]:
+        """Return a command line that sets those values which differ, and as many positions as a sequence takes."""
+        changed = {name: value for name, value in values.items() if value not in (None, self.value(name))}
+        length, positions = values.get("seq_length"), self.count("max_position_embeddings")
+        if length is not None and positions is not None and positions < length:
+            changed["max_position_embeddings"] = length
+        return [word for name, value in changed.items() for word in (f"--{name}", str(value))]
 
     def with_arguments(self, arguments: Sequence[str]) -> Configuration:
         """Return the configuration under a command line such as --train_iters 10."""
@@ -100,41 +106,37 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         UnreadableError: the file is no experiment of Primus; with its line where there is one.
         UsageError: there is no PyYAML.
     """
-    content, lines = _experiment(path, environ)
+    path = path.expanduser().absolute()
+    content, root = _parsed(path, environ)
+    if content is None:
+        raise _broken(path, "is no experiment of Primus: it holds no settings")
     modules = content.get("modules")
-    trainer = next((name for name in TRAINERS if isinstance(modules, dict) and name in modules), None)
-    if trainer is None or not isinstance(modules, dict) or not isinstance(modules[trainer], dict):
-        raise UnreadableError(
-            path,
-            "is no experiment of Primus: it has no modules.pre_trainer: see examples/megatron/configs in Primus",
-            heading="primus-config",
-        )
-    module: dict[str, Any] = modules[trainer]
-    framework = module.get("framework")
+    module = next((modules[name] for name in TRAINERS if name in modules), None) if isinstance(modules, dict) else None
+    if not isinstance(module, dict):
+        where = "see examples/megatron/configs in Primus"
+        raise _broken(path, f"is no experiment of Primus: it has no modules.pre_trainer: {where}")
+    framework, model = module.get("framework"), module.get("model")
     notes: list[str] = []
     settings: dict[str, Setting] = {}
     folder = _LIGHT.get(str(framework), str(framework))
-    for kind, key in (("modules", "config"), ("models", "model")):
-        named = module.get(key)
-        if named is None:
+    for kind, preset in (("modules", module.get("config")), ("models", model)):
+        if preset is None:
             continue
-        name = str(named) if str(named).endswith((".yaml", ".yml")) else f"{named}.yaml"
+        name = str(preset) if str(preset).endswith((".yaml", ".yml")) else f"{preset}.yaml"
         file = primus / PRESETS / kind / folder / name
         if not file.is_file():
-            notes.append(f"the preset {named} isn't in {file.parent}: what it sets is unknown here")
+            notes.append(f"the preset {preset} isn't in {file.parent}: what it sets is unknown here")
             continue
-        for name, value in _preset(file, environ, 0).items():
-            settings[name] = Setting(value, f"{kind}/{file.name}")
-    inner = module.get("overrides")
+        values = _parsed(file, environ)[0] or {}
+        settings |= {name: Setting(value, f"{kind}/{file.name}") for name, value in values.items()}
+    inner, lines = module.get("overrides"), _lines(root)
     for name, value in inner.items() if isinstance(inner, dict) else ():
         settings[str(name)] = Setting(None if value == "null" else value, f"{path.name}:{lines.get(str(name), 1)}")
     notes += _ignored(path, content, module, settings)
-    model = module.get("model")
     return Configuration(
         path=path,
         framework=str(framework) if framework else None,
         model=re.sub(r"\.ya?ml$", "", str(model)) if model else None,
-        exp_name=str(content["exp_name"]) if content.get("exp_name") is not None else None,
         settings=settings,
         notes=tuple(notes),
     )
@@ -156,12 +158,7 @@ def overrides(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def setup(configuration: Configuration, num_gpus: int | None) -> Run:
-    """Return the setup that a configuration describes, as the log of its training would state it.
-
-    Args:
-        configuration: what is in force.
-        num_gpus: processes that would train; None where unknown.
-    """
+    """Return the setup that a configuration describes, as the log of its training on these GPUs would state it."""
     stated = LoggedValues(
         {
             name: LoggedValue(setting.value, 0, f"{name}: {setting.value}", megatron_setup.DUMPED)
@@ -197,52 +194,43 @@ def _with_vocabulary(shape: ModelConfig, named: str | None) -> ModelConfig:
     return completed if models.with_shape(completed) is model else shape
 
 
-def _experiment(path: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return an experiment's settings, and the lines of its overrides."""
-    content, root = _parsed(path)
-    if not isinstance(content, dict):
-        raise UnreadableError(path, "is no experiment of Primus: it holds no settings", heading="primus-config")
-    # Primus from v26.2 on lets an experiment stand on another one.
-    return _with_bases(path, _resolved(content, environ, path), environ, 0), _lines(root)
+def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dict[str, Any] | None, Any]:
+    """Return a YAML file's settings, over those of the files that it extends; and its nodes, which know their lines.
 
-
-def _preset(path: Path, environ: Mapping[str, str], depth: int) -> dict[str, Any]:
-    content, _ = _parsed(path)
-    return _with_bases(path, _resolved(content, environ, path), environ, depth) if isinstance(content, dict) else {}
-
-
-def _parsed(path: Path) -> tuple[Any, Any]:
-    """Return what a YAML file holds, and its nodes, which know their lines."""
+    Of two files that it extends the later one counts. A file that holds anything but settings has None. Primus from
+    v26.2 on lets an experiment extend another one, too.
+    """
     try:
         yaml: Any = importlib.import_module("yaml")
     except ModuleNotFoundError:
         raise missing_package("pyyaml", "pip install pyyaml", f"reading {path}") from None
     try:
         text = files.read_plain(path).decode()
-        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+        content, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it can't be parsed"
-        raise UnreadableError(
-            path, f"is not YAML: {what}", line=mark.line + 1 if mark else None, heading="primus-config"
-        ) from error
-
-
-def _with_bases(path: Path, content: dict[str, Any], environ: Mapping[str, str], depth: int) -> dict[str, Any]:
-    """Return a file's settings over those of the files that it extends; of two such the later one counts."""
+        raise _broken(path, f"is not YAML: {what}", mark.line + 1 if mark else None) from error
+    if not isinstance(content, dict):
+        return None, root
     if depth > _DEEPEST:
-        raise UnreadableError(path, "stands on presets that stand on each other", heading="primus-config")
+        raise _broken(path, "stands on presets that stand on each other")
+    content = _resolved(content, environ, path)
     merged: dict[str, Any] = {}
     for word in _INHERITANCE:
-        named = content.get(word) or ()
-        for each in [named] if isinstance(named, str) else named if isinstance(named, list) else ():
-            base = path.parent / str(each)
+        named = content.pop(word, None) or ()
+        for name in [named] if isinstance(named, str) else named if isinstance(named, list) else ():
+            base = path.parent / str(name)
             if base.is_file():
-                merged = _merged(merged, _preset(base, environ, depth + 1))
-    return _merged(merged, {name: value for name, value in content.items() if name not in _INHERITANCE})
+                merged = _merged(merged, _parsed(base, environ, depth + 1)[0] or {})
+    return _merged(merged, content), root
+
+
+def _broken(path: Path, message: str, line: int | None = None) -> UnreadableError:
+    return UnreadableError(path, message, line=line, heading="primus-config")
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,9 +256,7 @@ def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
     def replacement(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
         if default is None and name not in environ:
-            raise UnreadableError(
-                path, f"asks for the environment variable {name}, which is not set: set it", heading="primus-config"
-            )
+            raise _broken(path, f"asks for the environment variable {name}, which is not set: set it")
         return environ.get(name, default or "")
 
     replaced = _VARIABLE.sub(replacement, value)
@@ -305,10 +291,8 @@ def _ignored(
     path: Path, content: Mapping[str, Any], module: Mapping[str, Any], settings: Mapping[str, Setting]
 ) -> Iterable[str]:
     """Yield notes on parameters that are where Primus doesn't look for them."""
-    places = (("at the top of the file", content), ("beside overrides", module))
-    for place, names in places:
-        lost = sorted(name for name in names if name in megatron_setup.ARGUMENTS and name not in ("model", "exp_name"))
-        for name in lost:
+    for place, names in (("at the top of the file", content), ("beside overrides", module)):
+        for name in sorted(names.keys() & megatron_setup.ARGUMENTS - {"model", "exp_name"}):
             held = settings.get(name)
             instead = f"{held.value} holds ({held.origin})" if held else "its default holds"
             yield (

@@ -45,14 +45,8 @@ PRECISIONS = by_name("primus").precisions
 
 
 @dataclasses.dataclass(frozen=True)
-class DiscoveredInstallation:
-    """A configuration's file.
-
-    Attributes:
-        path: the file.
-        arguments: what the command line must add, since the file is for another precision.
-        notes: what should be known of the choice.
-    """
+class ConfigFile:
+    """A configuration's file, arguments that make up for its precision, and what should be known of the choice."""
 
     path: Path
     arguments: tuple[str, ...] = ()
@@ -97,13 +91,8 @@ class Installation:
         except OSError:
             return True
 
-    def config(self, model: str, gpu: str | None, precision: str) -> DiscoveredInstallation:
-        """Return the configuration of a model.
-
-        Args:
-            model: a name in models.py.
-            gpu: key of a row of gpus.csv; None where unknown.
-            precision: one of PRECISIONS.
+    def config(self, model: str, gpu: str | None, precision: str) -> ConfigFile:
+        """Return the configuration of a model for a GPU, by the key of its row, or None where it is unknown.
 
         Raises:
             UsageError: there is none, with where it was looked for.
@@ -116,39 +105,38 @@ class Installation:
                 heading="primus-config",
             )
         folders, notes = self._folders(gpu)
-        own = f"{name}-{precision.upper()}-pretrain.yaml"
+        candidates = [folder / f"{name}-{precision.upper()}-pretrain.yaml" for folder in folders]
         plain = f"{name}-pretrain.yaml"
-        candidates: list[tuple[Path, tuple[str, ...]]] = [(folder / own, ()) for folder in folders]
         if precision in ("bf16", "fp8"):
             # Older versions have one file a model, in bf16.
-            arguments: tuple[str, ...] = ("--fp8", "hybrid") if precision == "fp8" else ()
-            candidates += [(folder / plain, arguments) for folder in [*folders, CONFIGS]]
-        for file, added in candidates:
+            candidates += [folder / plain for folder in (*folders, CONFIGS)]
+        for file in candidates:
             if (self.path / file).is_file():
+                added = ("--fp8", "hybrid") if precision == "fp8" and file.name == plain else ()
                 if added:
                     notes.append(f"{file} is for bf16: {' '.join(added)} is added")
-                if folders and gpu and file.parent in folders and file.parent.name != FOLDERS.get(gpu, ("",))[0]:
+                if gpu and file.parent in folders and file.parent.name != FOLDERS.get(gpu, ("",))[0]:
                     notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
-                return DiscoveredInstallation(self.path / file, added, tuple(notes))
-        looked = ", ".join(str(file) for file, _ in candidates)
+                return ConfigFile(self.path / file, added, tuple(notes))
         raise UsageError(
-            f"{self.path} has no configuration for {model} in {precision} (looked for {looked}): "
-            "name one with PRIMUS_CONFIG=FILE",
+            f"{self.path} has no configuration for {model} in {precision} (looked for "
+            f"{', '.join(map(str, candidates))}): name one with PRIMUS_CONFIG=FILE",
             heading="primus-config",
         )
 
     def _folders(self, gpu: str | None) -> tuple[list[Path], list[str]]:
-        there = sorted(CONFIGS / folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
-        if gpu is not None and gpu in FOLDERS:
-            folders = [CONFIGS / folder for folder in FOLDERS[gpu]]
-            is_own = folders[0].name.lower() == gpu
-            return folders, [] if is_own else [f"Primus has no configurations of its own for {gpu.upper()}"]
-        if len(there) <= 1:
-            return there, []
+        """Return the folders with configurations for a GPU, and notes."""
+        if gpu in FOLDERS:
+            is_own = FOLDERS[gpu][0].lower() == gpu
+            notes = [] if is_own else [f"Primus has no configurations of its own for {gpu.upper()}"]
+            return [CONFIGS / name for name in FOLDERS[gpu]], notes
+        names = sorted(folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
+        if len(names) <= 1:
+            return [CONFIGS / name for name in names], []
         which = f"Primus has no configurations for {gpu.upper()}" if gpu else "this machine's GPU isn't known"
         raise UsageError(
-            f"{which}, and {self.path} has some for {', '.join(folder.name for folder in there)}, which differ in "
-            "their batch: name one with PRIMUS_CONFIG=FILE",
+            f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their batch: name one with "
+            "PRIMUS_CONFIG=FILE",
             heading="primus-config",
         )
 
@@ -163,9 +151,7 @@ def gpu_of(info: GpuInfo) -> str | None:
     gpu = gpus.match(info).gpu
     if gpu is not None:
         return gpu.key if gpu.vendor == "AMD" else None
-    if info.total_memory_gb is None:
-        return None
-    return gpu_by_facts(info.architecture, info.total_memory_gb * GB)
+    return gpu_by_facts(info.architecture, None if info.total_memory_gb is None else info.total_memory_gb * GB)
 
 
 def gpu_by_facts(architecture: str | None, memory_bytes: float | None) -> str | None:

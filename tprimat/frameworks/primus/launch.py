@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
@@ -23,7 +22,7 @@ from tprimat.frameworks.primus import checks, start_record
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
 from tprimat.frameworks.primus.start_record import StartRecord
-from tprimat.frameworks.request import Launch, PreflightResult, Request, RequestedConfig
+from tprimat.frameworks.request import Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
@@ -35,11 +34,7 @@ ROCM_VERSION_FILE = "/opt/rocm/.info/version"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrimusTraining(Request):
-    """A request with what Primus is started with.
-
-    Attributes:
-        plan: Primus' configuration, its command line, its machines.
-    """
+    """A request with what Primus is started with: its configuration, its command line, its machines."""
 
     plan: Plan
 
@@ -75,8 +70,15 @@ class Resolver(resolve.Resolver):
             )
         gpu = primus_installation.gpu_by_facts(device.architecture, device.memory_bytes)
         devices = device.devices if device.platform != "cpu" else 0
-        requested = dataclasses.replace(requested, steps=requested.steps or defaults.STEPS_ON_GPU)
-        chosen = _plan(requested, model.name, gpu, devices)
+        config = os.environ.get("PRIMUS_CONFIG", "").strip()
+        options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}
+        chosen = plan(
+            PrimusRequest(model=model.name, config=Path(config) if config else None, **options),
+            primus_installation.from_environment(os.environ),
+            os.environ,
+            gpu=gpu,
+            devices=devices,
+        )
         request = request_of(chosen, output_dir, label=requested.label, time_limit_s=requested.time_limit_s)
         if not (request.global_batch_size and request.micro_batch_size and request.sequence_length):
             raise UsageError(
@@ -90,38 +92,16 @@ class Resolver(resolve.Resolver):
         return request
 
 
-def _plan(requested: RequestedConfig, model: str, gpu: str | None, devices: int) -> Plan:
-    config = os.environ.get("PRIMUS_CONFIG", "").strip()
-    return plan(
-        PrimusRequest(
-            model=model,
-            precision=requested.precision,
-            iterations=requested.steps,
-            global_batch_size=requested.global_batch_size,
-            micro_batch_size=requested.micro_batch_size,
-            sequence_length=requested.sequence_length,
-            seed=requested.seed,
-            gpus=requested.num_gpus,
-            time_limit_s=requested.time_limit_s,
-            config=Path(config) if config else None,
-        ),
-        primus_installation.from_environment(os.environ),
-        os.environ,
-        gpu=gpu,
-        devices=devices,
-    )
-
-
 def notes(chosen: Plan) -> tuple[str, ...]:
     """Return what the user should know of a plan."""
     spread = chosen.setup().parallelism_config
-    sizes = (
-        ("TP", spread.tensor_model_parallel_size),
-        ("PP", spread.pipeline_model_parallel_size),
-        ("CP", spread.context_parallel_size),
-        ("EP", spread.expert_model_parallel_size),
-    )
-    divided = "".join(f", {name} {size}" for name, size in sizes if size and size > 1)
+    sizes = {
+        "TP": spread.tensor_model_parallel_size,
+        "PP": spread.pipeline_model_parallel_size,
+        "CP": spread.context_parallel_size,
+        "EP": spread.expert_model_parallel_size,
+    }
+    divided = "".join(f", {name} {size}" for name, size in sizes.items() if size and size > 1)
     where = f"Primus in {chosen.installation.path}, {chosen.launcher}, {chosen.configuration.path.name}{divided}"
     return (where, *chosen.notes)
 
@@ -156,28 +136,27 @@ def request_of(
     )
 
 
-def launch(request: Request) -> Launch:
+def launch(request: PrimusTraining) -> Launch:
     """Return Primus' own command, with TIME in the place of the moment of its start."""
-    chosen = _plan_of(request)
-    name = experiment(chosen, "TIME")
-    return chosen.launch(name, train_log(request.output_dir, name))
+    name = _experiment(request.plan, "TIME")
+    return request.plan.launch(name, _train_log(request, name))
 
 
-def preflight(request: Request, machine: Machine) -> PreflightResult:
+def preflight(request: PrimusTraining, machine: Machine) -> PreflightResult:
     """Return what Primus would fail on after minutes of starting."""
-    return checks.check(_plan_of(request), machine, os.environ, request.output_dir)
+    return checks.check(request.plan, machine, os.environ, request.output_dir)
 
 
-def start(framework: Framework, request: Request, machine: Machine, log: Path) -> Launch:
+def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
     """Return Primus' command for the training of a log; write the record of the start beside the log.
 
     Raises:
         UsageError: the folder for Primus' own logs can't be made.
     """
-    chosen = _plan_of(request)
+    chosen = request.plan
     moment = re.search(r"\d{8}_\d{6}.*", log.stem)
-    name = experiment(chosen, f"{moment[0] if moment else log.stem}_{os.getpid()}")
-    copy = train_log(request.output_dir, name)
+    name = _experiment(chosen, f"{moment[0] if moment else log.stem}_{os.getpid()}")
+    copy = _train_log(request, name)
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -191,11 +170,16 @@ def start(framework: Framework, request: Request, machine: Machine, log: Path) -
 
 
 def _record(chosen: Plan, name: str, command: Launch, machine: Machine) -> StartRecord:
-    run = chosen.setup()
+    run, host = chosen.setup(), Host()
     # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
-    # packages are of the training then.
+    # packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
-    versions = {**(machine.environment.versions if amd else {}), **_versions(chosen)}
+    own = {
+        "primus": hosts.commit(host, chosen.installation.path),
+        "rocm": (host.read(ROCM_VERSION_FILE) or "").strip(),
+    }
+    versions = machine.environment.versions if amd else {}
+    versions = {**versions, **{package: version for package, version in own.items() if version}}
     return StartRecord(
         experiment=name,
         started=start_record.now(),
@@ -211,38 +195,25 @@ def _record(chosen: Plan, name: str, command: Launch, machine: Machine) -> Start
     )
 
 
-def _versions(chosen: Plan) -> dict[str, str]:
-    """Return the commit of Primus, and the version of ROCm that is installed beside torch's own."""
-    host = Host()
-    versions = {"primus": hosts.commit(host, chosen.installation.path)}
-    versions["rocm"] = (host.read(ROCM_VERSION_FILE) or "").strip() or None
-    return {name: version for name, version in versions.items() if version}
-
-
-def log_name(request: Request, moment: str) -> str:
+def log_name(request: PrimusTraining, moment: str) -> str:
     """Return the name of a training's log, without its ending."""
     return f"primus_training_{request.model}_{moment}{_node(request)}"
 
 
-def latest_log(request: Request) -> str | None:
+def latest_log(request: PrimusTraining) -> str | None:
     """Return the file that is always a copy of the newest log."""
     return f"training_{request.model}{_node(request)}.log"
 
 
-def _node(request: Request) -> str:
-    chosen = _plan_of(request)
-    return f"_node{chosen.node}" if chosen.nodes > 1 else ""
+def _node(request: PrimusTraining) -> str:
+    return f"_node{request.plan.node}" if request.plan.nodes > 1 else ""
 
 
-def train_log(output_dir: Path, name: str) -> Path:
+def _train_log(request: PrimusTraining, name: str) -> Path:
     """Return where Primus' own copy of an experiment's log goes."""
-    return output_dir.absolute() / NAME / name / "train.log"
+    return request.output_dir.absolute() / NAME / name / "train.log"
 
 
-def experiment(chosen: Plan, moment: str) -> str:
+def _experiment(chosen: Plan, moment: str) -> str:
     """Return a name for Primus' folder of logs that tells trainings apart."""
     return f"tprimat_{chosen.model}_{chosen.precision}_{moment}"
-
-
-def _plan_of(request: Request) -> Plan:
-    return cast(PrimusTraining, request).plan

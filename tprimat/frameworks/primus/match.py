@@ -1,21 +1,54 @@
-"""The setup of a result as overrides for Primus, and what can't be matched."""
+"""A configuration of Primus beside a result: what differs, and the overrides that give it the result's setup."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus.config import Configuration, setup
 from tprimat.results.run import Run
 
-_NUMBERS = (
-    ("training_config", "global_batch_size", "global_batch_size"),
-    ("training_config", "micro_batch_size", "micro_batch_size"),
-    ("training_config", "sequence_length", "seq_length"),
-    ("parallelism_config", "tensor_model_parallel_size", "tensor_model_parallel_size"),
-    ("parallelism_config", "pipeline_model_parallel_size", "pipeline_model_parallel_size"),
-    ("parallelism_config", "context_parallel_size", "context_parallel_size"),
-    ("parallelism_config", "expert_model_parallel_size", "expert_model_parallel_size"),
+_BATCH = (
+    ("global batch size", "training_config.global_batch_size", "global_batch_size"),
+    ("micro batch size", "training_config.micro_batch_size", "micro_batch_size"),
+    ("sequence length", "training_config.sequence_length", "seq_length"),
 )
-"""Part of a result, its field, and Primus' parameter."""
+_DIVISION = (
+    ("tensor parallel", "parallelism_config.tensor_model_parallel_size", "tensor_model_parallel_size"),
+    ("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", "pipeline_model_parallel_size"),
+    ("context parallel", "parallelism_config.context_parallel_size", "context_parallel_size"),
+    ("expert parallel", "parallelism_config.expert_model_parallel_size", "expert_model_parallel_size"),
+)
+"""A title, the field of a result, and Primus' parameter."""
+
+SHOWN = (
+    *((title, name) for title, _, name in _BATCH),
+    ("steps", "train_iters"),
+    *((title, name) for title, _, name in _DIVISION),
+    ("bf16", "bf16"),
+    ("fp8", "fp8"),
+    ("fp8 recipe", "fp8_recipe"),
+    ("recomputation", "recompute_granularity"),
+    ("recomputed layers", "recompute_num_layers"),
+    ("optimizer", "optimizer"),
+    ("learning rate", "lr"),
+    ("made-up data", "mock_data"),
+    ("tokenizer", "tokenizer_model"),
+    ("log level", "stderr_sink_level"),
+    ("log interval", "log_interval"),
+)
+"""What a person asks of a configuration, and Primus' parameter."""
+
+_COMPARED = (
+    ("model", "model"),
+    *((title, field) for title, field, _ in _BATCH),
+    ("GPUs", "num_gpus"),
+    ("precision", "training_config.precision"),
+    ("recomputation", "training_config.recomputation"),
+    *((title, field) for title, field, _ in _DIVISION),
+    ("optimizer", "optimizer.name"),
+)
 
 # Python's spelling: a version of Primus before 2026 takes "none" and "false" for words.
 PRECISION_ARGUMENTS = {
@@ -30,6 +63,19 @@ _RECOMPUTATION = {
     "selective": ("--recompute_granularity", "selective"),
     "full": ("--recompute_granularity", "full", "--recompute_method", "uniform", "--recompute_num_layers", "1"),
 }
+
+
+def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, object]]:
+    """Yield what differs, or what the result doesn't state."""
+    for title, field in _COMPARED:
+        here, there = attrgetter(field)(configured), attrgetter(field)(reference)
+        if here != there and (title != "optimizer" or _optimizer(here) != _optimizer(there)):
+            yield title, here, there
+
+
+def _optimizer(name: str | None) -> str | None:
+    # Megatron's "adam" is AdamW: its weight decay is decoupled.
+    return name and name.lower().replace("adamw", "adam")
 
 
 def arguments(
@@ -56,20 +102,20 @@ def arguments(
             "name a result of the same model",
             heading="cant-match",
         )
-    words: list[str] = []
-    unknown: list[str] = []
-    for part, field, name in _NUMBERS:
-        reference = getattr(getattr(run, part), field)
-        if reference is None:
-            unknown.append(field)
-        elif reference != configuration.value(name):
-            words += [f"--{name}", str(reference)]
-    length = run.training_config.sequence_length
-    positions = configuration.count("max_position_embeddings")
-    if length is not None and positions is not None and positions < length:
-        words += ["--max_position_embeddings", str(length)]
-    more, notes = _precision(run, own.training_config.precision)
-    words += more
+    sizes = {name: attrgetter(field)(run) for _, field, name in (*_BATCH, *_DIVISION)}
+    unknown = [field.partition(".")[2] for _, field, name in (*_BATCH, *_DIVISION) if sizes[name] is None]
+    words = configuration.arguments_for(sizes)
+    notes: list[str] = []
+    precision = run.training_config.precision
+    if precision is None:
+        notes.append("it doesn't state its precision: Primus' own is kept")
+    elif precision in PRECISION_ARGUMENTS:
+        words += PRECISION_ARGUMENTS[precision] if precision != own.training_config.precision else ()
+    elif precision != own.training_config.precision:
+        notes.append(
+            f"it ran in {precision}, which needs a configuration of its own (PRIMUS_CONFIG): "
+            f"{own.training_config.precision} is kept"
+        )
     recomputation = run.training_config.recomputation
     if recomputation in _RECOMPUTATION:
         words += _RECOMPUTATION[recomputation] if recomputation != own.training_config.recomputation else ()
@@ -80,14 +126,3 @@ def arguments(
     if run.num_gpus is not None and run.num_gpus != num_gpus:
         notes.append(f"{run.num_gpus} GPUs trained there, {num_gpus} here: the global batch is the same")
     return tuple(words), [f"{named}: {note}" for note in notes]
-
-
-def _precision(run: Run, own: str | None) -> tuple[tuple[str, ...], list[str]]:
-    precision = run.training_config.precision
-    if precision is None:
-        return (), ["it doesn't state its precision: Primus' own is kept"]
-    if precision == own:
-        return (), []
-    if precision in PRECISION_ARGUMENTS:
-        return PRECISION_ARGUMENTS[precision], []
-    return (), [f"it ran in {precision}, which needs a configuration of its own (PRIMUS_CONFIG): {own} is kept"]

@@ -17,10 +17,9 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus import DEFAULT_PRECISION, match
 from tprimat.frameworks.primus import config as primus_config
-from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.config import Configuration
-from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, Installation
-from tprimat.frameworks.request import Launch
+from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, ConfigFile, Installation
+from tprimat.frameworks.request import Launch, RequestedConfig
 from tprimat.frameworks.resolve import check_batch
 from tprimat.results.run import Run
 
@@ -35,19 +34,12 @@ _DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 """Levels at which the iteration lines, which are of level DEBUG, don't appear."""
 
 
-@dataclasses.dataclass(frozen=True)
-class PrimusRequest:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrimusRequest(RequestedConfig):
     """The options of a training by Primus; None where not given.
 
     Attributes:
         model: a name in models.py.
-        precision: one of PRECISIONS.
-        iterations: optimizer steps; None for the configuration's.
-        global_batch_size, micro_batch_size: sequences.
-        sequence_length: tokens.
-        seed: of weights and data.
-        gpus: of this machine.
-        time_limit_s: seconds after which Megatron ends the training by itself.
         config: a configuration's file.
         matched: a result whose setup is to be taken over, with its name for messages.
         passed: words for Primus' own command line; they go before all else.
@@ -55,14 +47,6 @@ class PrimusRequest:
     """
 
     model: str
-    precision: str | None = None
-    iterations: int | None = None
-    global_batch_size: int | None = None
-    micro_batch_size: int | None = None
-    sequence_length: int | None = None
-    seed: int | None = None
-    gpus: int | None = None
-    time_limit_s: float | None = None
     config: Path | None = None
     matched: tuple[Run, str] | None = None
     passed: tuple[str, ...] = ()
@@ -74,9 +58,6 @@ class Plan:
     """A training by Primus, every choice made.
 
     Attributes:
-        installation: Primus.
-        launcher: one of LAUNCHERS.
-        model: a name in models.py.
         configuration: what is in force, the command line included.
         arguments: the command line.
         gpus, nodes, node: GPUs of a machine, machines, and which of them this is.
@@ -152,7 +133,7 @@ class Plan:
 def models_of(
     named: str, config: Path | None, installation: Installation, environ: Mapping[str, str]
 ) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
-    """Choose the models to train.
+    """Return the models to train, the one that the user's own configuration is for, and notes.
 
     Args:
         named: `all`, or names with commas between them.
@@ -160,30 +141,31 @@ def models_of(
         installation: Primus.
         environ: environment variables.
 
-    Returns:
-        The models, the one that the user's own configuration is for, and notes.
-
     Raises:
         UsageError: there is no such model, or the configuration is of another.
     """
+    names = tuple(FILES)
     if named != "all":
         names = tuple(dict.fromkeys(models.by_name(name.strip()).name for name in named.split(",")))
         if config is None or len(names) == 1:
             return names, names[0] if config is not None else None, ()
-    else:
-        names = tuple(FILES)
     if config is None:
         absent = "Primus has no configuration for Mistral: it is left out; PRIMUS_CONFIG=FILE with one of your own"
         return names, None, (f"{absent} adds it",)
-    content = primus_config.read(config.expanduser().absolute(), installation.path, environ)
-    model = primus_config.setup(content, None).model
+    model = model_of(config, installation, environ, ": unset PRIMUS_CONFIG, or name one of these")
+    return tuple(dict.fromkeys((*names, model))), model, ()
+
+
+def model_of(config: Path, installation: Installation, environ: Mapping[str, str], advice: str = "") -> str:
+    """Return the model that a user's own configuration is for. Raises UsageError, with advice, for an unknown one."""
+    model = primus_config.setup(primus_config.read(config, installation.path, environ), None).model
     if model not in models.names():
         raise UsageError(
             f"{config}: is a configuration of {model or 'an unknown model'}, which is none of "
-            f"{', '.join(models.names())}: unset PRIMUS_CONFIG, or name one of these",
+            f"{', '.join(models.names())}{advice}",
             heading="primus-config",
         )
-    return (*names, *([model] if model not in names else [])), model, ()
+    return model
 
 
 def plan(
@@ -206,76 +188,63 @@ def plan(
     launcher = requested.launcher or installation.launcher
     if launcher is None or not installation.has(launcher):
         raise UsageError(f"{installation.path} has no {launcher}: it has {installation.launcher}", heading="no-primus")
-    model = models.by_name(requested.model)
-    if requested.precision is not None and requested.precision not in PRECISIONS:
+    model, own_config, precision = models.by_name(requested.model), requested.config, requested.precision
+    if precision is not None and precision not in PRECISIONS:
         raise UsageError(
-            f"Primus trains in {', '.join(PRECISIONS)}, not in {requested.precision}: choose one of them",
-            heading="precision",
+            f"Primus trains in {', '.join(PRECISIONS)}, not in {precision}: choose one of them", heading="precision"
         )
     nodes, node = _whole(environ, "NNODES", 1, least=1), _whole(environ, "NODE_RANK", 0, least=0)
     if node >= nodes:
         raise UsageError(f"NODE_RANK is {node}, of {nodes} machines: they count from 0", heading="wrong-usage")
-    gpus = requested.gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
+    gpus = requested.num_gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
     source = (
-        primus_installation.DiscoveredInstallation(requested.config.expanduser().absolute())
-        if requested.config is not None
-        else installation.config(requested.model, gpu, requested.precision or DEFAULT_PRECISION)
+        ConfigFile(own_config)
+        if own_config is not None
+        else installation.config(requested.model, gpu, precision or DEFAULT_PRECISION)
     )
     base = primus_config.read(source.path, installation.path, environ)
     notes = [*source.notes, *base.notes]
     if base.framework not in TRAINERS:
         raise UsageError(
-            f"{source.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
+            f"{base.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
             "Megatron: start it with Primus itself, and read its log with extract_primus_metrics.py",
             heading="primus-config",
         )
-    _check_model(base, model, requested.config is not None)
-    words = _sizes(requested, source, base)
+    configured = primus_config.setup(base, None).model
+    if configured != model.name and own_config is not None:
+        raise UsageError(
+            f"{base.path}: is a configuration of {configured or 'an unknown model'}, not of {model.title}: "
+            "PRIMUS_CONFIG must be one of the model that is asked for",
+            heading="primus-config",
+        )
+    words = [*_sizes(requested, base), *source.arguments]
     if requested.matched is not None:
         run, named = requested.matched
         matched, more = match.arguments(run, base.with_arguments(words), gpus * nodes, named)
         words = [*matched, *words]
         notes += more
-    if requested.precision is not None and requested.config is not None:
-        words += _precision(base.with_arguments(words), requested.precision, gpus * nodes)
-    words += _logging(base)
-    words += requested.passed
+    if precision is not None and own_config is not None:
+        words += _precision(base.with_arguments(words), precision, gpus * nodes)
+    words += [*_logging(base), *requested.passed]
     configuration = base.with_arguments(words)
     chosen = Plan(installation, launcher, model.name, configuration, tuple(words), gpus, nodes, node, tuple(notes))
     _check_sizes(chosen)
     return chosen
 
 
-def _check_model(configuration: Configuration, model: models.Model, named_by_user: bool) -> None:
-    configured = primus_config.setup(configuration, None).model
-    if configured != model.name and named_by_user:
-        raise UsageError(
-            f"{configuration.path}: is a configuration of {configured or 'an unknown model'}, not of {model.title}: "
-            "PRIMUS_CONFIG must be one of the model that is asked for",
-            heading="primus-config",
-        )
-
-
-def _sizes(
-    requested: PrimusRequest, source: primus_installation.DiscoveredInstallation, base: Configuration
-) -> list[str]:
-    words: list[str] = []
-    pairs = (
-        ("train_iters", requested.iterations),
-        ("global_batch_size", requested.global_batch_size),
-        ("micro_batch_size", requested.micro_batch_size),
-        ("seq_length", requested.sequence_length),
-        ("seed", requested.seed),
+def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
+    words = [] if requested.steps is None else ["--train_iters", str(requested.steps)]
+    words += base.arguments_for(
+        {
+            "global_batch_size": requested.global_batch_size,
+            "micro_batch_size": requested.micro_batch_size,
+            "seq_length": requested.sequence_length,
+            "seed": requested.seed,
+        }
     )
-    for name, value in pairs:
-        if value is not None and (value != base.value(name) or name == "train_iters"):
-            words += [f"--{name}", str(value)]
-    positions = base.count("max_position_embeddings")
-    if requested.sequence_length is not None and positions is not None and positions < requested.sequence_length:
-        words += ["--max_position_embeddings", str(requested.sequence_length)]
     if requested.time_limit_s is not None:
         words += ["--exit_duration_in_mins", str(max(1, math.ceil(requested.time_limit_s / 60)))]
-    return [*words, *source.arguments]
+    return words
 
 
 def _precision(configuration: Configuration, precision: str, num_gpus: int) -> tuple[str, ...]:

@@ -41,14 +41,11 @@ _ANSWERED_TOO = " of memory, which the log states, is that of: "
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts recorded when a training was started.
+    """Facts recorded when a training was started: the machine, as platforms.detect() saw it, and what was configured.
 
     Attributes:
         experiment: a name that stands in the log it belongs to, and in no other.
         started: the moment, ISO 8601 with offset.
-        platform, gpu_info, environment: the machine, as platforms.detect() saw it.
-        model, scale, model_config, training_config, parallelism_config: as configured.
-        command: what was started.
     """
 
     experiment: str
@@ -76,8 +73,7 @@ def path_for(log: Path) -> Path:
 
 def encode(record: StartRecord) -> bytes:
     """Return a record as indented JSON."""
-    packed = _known(msgspec.to_builtins(record))
-    return msgspec.json.format(msgspec.json.encode(packed), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(_known(msgspec.to_builtins(record))), indent=2) + b"\n"
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
@@ -110,10 +106,7 @@ def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
 
 
 def applied(run: Run, record: StartRecord) -> Run:
-    """Return a run that was read from a log, with what the record of its start knows.
-
-    What the log states comes first.
-    """
+    """Return a run that was read from a log, with what the record of its start knows and the log doesn't state."""
     for name in _MACHINE:
         logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
         if logged is not None and recorded is not None and logged != recorded:
@@ -124,7 +117,7 @@ def applied(run: Run, record: StartRecord) -> Run:
         "platform": run.platform or record.platform,
         "gpu_info": _filled(run.gpu_info, record.gpu_info, [], ("device_count",)),
         "environment": msgspec.structs.replace(
-            _filled(run.environment, record.environment, [], ("versions", "emulated", "settings")),
+            _filled(run.environment, record.environment, []),
             versions={**run.environment.versions, **record.environment.versions},
             settings=run.environment.settings or record.environment.settings,
         ),
