@@ -240,7 +240,7 @@ def test_nemos_hooks_count_as_steps_too(trainings, callback):
 
 def test_a_strategy_that_nobody_here_knows_leaves_its_split_unknown(trainings):
     from tprimat.frameworks.lightning.description import describe
-    from tprimat.record.describe import Sizes
+    from tprimat.results.run import TrainingConfig
 
     class Splitting:
         tensor_parallel_size = "auto"
@@ -253,7 +253,7 @@ def test_a_strategy_that_nobody_here_knows_leaves_its_split_unknown(trainings):
         max_steps=5,
         train_dataloader=trainings.loader(3),
     )
-    found = describe(trainer, trainings.linear(), "cpu", Sizes())
+    found = describe(trainer, trainings.linear(), "cpu", TrainingConfig())
     assert found.parallelism_config.tensor_model_parallel_size is None
     assert found.parallelism_config.data_parallel_size is None
     assert found.training_config.micro_batch_size == 2

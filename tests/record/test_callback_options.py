@@ -7,7 +7,6 @@ from stored_runs import series
 
 from tprimat.errors import UsageError
 from tprimat.record import options
-from tprimat.record.describe import Sizes
 from tprimat.results.run import Run, TrainingConfig
 
 WELL = {
@@ -69,7 +68,7 @@ def test_a_setup_with_records_is_wrong():
 def test_arguments_win_over_the_setup():
     known = Run(training_config=TrainingConfig(global_batch_size=128, micro_batch_size=2, sequence_length=2048))
     said = options.checked(**{**WELL, "setup": known, "global_batch_size": 64})
-    assert said.sizes == Sizes(64, 2, 2048)
+    assert said.sizes == TrainingConfig(global_batch_size=64, micro_batch_size=2, sequence_length=2048)
     assert said.output_dir == Path("output")
     assert said.platform is None
     assert options.checked(**{**WELL, "platform": "CUDA"}).platform == "nvd"

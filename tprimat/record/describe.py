@@ -25,14 +25,6 @@ class Description(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Sizes(msgspec.Struct, frozen=True):
-    """Sizes from the caller, which override the training's; None where not given."""
-
-    global_batch_size: int | None = None
-    micro_batch_size: int | None = None
-    sequence_length: int | None = None
-
-
 def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | None]:
     """Return the real precision of FP32 matrix products, and its description."""
     products = _fp32_products(platform)

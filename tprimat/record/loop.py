@@ -24,7 +24,7 @@ from tprimat.errors import UsageError
 from tprimat.record import describe, options, outcome, shapes
 from tprimat.record.describe import Description
 from tprimat.record.lifecycle import Processes, Recording
-from tprimat.record.scalars import LOSS, NORM, StepValues
+from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
 
 OWN = "own"
@@ -234,10 +234,7 @@ class LoopRecorder:
 
     def _note_rate(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if self._rate is None:
-            rate = optimizer.param_groups[0]["lr"]
-            # One that is kept on the device would have to be waited for.
-            if getattr(rate, "device", None) is None or rate.device.type == "cpu":
-                self._rate = float(rate)
+            self._rate = learning_rate(optimizer)
 
     def _find_device(self) -> Any:
         import torch
@@ -273,11 +270,9 @@ class LoopRecorder:
         return Description(
             framework=OWN,
             model_config=shape or ModelConfig(),
-            training_config=TrainingConfig(
+            training_config=msgspec.structs.replace(
+                sizes,
                 max_steps=self._max_steps,
-                global_batch_size=sizes.global_batch_size,
-                micro_batch_size=sizes.micro_batch_size,
-                sequence_length=sizes.sequence_length,
                 num_gpus=processes.world_size,
                 precision=precision,
                 precision_detail=detail,
@@ -298,14 +293,8 @@ class LoopRecorder:
         values, recording = self._values, self._recording
         if values is None or recording is None or not recording.step:
             return []
-        warnings = [f"{what} unknown: {why}" for what, why in values.rejected.items()]
-        for what, argument in ((LOSS, "loss"), (NORM, "grad_norm")):
-            if what not in values.seen and what not in values.rejected:
-                warnings.append(f"{what} unknown: recorder.step() was given no {argument}=")
-        world_size = recording.processes.world_size
-        if world_size > 1 and LOSS in values.seen:
-            warnings.append(f"loss_values are those of the first of {world_size} processes, not the mean over all")
-        return warnings
+        absent = {LOSS: "recorder.step() was given no loss=", NORM: "recorder.step() was given no grad_norm="}
+        return values.warnings(absent, recording.processes.world_size)
 
 
 def current_processes() -> Processes:
@@ -320,6 +309,6 @@ def current_processes() -> Processes:
     return Processes()
 
 
-def _accumulation(sizes: describe.Sizes) -> int | None:
+def _accumulation(sizes: TrainingConfig) -> int | None:
     whole, micro = sizes.global_batch_size, sizes.micro_batch_size
     return whole // micro if whole and micro and whole % micro == 0 else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -16,6 +18,9 @@ VARIABLE = "TPRIMAT_PROGRESS"
 
 MARK = "\x02@tprimat "
 """A control character, which no log prints, and a word, since a terminal may swallow the former."""
+
+INTERVAL_S = 0.25
+"""Between two steps that are reported."""
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
@@ -42,6 +47,25 @@ Message = Step | Saved
 def is_enabled() -> bool:
     """Return whether the parent of this process reads messages."""
     return os.environ.get(VARIABLE) == "1"
+
+
+def reporter(rank: int = 0) -> Callable[..., None] | None:
+    """Return what sends a training's steps to the parent, a few times a second: see options.OnStep.
+
+    None where no parent reads them, or another process reports.
+    """
+    if rank or not is_enabled():
+        return None
+    last_s = 0.0
+
+    def report(step: int, max_steps: int | None, *values: float | None) -> None:
+        nonlocal last_s
+        now = time.monotonic()
+        if now - last_s >= INTERVAL_S or step == max_steps:
+            last_s = now
+            emit(Step(step, max_steps or step, *values))
+
+    return report
 
 
 def emit(message: Message) -> None:

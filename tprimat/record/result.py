@@ -19,7 +19,7 @@ from tprimat.record.describe import Description
 from tprimat.record.options import Options
 from tprimat.record.outcome import Outcome
 from tprimat.record.ranks import Gathered
-from tprimat.results.run import MemoryMetrics, Run, Source, Timing, TrainingConfig
+from tprimat.results.run import MemoryMetrics, Run, Source, Timing
 from tprimat.store import store
 
 NOTHING_KNOWN = Description("lightning")
@@ -66,7 +66,6 @@ def assemble(options: Options, description: Description | None, module: Any, mea
     known, machine, records = options.known, measurement.machine, measurement.gathered.records
     shown = description or NOTHING_KNOWN
     shape = _override(_override(shown.model_config, known.model_config), options.model_config)
-    sizes = TrainingConfig(**msgspec.structs.asdict(options.sizes))
     shapeless = shapes.missing(shape)
     warnings = (*known.warnings, *shown.warnings, *measurement.warnings, *([shapeless] if shapeless else []))
     stated = {name: value for name, value in known.environment.known().items() if value}
@@ -88,7 +87,7 @@ def assemble(options: Options, description: Description | None, module: Any, mea
         label=options.label or known.label,
         gpu_info=_override(machine.gpu_info, known.gpu_info),
         model_config=shape,
-        training_config=_override(_override(shown.training_config, known.training_config), sizes),
+        training_config=_override(_override(shown.training_config, known.training_config), options.sizes),
         parallelism_config=_override(shown.parallelism_config, known.parallelism_config),
         optimizer=_override(shown.optimizer, known.optimizer),
         data=_override(shown.data, known.data),

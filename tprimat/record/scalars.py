@@ -1,8 +1,8 @@
-"""Loss and gradient norm of a step, from tensors or numbers."""
+"""Loss, gradient norm and learning rate of a step, from tensors or numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,18 +46,39 @@ class StepValues:
         """Take one value as it is now; return None for none, and for what is no single number."""
         if value is None:
             return None
-        if hasattr(value, "full_tensor"):
-            # Bringing it together is work that each process would have to take part in.
-            self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
-            return None
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number and not (isinstance(value, Tensor) and value.numel() == 1):
-            self.rejected[what] = f"it is no single number but {type(value).__name__}"
-            return None
+        # The usual case first: each step comes here.
+        if type(value) is not Tensor or value.numel() != 1:
+            if hasattr(value, "full_tensor"):
+                # Bringing it together is work that each process would have to take part in.
+                self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
+                return None
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not is_number and not (isinstance(value, Tensor) and value.numel() == 1):
+                self.rejected[what] = f"it is no single number but {type(value).__name__}"
+                return None
         self.seen.add(what)
         return self._scalars.copy(value.detach() if isinstance(value, Tensor) else value)
+
+    def warnings(self, absent: Mapping[str, str], processes: int) -> list[str]:
+        """Return what is unknown or doubtful of the values.
+
+        Args:
+            absent: why a value is unknown, if it never came.
+            processes: that train, each with losses of its own; 1 where the losses are those of all.
+        """
+        never = {what: why for what, why in absent.items() if what not in self.seen}
+        warnings = [f"{what} unknown: {why}" for what, why in {**never, **self.rejected}.items()]
+        if processes > 1 and LOSS in self.seen:
+            warnings.append(f"loss_values are those of the first of {processes} processes, not the mean over all")
+        return warnings
 
     def _read(self, losses: list[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
         read = self._scalars.read
         loss = sum(map(read, losses)) / len(losses) * scale if losses else None
         return loss, None if norm is None else read(norm)
+
+
+def learning_rate(optimizer: Any) -> float | None:
+    """Return that of the first group of parameters; None for one on the device, which would have to be waited for."""
+    rate = optimizer.param_groups[0]["lr"]
+    return float(rate) if type(rate) is float or not isinstance(rate, Tensor) or rate.device.type == "cpu" else None

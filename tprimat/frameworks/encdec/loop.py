@@ -27,13 +27,13 @@ from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
 from tprimat.frameworks.encdec.waits import DataWait
-from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Sampler
 from tprimat.record.describe import Description
 from tprimat.record.lifecycle import Processes, Recording
 from tprimat.record.options import Options
 from tprimat.record.outcome import OUT_OF_MEMORY, Outcome
+from tprimat.record.progress import reporter
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import Description, Sizes, number, of_fp32, optimizer_settings, recomputation
+from tprimat.record.describe import Description, number, of_fp32, optimizer_settings, recomputation
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, TrainingConfig
 
 _PRECISIONS = {
@@ -34,18 +34,15 @@ _SPLITTING_NO_LAYER = ("SingleDeviceStrategy", "DDPStrategy", "FSDPStrategy", "D
 """Strategies, and what derives from them, under which each process computes whole layers on its own sequences."""
 
 
-def describe(trainer: Any, module: Any, platform: Platform, stated: Sizes) -> Description:
+def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConfig) -> Description:
     """Return all that can be known of a training before its first step."""
     warnings: list[str] = []
-    parallelism = _parallelism(trainer)
-    batch, parallelism = _sizes(trainer, parallelism, stated, warnings)
+    sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, warnings)
     precision, detail = _precision(trainer, module, platform, warnings)
     seed = os.environ.get("PL_GLOBAL_SEED", "")
-    training = TrainingConfig(
+    training = msgspec.structs.replace(
+        sizes,
         max_steps=planned_steps(trainer),
-        global_batch_size=batch.global_batch_size,
-        micro_batch_size=batch.micro_batch_size,
-        sequence_length=batch.sequence_length,
         num_gpus=_count(trainer, "world_size"),
         precision=precision,
         precision_detail=detail,
@@ -97,8 +94,8 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 
 
 def _sizes(
-    trainer: Any, parallelism: ParallelismConfig, stated: Sizes, warnings: list[str]
-) -> tuple[Sizes, ParallelismConfig]:
+    trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, warnings: list[str]
+) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return batch and sequence: what the caller states, else what the data module or the loader is configured with."""
     data = getattr(trainer, "datamodule", None)
     replicas, accumulation = parallelism.data_parallel_size, parallelism.gradient_accumulation_steps
@@ -126,7 +123,7 @@ def _sizes(
                 f"{name} unknown: neither the arguments nor the trainer's configuration say it, and a batch's shape "
                 f"is no evidence; pass {name}= to BenchmarkCallback"
             )
-    sizes = Sizes(whole, micro, length)
+    sizes = TrainingConfig(global_batch_size=whole, micro_batch_size=micro, sequence_length=length)
     return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)
 
 

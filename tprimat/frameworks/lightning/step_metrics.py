@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from tprimat.record.clocks import Scalars
 from tprimat.record.recorder import Values, format_steps
+from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
 
 LOOKED_FOR_IN = 2
 """Steps in which a loss or a gradient norm that the training logs is looked for."""
@@ -28,12 +28,16 @@ class StepMetrics:
         trainer: Lightning's trainer.
         module: the module that it trains.
         scalars: takes the tensors' values.
+
+    Attributes:
+        saved_within: steps within which a checkpoint was saved.
     """
 
     def __init__(self, trainer: Any, module: Any, scalars: Scalars) -> None:
+        self.saved_within: list[int] = []
         self._trainer = trainer
         self._module = module
-        self._scalars = scalars
+        self._values = StepValues(scalars)
         self._losses: list[Any] = []
         self._batches = 0
         self._automatic = True
@@ -41,10 +45,8 @@ class StepMetrics:
         self._logged: dict[str, str] = {}
         self._norm_is_attribute = False
         self._newest: dict[str, Any] = {}
-        self._rejected: dict[str, str] = {}
         self._partial: list[int] = []
         self._most_steps_per_batch = 1
-        self._has_loss = self._has_norm = self._has_rate = False
 
     @property
     def batch_is_one_size(self) -> bool:
@@ -54,13 +56,9 @@ class StepMetrics:
     def batch_end(self, outputs: Any) -> None:
         """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
-        if type(outputs) is dict:
-            outputs = outputs.get("loss")
-        if type(outputs) is Tensor and outputs.numel() == 1:
-            self._has_loss = True
-            self._losses.append(self._scalars.copy(outputs))
-        elif outputs is not None:
-            self._keep_loss(outputs)
+        loss = self._values.take(LOSS, outputs.get("loss") if isinstance(outputs, Mapping) else outputs)
+        if loss is not None:
+            self._losses.append(loss)
 
     def step_end(self, step: int, window: int) -> Values:
         """Close a step; return what reads its loss and gradient norm later.
@@ -69,7 +67,6 @@ class StepMetrics:
             step: its number.
             window: by how much the count of steps rose.
         """
-        trainer = self._trainer
         if self._steps_seen < LOOKED_FOR_IN:
             # A module may decide this as late as its own set-up.
             self._automatic = bool(self._module.automatic_optimization)
@@ -78,46 +75,35 @@ class StepMetrics:
         scale = 1
         if self._automatic:
             # Lightning hands out each micro-batch's loss divided by their number.
-            scale = trainer.accumulate_grad_batches
+            scale = self._trainer.accumulate_grad_batches
             if self._batches < scale:
                 self._partial.append(step)
         if window > self._most_steps_per_batch:
             self._most_steps_per_batch = window
-        if self._logged:
-            logged_loss = self._from_log(LOGGED_LOSS)
-            if logged_loss is not None:
-                self._losses, scale = [logged_loss], 1
         losses, self._losses, self._batches = self._losses, [], 0
-        grad_norm = self._grad_norm() if self._norm_is_attribute or self._logged else None
-        if self._scalars.at_once:
-            return self._read(losses, scale, grad_norm)
-        return partial(self._read, losses, scale, grad_norm)
+        grad_norm = None
+        if self._logged:
+            logged_loss = self._take_logged(LOSS, LOGGED_LOSS)
+            if logged_loss is not None:
+                losses, scale = [logged_loss], 1
+            grad_norm = self._take_logged(NORM, GRAD_NORM)
+        if self._norm_is_attribute:
+            grad_norm = self._take_new(NORM, self._module.grad_norm)
+        return self._values.of(losses, grad_norm, scale)
 
-    def learning_rate(self) -> float | None:
-        """Return that of the first optimizer, now."""
-        optimizers = self._trainer.optimizers
-        return self.rate_of(optimizers[0]) if optimizers else None
-
-    def rate_of(self, optimizer: Any) -> float | None:
-        """Return that of the optimizer's first group of parameters."""
-        rate = optimizer.param_groups[0]["lr"]
-        if type(rate) is not float:
-            if isinstance(rate, Tensor) and rate.device.type != "cpu":
-                self._rejected["learning rates"] = "the optimizer keeps it on the device"
-                return None
-            rate = float(rate)
-        self._has_rate = True
+    def learning_rate(self, optimizer: Any = None) -> float | None:
+        """Return that of an optimizer, by default the first one, now."""
+        optimizers = [optimizer] if optimizer is not None else self._trainer.optimizers
+        rate = learning_rate(optimizers[0]) if optimizers else None
+        if rate is None and optimizers:
+            self._values.rejected["learning rates"] = "the optimizer keeps it on the device"
         return rate
 
     def warnings(self) -> list[str]:
         """Return what is unknown or doubtful of the steps so far."""
-        warnings = [f"{what} unknown: {why}" for what, why in self._rejected.items()]
-        if not self._steps_seen:
-            return warnings
-        if not self._has_loss and "loss" not in self._rejected:
-            warnings.append("loss unknown: what training_step returns holds none")
-        if not self._has_norm and "gradient norm" not in self._rejected:
-            warnings.append("gradient norm unknown: the training logs none as grad_norm")
+        absent = {LOSS: "what training_step returns holds none", NORM: "the training logs none as grad_norm"}
+        processes = 1 if LOGGED_LOSS in self._logged else self._trainer.world_size
+        warnings = self._values.warnings(absent, processes) if self._steps_seen else self._values.warnings({}, 1)
         if self._partial:
             warnings.append(
                 f"{format_steps(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches "
@@ -130,46 +116,12 @@ class StepMetrics:
                 "as trainer.global_step counts them, a record averages those of one call, and the sequences per "
                 "step are unknown"
             )
-        replicas = self._trainer.world_size
-        if replicas > 1 and self._has_loss and LOGGED_LOSS not in self._logged:
-            warnings.append(f"loss_values are those of the first of {replicas} processes, not the mean over all")
+        if self.saved_within:
+            warnings.append(
+                f"the time of {format_steps(self.saved_within)} holds the saving of a checkpoint, which the "
+                "training does within it"
+            )
         return warnings
-
-    def _keep_loss(self, value: Any) -> None:
-        if isinstance(value, Mapping):
-            value = value.get("loss")
-        kept = None if value is None else self._unusual("loss", value)
-        if kept is not None:
-            self._has_loss = True
-            self._losses.append(kept)
-
-    def _grad_norm(self) -> Any:
-        if self._norm_is_attribute:
-            value = self._fresh(GRAD_NORM, self._module.grad_norm)
-            if value is None:
-                return None
-            if type(value) is not Tensor or value.numel() != 1:
-                return self._unusual("gradient norm", value)
-            self._has_norm = True
-            return self._scalars.copy(value)
-        return self._from_log(GRAD_NORM)
-
-    def _from_log(self, name: str) -> Any:
-        """Return the newest value that was logged under a name; None where none came since the last step."""
-        key = self._logged.get(name)
-        if key is None:
-            return None
-        # Not trainer.callback_metrics: reading that turns the progress bar's values into numbers,
-        # for which the host waits until the GPU has done all its work.
-        metric = (self._trainer._results or {}).get(key)
-        value = self._fresh(name, getattr(metric, "_forward_cache", None))
-        if type(value) is not Tensor or value.numel() != 1:
-            return None
-        if name == GRAD_NORM:
-            self._has_norm = True
-        else:
-            self._has_loss = True
-        return self._scalars.copy(value)
 
     def _look_for_logged(self) -> None:
         results = getattr(self._trainer, "_results", None) or {}
@@ -180,31 +132,16 @@ class StepMetrics:
         if GRAD_NORM not in self._logged:
             self._norm_is_attribute = isinstance(getattr(self._module, GRAD_NORM, None), (Tensor, float))
 
-    def _fresh(self, name: str, value: Any) -> Any:
-        """Return the value, unless it is the one that the last step had: then this step has none."""
-        if value is self._newest.get(name):
+    def _take_logged(self, what: str, name: str) -> Any:
+        """Take the newest value that was logged under a name; return None where none came since the last step."""
+        # Not trainer.callback_metrics: reading that turns the progress bar's values into numbers,
+        # for which the host waits until the GPU has done all its work.
+        metric = (self._trainer._results or {}).get(self._logged.get(name))
+        return self._take_new(what, getattr(metric, "_forward_cache", None))
+
+    def _take_new(self, what: str, value: Any) -> Any:
+        """Take a value, unless it is the one that the last step had: then this step has none."""
+        if value is self._newest.get(what):
             return None
-        self._newest[name] = value
-        return value
-
-    def _unusual(self, what: str, value: Any) -> Any:
-        """Take a value that is no plain tensor with one element: numbers are kept, others refused."""
-        if isinstance(value, (int, float)):
-            return float(value)
-        if hasattr(value, "full_tensor"):
-            # Bringing it together is work that each process would have to take part in.
-            self._rejected[what] = "it is spread over the processes"
-        elif isinstance(value, Tensor) and value.numel() == 1:
-            return self._scalars.copy(value)
-        else:
-            self._rejected[what] = f"it is no single number but {type(value).__name__}"
-        return None
-
-    def _read(self, losses: list[Any], scale: int, grad_norm: Any) -> tuple[float | None, float | None]:
-        read = self._scalars.read
-        loss: float | None
-        if len(losses) == 1:
-            loss = read(losses[0]) * scale
-        else:
-            loss = sum(map(read, losses)) / len(losses) * scale if losses else None
-        return loss, None if grad_norm is None else read(grad_norm)
+        self._newest[what] = value
+        return self._values.take(what, value)

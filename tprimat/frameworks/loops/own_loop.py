@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.processes import Process, joined, this_one
-from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.record import loop
+from tprimat.record.progress import reporter
 from tprimat.record.result import COVERS
 from tprimat.results.run import Timing
 

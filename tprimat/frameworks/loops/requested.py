@@ -11,9 +11,9 @@ from typing import Any
 
 from tprimat.frameworks.lightning.callback import BenchmarkCallback
 from tprimat.frameworks.loops import profiled
-from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
+from tprimat.record.progress import reporter
 from tprimat.results.run import Run
 
 

@@ -12,7 +12,6 @@ import atexit
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -20,11 +19,12 @@ from transformers import TrainerCallback
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
-from tprimat.record import options, outcome, result
+from tprimat.record import outcome, result
 from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.options import Benchmark, Options, errors_of
 from tprimat.record.outcome import Outcome
 from tprimat.record.recorder import Record
-from tprimat.record.scalars import LOSS, NORM, StepValues
+from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
 from tprimat.results.run import Run
 
 HEADING = "trainer-benchmark-callback"
@@ -37,56 +37,15 @@ over all processes; the losses are those of one."""
 ROUNDED = 1e-3
 
 
-class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
+class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc]
     """Time the optimizer steps of a training and write its result.
 
-    Arguments are those of BenchmarkCallback. Batch sizes are taken from the TrainingArguments; the
+    Arguments and attributes are those of Benchmark. Batch sizes are taken from the TrainingArguments; the
     sequence length is not, since they don't state it.
-
-    Attributes:
-        result: the Run, once the training has ended.
-        path: the file that it was written to; None on other processes than the first.
-        stop_reason: set by whoever ends the training early on purpose; the run then counts as
-            complete, with this reason.
-
-    Raises UsageError, one line, for an argument that is wrong.
     """
 
-    def __init__(
-        self,
-        output_dir: str | Path = "./output",
-        platform: str = "auto",
-        model_name: str | None = None,
-        *,
-        global_batch_size: int | None = None,
-        micro_batch_size: int | None = None,
-        sequence_length: int | None = None,
-        model_config: Any = None,
-        log_every: int = 10,
-        label: str | None = None,
-        setup: Run | None = None,
-        quiet: bool = False,
-        on_step: options.OnStep | None = None,
-    ) -> None:
-        with options.errors_of(NAME, HEADING):
-            self._options = options.checked(
-                output_dir=output_dir,
-                platform=platform,
-                model_name=model_name,
-                global_batch_size=global_batch_size,
-                micro_batch_size=micro_batch_size,
-                sequence_length=sequence_length,
-                model_config=model_config,
-                log_every=log_every,
-                label=label,
-                setup=setup,
-                quiet=quiet,
-                on_step=on_step,
-            )
-        self.result: Run | None = None
-        self.path: Path | None = None
-        self.stop_reason: str | None = None
-        self._training: _Training | None = None
+    _name, _heading = NAME, HEADING
+    _training: _Training | None = None
 
     def note_grad_norm(self, norm: Any) -> None:
         """Take the step's gradient norm from a Trainer that knows it: its log is rarely of each step."""
@@ -110,7 +69,7 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
                 "CUDA_VISIBLE_DEVICES name one GPU",
                 heading=HEADING,
             )
-        with options.errors_of(NAME, HEADING):
+        with errors_of(NAME, HEADING):
             self._training = _Training(self._options, args, state, kwargs)
         sys.excepthook, self._usual_hook = self._on_uncaught, sys.excepthook
         atexit.register(self._at_exit)
@@ -184,7 +143,7 @@ class TrainerBenchmarkCallback(TrainerCallback):  # type: ignore[misc]
 class _Training:
     """One call of trainer.train: its recording, and what the hooks have shown of its steps."""
 
-    def __init__(self, options: options.Options, args: Any, state: Any, given: Mapping[str, Any]) -> None:
+    def __init__(self, options: Options, args: Any, state: Any, given: Mapping[str, Any]) -> None:
         self.norm: Any = None
         self._args = args
         self._options = options
@@ -218,9 +177,8 @@ class _Training:
         self.recording.start(description, step=state.global_step, planned=state.max_steps)
 
     def note_rate(self) -> None:
-        rate = self._optimizer.param_groups[0]["lr"] if self._optimizer is not None else None
-        if rate is not None and (getattr(rate, "device", None) is None or rate.device.type == "cpu"):
-            self._rate = float(rate)
+        if self._optimizer is not None:
+            self._rate = learning_rate(self._optimizer)
 
     def step_end(self, step: int) -> None:
         if step == self.recording.step:
@@ -313,22 +271,15 @@ class _Training:
     def _warnings(self) -> list[str]:
         if self.recording.step == self.recording.first_step:
             return []
-        values = self._values
-        warnings = [f"{what} unknown: {why}" for what, why in values.rejected.items()]
-        replicas = self._args.world_size
+        each_is_logged, absent = self._each_step_is_logged(), {}
+        if self._loss_doubt is None and not each_is_logged:
+            absent[LOSS] = "the model returns none; with logging_steps=1 each step's is in the Trainer's log"
+        if not self._norms_seen:
+            absent[NORM] = "the Trainer tells it in its log alone: with logging_steps=1, of each step"
+        warnings = self._values.warnings(absent, 1 if self._loss_doubt else self._args.world_size)
         if self._loss_doubt is not None:
-            instead = ": those of its log are taken" if self._each_step_is_logged() else ""
+            instead = ": those of its log are taken" if each_is_logged else ""
             warnings.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
-        elif LOSS not in values.seen and LOSS not in values.rejected and not self._each_step_is_logged():
-            warnings.append(
-                "loss unknown: the model returns none; with logging_steps=1 each step's is in the Trainer's log"
-            )
-        elif LOSS in values.seen and replicas > 1:
-            warnings.append(f"loss_values are those of the first of {replicas} processes, not the mean over all")
-        if NORM not in values.seen and not self._norms_seen:
-            warnings.append(
-                "gradient norm unknown: the Trainer tells it in its log alone: with logging_steps=1, of each step"
-            )
         if self._batch_varies:
             warnings.append(
                 "steps at the end of an epoch are of fewer sequences: there is no one global batch size, and therefore "

@@ -7,64 +7,54 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import Description, Sizes, of_fp32, optimizer_settings, recomputation
+from tprimat.record.describe import Description, of_fp32, optimizer_settings, recomputation, undivided
 from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
 
 
-def sizes_of(args: Any, stated: Sizes) -> Sizes:
+def sizes_of(args: Any, stated: TrainingConfig) -> TrainingConfig:
     """Return the sizes that the caller states, else those of the TrainingArguments."""
     micro = stated.micro_batch_size or args.per_device_train_batch_size
     whole = stated.global_batch_size or micro * args.world_size * args.gradient_accumulation_steps
-    return Sizes(whole, micro, stated.sequence_length)
+    return msgspec.structs.replace(stated, global_batch_size=whole, micro_batch_size=micro)
 
 
-def describe(args: Any, model: Any, optimizer: Any, stated: Sizes, platform: Any, max_steps: int) -> Description:
+def describe(
+    args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int
+) -> Description:
     """Return all that can be known of a training before its first step."""
     warnings = []
-    sizes = sizes_of(args, stated)
+    sizes, strategy, accumulation = sizes_of(args, stated), _strategy(args), args.gradient_accumulation_steps
     if sizes.sequence_length is None:
         warnings.append(f"sequence_length unknown: no TrainingArguments say it; pass sequence_length= to {NAME}")
-    divided = getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1
-    if divided:
+    parallelism = undivided(strategy, args.world_size, accumulation)
+    shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
+    if getattr(args, "parallelism_config", None) is not None or (getattr(model, "tp_size", None) or 1) > 1:
         # Then these processes are no replicas, and what was multiplied above isn't the global batch.
-        sizes = Sizes(stated.global_batch_size, sizes.micro_batch_size, sizes.sequence_length)
+        sizes = msgspec.structs.replace(sizes, global_batch_size=stated.global_batch_size)
+        parallelism = ParallelismConfig(strategy_name=strategy, gradient_accumulation_steps=accumulation)
         warnings.append(f"how the model is divided is unknown: state it with setup= of {NAME}")
-    one = None if divided else 1
+    elif model is not None and strategy in ("single process", "DDP"):
+        shape = shapes.with_parameters(shape, model)
     precision, detail = _precision(args, model, platform)
     if precision is None:
         warnings.append(f"precision of the matrix products unknown: {detail or 'nothing says it'}")
-    shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
-    strategy = _strategy(args)
-    if model is not None and not divided and strategy in ("single process", "DDP"):
-        shape = shapes.with_parameters(shape, model)
-    inner = getattr(optimizer, "optimizer", optimizer)
     return Description(
         framework="transformers",
         model_config=shape,
-        training_config=TrainingConfig(
+        training_config=msgspec.structs.replace(
+            sizes,
             max_steps=max_steps,
-            global_batch_size=sizes.global_batch_size,
-            micro_batch_size=sizes.micro_batch_size,
-            sequence_length=sizes.sequence_length,
             num_gpus=args.world_size,
             precision=precision,
             precision_detail=detail,
             recomputation="full" if args.gradient_checkpointing else recomputation(model),
             seed=args.seed,
         ),
-        parallelism_config=ParallelismConfig(
-            strategy_name=strategy,
-            tensor_model_parallel_size=one,
-            pipeline_model_parallel_size=one,
-            context_parallel_size=one,
-            expert_model_parallel_size=one,
-            data_parallel_size=None if divided else args.world_size,
-            gradient_accumulation_steps=args.gradient_accumulation_steps,
-        ),
+        parallelism_config=parallelism,
         optimizer=msgspec.structs.replace(
-            optimizer_settings(inner),
+            optimizer_settings(getattr(optimizer, "optimizer", optimizer)),
             schedule=str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
             gradient_clipping=float(args.max_grad_norm) if args.max_grad_norm else None,
         ),

@@ -16,10 +16,10 @@ from typing import Any
 
 from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.processes import TIMEOUT, Process, joined, this_one
-from tprimat.frameworks.loops.progress_reporter import reporter
 from tprimat.frameworks.loops.recipe import PREFETCHED, Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
+from tprimat.record.progress import reporter
 
 
 def main(arguments: list[str]) -> int:
