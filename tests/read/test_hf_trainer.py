@@ -14,7 +14,7 @@ from tprimat.read import file_formats
 from tprimat.read.hf_trainer import state as hf_state
 from tprimat.read.hf_trainer.steps import StepHint, number_steps
 from tprimat.read.parsing import text
-from tprimat.read.parsing.file_format import InputFile
+from tprimat.read.parsing.parsed_log import InputFile
 
 STATES = ("Checkpoint-of-CPT__trainer_state.json", "luojiu-7b-base__trainer_state.json")
 RESULTS = (

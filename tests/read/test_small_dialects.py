@@ -9,7 +9,7 @@ from tprimat import read
 from tprimat.errors import UnreadableError
 from tprimat.read import file_formats
 from tprimat.read.parsing import text
-from tprimat.read.parsing.file_format import InputFile
+from tprimat.read.parsing.parsed_log import InputFile
 
 
 def runs_of_text(content: str):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tprimat.analysis.summary import summarize
 from tprimat.read import file_formats
-from tprimat.read.parsing.file_format import InputFile
+from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.tensorboard import tfevents
 from tprimat.read.tensorboard.reader import FILES
 

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from tprimat.read import file_formats
-from tprimat.read.parsing.file_format import InputFile
+from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.tracelens import TABLES, WORKBOOK
 
 PARTS = {"computation": "computation", "exposed_comm": "exposed_communication", "idle": "idle", "total": "total"}

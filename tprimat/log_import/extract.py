@@ -15,7 +15,8 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
-from tprimat.read.parsing.parsed_log import GIVEN, LoggedValue, ParsedLog
+from tprimat.read.parsing.parsed_log import GIVEN, ParsedLog
+from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
 
 _OPTIONS = {

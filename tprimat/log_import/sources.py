@@ -27,8 +27,7 @@ from tprimat.log_import import inputs
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read import file_formats
-from tprimat.read.parsing.file_format import FileFormat, InputFile
-from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.results.run import Run, SourceFile
 
 IN_MEMORY = 1 << 26

@@ -30,11 +30,11 @@ import msgspec
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing import records
-from tprimat.read.parsing.document import object_at
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, number, state
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
+from tprimat.read.parsing.values import number, object_at, state
 from tprimat.results.run import Run, Timing
 from tprimat.units import gib_to_gb
 
@@ -160,10 +160,10 @@ class Reader(RecordReader):
             del fields[-1]
         values: dict[str, float] = {}
         for field in fields:
-            value = records.figure(field[2])
+            value = number(field[2])
             if value is not None:
                 values.setdefault(field[1].lower(), value)
-            if field[3] and (per_gpu := records.figure(field[3])) is not None:
+            if field[3] and (per_gpu := number(field[3])) is not None:
                 values.setdefault("tps_per_gpu", per_gpu)
         if "tps" not in values:
             if not line.whole:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.blocks import BlockReader, digits
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import count, number, state
+from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import count, digits, number, state
 from tprimat.results.run import Timing
 
 _HEADER = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?\]:?")

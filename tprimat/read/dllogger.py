@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.nemo import reader as nemo
-from tprimat.read.parsing.document import object_at
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, number
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
+from tprimat.read.parsing.values import number, object_at
 
 MARK = "DLLL"
 LONGEST = 200

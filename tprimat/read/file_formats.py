@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tprimat.read import lightning_csv, tracelens
 from tprimat.read.hf_trainer import state as hf_state
-from tprimat.read.parsing.file_format import FileFormat
+from tprimat.read.parsing.parsed_log import FileFormat
 from tprimat.read.tensorboard import reader as tensorboard
 
 FILE_FORMATS: tuple[FileFormat, ...] = (

@@ -12,15 +12,16 @@ from 1. The second is of Megatron-Bridge: "GPU utilization" is TFLOP/s per GPU, 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read.parsing.document import Document
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, number
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 from tprimat.units import GB, round_figure
 
@@ -48,6 +49,52 @@ _TIMING = Timing(
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer",
     over_ranks="the rank that writes",
 )
+
+LARGEST = 32 << 20
+"""Characters; a document of step records has fewer."""
+
+
+class Document:
+    """Collects the lines of a file that begins like a JSON object, until it can't be one."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] | None = []
+        self._size = 0
+
+    def feed(self, line: Line) -> None:
+        """Take the next line."""
+        if self._lines is None:
+            return
+        text = line.text
+        if not self._lines:
+            if not text or text.isspace():
+                return
+            if not text.lstrip().startswith("{"):
+                self._lines = None
+                return
+        elif text.startswith("{") and self._lines[-1].rstrip().endswith("}"):
+            # An object a line is no document.
+            self._lines = None
+            return
+        self._lines.append(text)
+        self._size += len(text) + 1
+        if self._size > LARGEST:
+            self._lines = None
+
+    @property
+    def may_be_one(self) -> bool:
+        """Whether all lines so far are of a JSON object."""
+        return bool(self._lines)
+
+    def value(self) -> dict[str, Any] | None:
+        """Return the document; None where the file is none, or is cut off."""
+        if not self._lines:
+            return None
+        try:
+            found = json.loads("\n".join(self._lines))
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
 
 
 class Reader:

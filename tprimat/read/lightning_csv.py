@@ -11,10 +11,10 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.read.parsing import hparams
-from tprimat.read.parsing.file_format import FileFormat, InputFile
-from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, number
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 
 _LOSS = (

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import number
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 from tprimat.units import round_figure
 

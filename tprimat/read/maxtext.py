@@ -20,9 +20,10 @@ import statistics
 
 from tprimat.read.parsing import records
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, state
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
+from tprimat.read.parsing.values import number, state
 from tprimat.results.run import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
@@ -106,7 +107,7 @@ class Reader(RecordReader):
             for pair in pairs:
                 called = _NAMES.get(" ".join(pair[1].lower().split()))
                 if called and called not in record.native and getattr(record, called, None) is None:
-                    record.put(called, records.figure(pair[2]))
+                    record.put(called, number(pair[2]))
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
                 if not line.whole:

@@ -16,8 +16,9 @@ from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, state
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
+from tprimat.read.parsing.values import number, state
 from tprimat.results.run import Timing
 
 _LINE = re.compile(
@@ -114,7 +115,7 @@ class Reader:
         record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: found.start()]))
         record.put("seconds", float(found[1]))
         if found[2]:
-            record.put("tflops_per_gpu", records.figure(found[2]))
+            record.put("tflops_per_gpu", number(found[2]))
         self._records.append(record)
         self._before.append(len(self._iterations))
 

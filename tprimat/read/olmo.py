@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 
-from tprimat.read.parsing.blocks import BlockReader, digits
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import count, number, state
+from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import count, digits, number, state
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 

@@ -18,9 +18,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tprimat.read.parsing.file_format import FileFormat, InputFile, folder_of
-from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.run_builder import number, without_records
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
+from tprimat.read.parsing.run_builder import without_records
+from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 
 TIMING = Timing(

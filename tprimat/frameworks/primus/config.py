@@ -26,9 +26,8 @@ from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read.megatron import setup as megatron_setup
-from tprimat.read.parsing.known_models import known_model
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
-from tprimat.read.parsing.run_builder import optimizer_of, sizes_of
+from tprimat.read.parsing.run_builder import known_model, optimizer_of, sizes_of
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import LARGEST_COUNT, Data, ModelConfig, Run
 
 TRAINERS = ("pre_trainer", "post_trainer")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.options import COMPUTED
-from tprimat.read.parsing.parsed_log import LoggedValues
-from tprimat.read.parsing.run_builder import count, number, state
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import LoggedValues, count, number, state
 
 _BEGIN = re.compile(r"Profile Summary at step (\d{1,12})")
 _ROW = re.compile(

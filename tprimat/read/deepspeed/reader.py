@@ -15,11 +15,12 @@ import re
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED, options_in
-from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, count, number, sizes_of, state
+from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line, last_stamp
+from tprimat.read.parsing.values import LoggedValues, count, number, state
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.parsing.options import COMPUTED, ECHOED
-from tprimat.read.parsing.parsed_log import LoggedValues
-from tprimat.read.parsing.run_builder import count, state
+from tprimat.read.parsing.values import LoggedValues, count, state
 
 _DUMPED = re.compile(
     r"\[config\.py:\d+:print\] +(train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|world_size"

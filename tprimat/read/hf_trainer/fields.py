@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from tprimat.read.parsing.records import Record
-from tprimat.read.parsing.run_builder import number
+from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb
 

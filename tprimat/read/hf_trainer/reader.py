@@ -17,10 +17,11 @@ from tprimat.read.deepspeed import setup as deepspeed_setup
 from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
 from tprimat.read.parsing.options import COMPUTED, options_in
-from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining
-from tprimat.read.parsing.run_builder import RunBuilder, count, number, state
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line, without_prefixes
+from tprimat.read.parsing.values import LoggedValues, count, number, state
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
 _PAIR = re.compile(r"'([^']{1,120})'\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|([^,'\"{}\s][^,'\"{}]*))")

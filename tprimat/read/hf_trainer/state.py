@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tprimat.read.hf_trainer import fields
-from tprimat.read.parsing.file_format import FileFormat, InputFile
-from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining
-from tprimat.read.parsing.run_builder import RunBuilder, count, number, state, without_records
+from tprimat.read.parsing.run_builder import RunBuilder, without_records
+from tprimat.read.parsing.values import LoggedValues, count, number, state
 
 LARGEST = 1 << 28
 """Bytes. A million records take some 150 MB."""

@@ -30,8 +30,9 @@ from tprimat.read.megatron.training import (
     MegatronTraining,
     Stretch,
 )
-from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
+from tprimat.read.parsing.values import LoggedValues
 
 WORTH_NUMPY = 64 << 20
 """Bytes of a log after which numpy is worth its start."""

@@ -16,10 +16,10 @@ from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
-from tprimat.read.parsing.known_models import known_model
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import RATE_AGREEMENT, spans
-from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import LARGEST_COUNT, ModelConfig, ParallelismConfig, Status, Timing, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
 

@@ -13,8 +13,8 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.text import without_prefixes
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import LARGEST_COUNT, ModelConfig
 
 NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3

@@ -9,9 +9,9 @@ from tprimat.read.megatron import setup
 from tprimat.read.megatron.line import Record
 from tprimat.read.megatron.table import Table
 from tprimat.read.parsing.failures import FailureReasons
-from tprimat.read.parsing.parsed_log import LoggedValue
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.text import Line, first_stamp, lines_of
+from tprimat.read.parsing.values import LoggedValue
 
 # fmt: off
 MARKERS: dict[str, tuple[str, ...]] = {

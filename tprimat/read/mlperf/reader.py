@@ -16,10 +16,10 @@ from typing import Any
 from tprimat.read.mlperf import run, summary
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
-from tprimat.read.parsing.document import object_at
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
+from tprimat.read.parsing.values import object_at
 from tprimat.results.run import LARGEST_COUNT
 
 MARK = ":::MLLOG"

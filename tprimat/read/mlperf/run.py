@@ -17,9 +17,9 @@ from tprimat.catalog import models
 from tprimat.read.mlperf import streams
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, Point, StepPoints, number
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.records import LoggedTraining, spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, Timing, TrainingConfig
 
 FIRST_BLOCK = 0.01

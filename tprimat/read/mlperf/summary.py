@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tprimat.read.mlperf.streams import number
-from tprimat.read.parsing.parsed_log import LoggedValue, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import GpuInfo, Run, Source, TrainingConfig
 
 

@@ -24,11 +24,11 @@ from collections.abc import Sequence
 
 from tprimat.read.nemo import setup
 from tprimat.read.parsing import records
-from tprimat.read.parsing.parsed_log import LoggedValue
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
+from tprimat.read.parsing.values import LoggedValue, number
 from tprimat.results.run import Timing
 from tprimat.units import GB
 
@@ -130,9 +130,9 @@ class Reader(RecordReader):
 
     def _take(self, pairs: dict[str, str], iteration: int, planned: int | None, line: Line, before: str) -> None:
         step = _whole(pairs.get("global_step"))
-        batch = records.figure(pairs.get("global_batch_size", ""))
+        batch = number(pairs.get("global_batch_size", ""))
         if step is None:
-            samples = records.figure(pairs.get("consumed_samples", ""))
+            samples = number(pairs.get("consumed_samples", ""))
             exact = samples and batch and samples >= batch and not samples % batch
             step = round(samples / batch) - 1 if exact and samples and batch else iteration
         if not line.whole and not pairs:
@@ -141,7 +141,7 @@ class Reader(RecordReader):
         record = Record(step, line.number, stamp=last_stamp(before))
         for name, text in pairs.items():
             called = NAMES.get(name)
-            value = records.figure(text)
+            value = number(text)
             if (
                 called is None
                 or value is None
@@ -211,7 +211,7 @@ def _whole(text: str | None) -> int | None:
     """Return a step; None where an exponent shows that it is rounded."""
     if text is None or "e" in text.lower():
         return None
-    value = records.figure(text)
+    value = number(text)
     return int(value) if value is not None and 0 <= value < 2**52 and value == int(value) else None
 
 

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from tprimat.read.parsing.records import LogContext
-from tprimat.read.parsing.run_builder import state
 from tprimat.read.parsing.text import without_prefixes
+from tprimat.read.parsing.values import state
 
 LISTED, ECHOED, COMPUTED = 1, 2, 3
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.parsed_log import LoggedValues
-from tprimat.read.parsing.run_builder import count, number, precision_of, state
+from tprimat.read.parsing.values import LoggedValues, count, number, precision_of, state
 
 ECHOED = 1
 COMPUTED = 3

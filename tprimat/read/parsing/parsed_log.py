@@ -1,80 +1,19 @@
-"""ParsedLog: the common output of all log format readers.
+"""What readers of log formats and file formats are, and what they give: ParsedLog.
 
-A reader is fed lines and afterwards gives one Reading per training that it saw. A Reading knows
-what the log states and on which line; the command sets what the user says beside it, and asks
-for the Run.
+A reader is fed lines and afterwards gives a ParsedLog for each training that it saw, which knows what
+the log states and on which line; the command sets what the user says beside it, and asks for the Run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, BinaryIO, Protocol
 
 from tprimat.read.parsing.text import Line
-from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE, Run
-
-
-@dataclasses.dataclass(frozen=True)
-class LoggedValue:
-    """A value that a log states.
-
-    Attributes:
-        value: None where the log says that there is none, such as `fp8 ... None`.
-        line: of the log, from 1.
-        text: the statement as the log has it, without prefixes.
-        weight: of two statements the heavier one holds, of equally heavy ones the later one: an
-            argument dump is what the training itself held, a launcher's echo is what it was asked.
-    """
-
-    value: Any
-    line: int
-    text: str
-    weight: int = 1
-
-
-class LoggedValues(dict[str, LoggedValue]):
-    """The values that a log states, by the name of the field."""
-
-    def add(self, name: str, statement: LoggedValue) -> None:
-        """Keep the heavier statement, or the later of equally heavy ones."""
-        known = self.get(name)
-        # Said again, a thing keeps the line on which it was said first.
-        if known is None or (statement.weight >= known.weight and statement.value != known.value):
-            self[name] = statement
-
-    def absorb(self, later: LoggedValues) -> None:
-        """Add what a later part of the log states."""
-        for name, statement in later.items():
-            self.add(name, statement)
-
-    def value(self, name: str) -> Any:
-        """Return the stated value, or None."""
-        statement = self.get(name)
-        return statement.value if statement else None
-
-    def count(self, name: str) -> int | None:
-        """Return a stated number from 1 on; None for anything else."""
-        value = self.value(name)
-        right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
-        return value if right else None
-
-    def count_statement(self, name: str) -> LoggedValue | None:
-        """Return the statement of a number from 1 on; None for anything else."""
-        return None if self.count(name) is None else self[name]
-
-    def number(self, name: str) -> float | None:
-        """Return a stated number; None for anything else."""
-        value = self.value(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST_VALUE:
-            return None
-        return float(value)
-
-    def word(self, name: str) -> str | None:
-        """Return a stated text; None for anything else."""
-        value = self.value(name)
-        return value if isinstance(value, str) and value else None
-
+from tprimat.read.parsing.values import LoggedValue
+from tprimat.results.run import Run
 
 GIVEN = ("model", "num_gpus", "global_batch_size", "sequence_length")
 """Settings that a user can give for a log."""
@@ -142,3 +81,44 @@ class TakesBlocks(Reader, Protocol):
         Returns:
             The number of the line after them.
         """
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFile:
+    """A file to read.
+
+    Attributes:
+        name: for messages only.
+        stream: seekable, at its start.
+    """
+
+    name: str
+    stream: BinaryIO
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFormat:
+    """How files of one kind are recognised and read.
+
+    Attributes:
+        name: of the log format.
+        looks_for: by what a file is recognised, for people.
+        recognises: whether a file that begins with these bytes is one.
+        read: the trainings of the files that belong together; gets small neighbouring files by
+            name. Raises ValueError, with the reason, for content that can't be read.
+        together: maps a file's path to what all files of its training share; None where each file
+            is a training.
+        beside: names of helpful files in the same folder.
+    """
+
+    name: str
+    looks_for: str
+    recognises: Callable[[bytes], bool]
+    read: Callable[[Sequence[InputFile], Mapping[str, bytes]], list[ParsedLog]]
+    together: Callable[[str], str] | None = None
+    beside: tuple[str, ...] = ()
+
+
+def folder_of(path: str) -> str:
+    """Return the folder of a file: for formats whose files in one folder are one training."""
+    return str(PurePath(path).parent)

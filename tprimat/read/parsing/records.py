@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing.failures import FailureReasons
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
-from tprimat.read.parsing.text import Stamp, first_stamp
+from tprimat.read.parsing.text import Line, Stamp, first_stamp
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number
 from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Status
 from tprimat.units import round_figure
 
@@ -18,6 +19,10 @@ RATE_AGREEMENT = 0.01
 
 LONGEST_SETUP = 50_000
 """Lines before the first record in which a setup is looked for: a long log of another log format isn't searched."""
+
+
+FIGURES = ("seconds", "loss", "learning_rate", "grad_norm")
+"""Figures of a record that are fields of its own."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -49,28 +54,53 @@ class Record:
 
     def figures(self) -> dict[str, float]:
         """Return all its values by name."""
-        own = {name: getattr(self, name) for name in ("seconds", "loss", "learning_rate", "grad_norm")}
+        own = {name: getattr(self, name) for name in FIGURES}
         return {name: value for name, value in {**own, **self.native}.items() if value is not None}
 
-    def put(self, name: str, value: float | None) -> None:
-        """Set a figure, of a field or a native one; remember it when it isn't finite."""
+    def figure(self, name: str) -> float | None:
+        """Return a figure, of a field or a native one, or None."""
+        return getattr(self, name) if name in FIGURES else self.native.get(name)
+
+    @classmethod
+    def of(cls, match: re.Match[str], line: Line, **known: Any) -> Record:
+        """Return the record of a pattern's named groups: `step`, and figures by name and unit as in put()."""
+        record = cls(int(match["step"].replace(",", "")), line.number, **known)
+        for name, printed in match.groupdict().items():
+            if name != "step":
+                record.put(name, printed)
+        return record
+
+    def put(self, name: str, printed: object) -> None:
+        """Set a figure, of a field or a native one; remember it when it isn't finite. What is no number is passed over.
+
+        Args:
+            name: of the field, or in native_metrics. Its ending may be the unit that is printed
+                (values.UNITS): `milliseconds` are set as `seconds`.
+            printed: text or number.
+        """
+        value = number(printed)
         if value is None:
             return
+        name, convert = name_and_unit(name)
+        if convert is not None:
+            value = convert(value)
         if not abs(value) <= LARGEST_VALUE or (name == "seconds" and not SHORTEST_STEP <= value <= LONGEST_STEP):
             self.not_finite = (*self.not_finite, name)
-        elif name in ("seconds", "loss", "learning_rate", "grad_norm"):
+        elif name in FIGURES:
             setattr(self, name, value)
         else:
             self.native[name] = value
 
+    def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
+        """Set what is printed under names that are known; of several names for one figure the first counts.
 
-def figure(text: str) -> float | None:
-    """Return a printed number: 1,234 or 1.2e+03 or 45.1%; NaN and infinity as they are; None for anything else."""
-    plain = text.strip().rstrip("%").replace(",", "")
-    try:
-        return float(plain)
-    except ValueError:
-        return None
+        Args:
+            printed: by the source's own names.
+            names: what each is called here, as put() takes it.
+        """
+        for own, name in names.items():
+            if own in printed and self.figure(name_and_unit(name)[0]) is None:
+                self.put(name, printed[own])
 
 
 @dataclasses.dataclass
@@ -140,6 +170,14 @@ class LoggedTraining:
     def notes(self) -> tuple[str, ...]:
         """Return notes on how the lines were read."""
         return (f"{self.doubles} lines that repeat a step were passed over",) if self.doubles else ()
+
+
+def set_windows(records: Iterable[Record]) -> None:
+    """Set how many steps each record averages: those since the record before."""
+    before: int | None = None
+    for record in records:
+        record.window = 1 if before is None else record.step - before
+        before = record.step
 
 
 def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0) -> dict[str, Any]:

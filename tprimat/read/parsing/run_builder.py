@@ -12,10 +12,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from tprimat.catalog import models
 from tprimat.read.parsing import records
-from tprimat.read.parsing.known_models import known_model
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.values import LoggedValues
 from tprimat.results.run import (
     LARGEST_VALUE,
     Data,
@@ -218,45 +219,36 @@ def without_records(framework: str, log_format: str, timing: Timing, **fields: A
     return RunBuilder(framework, log_format, LoggedTraining(), timing, **fields)
 
 
-def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
-    """Add what a source says of a field; nothing where it says nothing."""
-    if value is not None:
-        quote = " ".join((text or f"{name}: {value}").split())[:300]
-        stated.add(name, LoggedValue(value, line, quote, weight))
+def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
+    """Return model and scale as a result has them, with what is doubtful of them.
+
+    A shape decides over a name: a model with the name of a large one and four layers is not the
+    large one.
+    """
+    full = models.with_shape(config)
+    if full:
+        return full.name, "full", []
+    meant = models.recognize(name) if name else None
+    if meant is None:
+        return name, None, [] if name else ["the log doesn't name its model: --model-name says what it was"]
+    if config.num_layers is None:
+        return meant.name, None, [f"the model's shape isn't stated; {name} is what its configuration was called"]
+    return (
+        name,
+        None,
+        [
+            f"the configuration is called {name}, but the model trained isn't {meant.title}: "
+            f"{_difference(config, meant.shape)}"
+        ],
+    )
 
 
-def number(value: object) -> float | None:
-    """Return a printed value, quoted or not, as a number; None for anything else."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, str):
-        return records.figure(value) if "_" not in value else None
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (OverflowError, TypeError, ValueError):
-        return None
-
-
-def count(value: object) -> int | None:
-    """Return a whole number from 1 on; None for anything else."""
-    found = number(value)
-    return int(found) if found is not None and 1 <= found <= 2**53 and found == int(found) else None
-
-
-def precision_of(text: object) -> str | None:
-    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like."""
-    word = str(text).lower().removeprefix("torch.")
-    for signs, name in (
-        (("mxfp8",), "mxfp8"),
-        (("fp8", "float8"), "fp8"),
-        (("bf16", "bfloat16"), "bf16"),
-        (("tf32",), "tf32"),
-        (("fp16", "float16", "half"), "fp16"),
-        (("fp32", "float32"), "fp32"),
-    ):
-        if any(sign in word for sign in signs):
-            return name
-    return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
+def _difference(config: ModelConfig, full: ModelConfig) -> str:
+    fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
+    pairs = [(field, getattr(config, field), getattr(full, field)) for field in fields]
+    return ", ".join(
+        f"{field} {known}, not {stated}" for field, known, stated in pairs if known and known != stated
+    ) or ("its shape isn't stated whole")
 
 
 def sizes_of(

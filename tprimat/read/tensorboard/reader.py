@@ -15,11 +15,11 @@ from typing import Any
 
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing import hparams
-from tprimat.read.parsing.file_format import FileFormat, InputFile, folder_of
 from tprimat.read.parsing.options import options_in
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, number, precision_of, state
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, number, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb

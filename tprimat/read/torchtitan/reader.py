@@ -22,13 +22,13 @@ from typing import Any
 
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import records
-from tprimat.read.parsing.known_models import known_model
-from tprimat.read.parsing.parsed_log import LoggedValues, ParsedLog
+from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
+from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
+from tprimat.read.parsing.values import LoggedValues, number
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, Timing, TrainingConfig
 from tprimat.units import gib_to_gb, round_figure
@@ -104,7 +104,7 @@ class Reader(RecordReader):
 
     def _step(self, line: Line) -> bool:
         anchor = _STEP.search(line.text)
-        if anchor is None or not (number := int(anchor[1].replace(",", "") or 0)):
+        if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
         fields = list(_FIELD.finditer(line.text, anchor.end()))
         if not line.whole and fields and fields[-1].end() == len(line.text):
@@ -114,16 +114,16 @@ class Reader(RecordReader):
         rated = "tps" in found or "wps" in found
         if not rated and not ({"loss", "global_avg_loss"} & found.keys() and "memory" in found):
             if not line.whole:
-                self.sorter.cut_off = number
+                self.sorter.cut_off = step
             return not line.whole
         before = line.text[: anchor.start()]
-        record = Record(number, line.number, stamp=last_stamp(before))
+        record = Record(step, line.number, stamp=last_stamp(before))
         if origin := list(_ORIGIN.finditer(before)):
             record.origin = origin[-1][0].strip(" :")
             if origin[-1][2]:
                 self._groups.add(origin[-1][2])
         for label, text in found.items():
-            value = records.figure(text)
+            value = number(text)
             if label == "memory" and value is not None:
                 # Some versions write GB; all divide by 2^30. Where nothing is measured they write 0.
                 gigabytes = round(gib_to_gb(value), 4)

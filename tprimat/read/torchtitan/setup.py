@@ -17,9 +17,9 @@ import math
 import re
 from typing import Any
 
-from tprimat.read.parsing.parsed_log import LoggedValue, LoggedValues
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
+from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import ModelConfig
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3

@@ -1,0 +1,188 @@
+"""Printed values: numbers and their units, and the statements that a source makes of its setup."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE
+from tprimat.units import GB, gib_to_gb
+
+
+def number(value: object) -> float | None:
+    """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for anything else."""
+    if value is None or isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        return None
+    try:
+        return float(value.strip().rstrip("%").replace(",", "") if isinstance(value, str) else value)  # type: ignore[arg-type]
+    except (OverflowError, TypeError, ValueError):
+        return None
+
+
+def count(value: object) -> int | None:
+    """Return a whole number from 1 on; None for anything else."""
+    known = number(value)
+    return int(known) if known is not None and 1 <= known <= 2**53 and known == int(known) else None
+
+
+def digits(text: str) -> int:
+    """Return the number of significant digits of a printed number: 0.0869 has three."""
+    mantissa = text.lower().partition("e")[0].replace(",", "").lstrip("+-")
+    return len(mantissa.replace(".", "").lstrip("0"))
+
+
+def precision_of(value: object) -> str | None:
+    """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like."""
+    word = str(value).lower().removeprefix("torch.")
+    for signs, known in (
+        (("mxfp8",), "mxfp8"),
+        (("fp8", "float8"), "fp8"),
+        (("bf16", "bfloat16"), "bf16"),
+        (("tf32",), "tf32"),
+        (("fp16", "float16", "half"), "fp16"),
+        (("fp32", "float32"), "fp32"),
+    ):
+        if any(sign in word for sign in signs):
+            return known
+    return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
+
+
+_DECODER = json.JSONDecoder()
+
+
+def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
+    """Return the JSON object that begins at a place of a text, whatever follows it; None where none does."""
+    if begin < 0:
+        return None
+    try:
+        value, _ = _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+UNITS: tuple[tuple[str, str, Callable[[float], float]], ...] = (
+    ("milliseconds", "seconds", lambda milliseconds: milliseconds / 1e3),
+    ("hours", "seconds", lambda hours: hours * 3600),
+    ("_gib", "_gb", lambda gib: round(gib_to_gb(gib), 4)),
+    ("_mb", "_gb", lambda megabytes: round(megabytes / 1e3, 4)),
+    ("_bytes", "_gb", lambda size: round(size / GB, 4)),
+)
+"""Units in which sources print, by the end of a figure's name; the end that it has in a result; the conversion."""
+
+
+@functools.cache
+def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
+    """Return the name that a figure has in a result, and the conversion to that name's unit.
+
+    A reader that calls a printed figure `cumulative_milliseconds` gets `cumulative_seconds`.
+    """
+    for ending, unit, convert in UNITS:
+        if name.endswith(ending):
+            return name.removesuffix(ending) + unit, convert
+    return name, None
+
+
+@dataclasses.dataclass(frozen=True)
+class LoggedValue:
+    """A value that a log states.
+
+    Attributes:
+        value: None where the log says that there is none, such as `fp8 ... None`.
+        line: of the log, from 1.
+        text: the statement as the log has it, without prefixes.
+        weight: of two statements the heavier one holds, of equally heavy ones the later one: an
+            argument dump is what the training itself held, a launcher's echo is what it was asked.
+    """
+
+    value: Any
+    line: int
+    text: str
+    weight: int = 1
+
+
+class LoggedValues(dict[str, LoggedValue]):
+    """The values that a log states, by the name of the field."""
+
+    def add(self, name: str, statement: LoggedValue) -> None:
+        """Keep the heavier statement, or the later of equally heavy ones."""
+        known = self.get(name)
+        # Said again, a thing keeps the line on which it was said first.
+        if known is None or (statement.weight >= known.weight and statement.value != known.value):
+            self[name] = statement
+
+    def absorb(self, later: LoggedValues) -> None:
+        """Add what a later part of the log states."""
+        for name, statement in later.items():
+            self.add(name, statement)
+
+    def value(self, name: str) -> Any:
+        """Return the stated value, or None."""
+        statement = self.get(name)
+        return statement.value if statement else None
+
+    def count(self, name: str) -> int | None:
+        """Return a stated number from 1 on; None for anything else."""
+        value = self.value(name)
+        right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
+        return value if right else None
+
+    def count_statement(self, name: str) -> LoggedValue | None:
+        """Return the statement of a number from 1 on; None for anything else."""
+        return None if self.count(name) is None else self[name]
+
+    def number(self, name: str) -> float | None:
+        """Return a stated number; None for anything else."""
+        value = self.value(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST_VALUE:
+            return None
+        return float(value)
+
+    def word(self, name: str) -> str | None:
+        """Return a stated text; None for anything else."""
+        value = self.value(name)
+        return value if isinstance(value, str) and value else None
+
+
+def state(stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1) -> None:
+    """Add what a source says of a field; nothing where it says nothing."""
+    if value is not None:
+        quote = " ".join((text or f"{name}: {value}").split())[:300]
+        stated.add(name, LoggedValue(value, line, quote, weight))
+
+
+class Statement(NamedTuple):
+    """A row of what the lines of a log may state.
+
+    Attributes:
+        pattern: with a group by the name of each field that it states.
+        read: makes the value of a group's text; None of it for what states nothing.
+        weight: as in LoggedValue.
+        sign: what stands in each such line; looking for it costs little beside a pattern that finds nothing.
+    """
+
+    pattern: re.Pattern[str]
+    read: Callable[[str], Any] = count
+    weight: int = 1
+    sign: str = ""
+
+
+def read_statements(rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = "") -> None:
+    """Add what a line states.
+
+    Args:
+        rows: all that is looked for; of each the first occurrence counts.
+        text: the line.
+        line: its number.
+        stated: gets the statements.
+        quote: the line as it is quoted; the text itself when left out.
+    """
+    for pattern, read, weight, sign in rows:
+        if sign in text and (match := pattern.search(text)):
+            for field, printed in match.groupdict().items():
+                if printed is not None:
+                    state(stated, field, read(printed), quote or text, line, weight)
