@@ -1,135 +1,281 @@
-"""The efficiency metrics, a row each; this folder's __init__ computes them."""
+"""The efficiency metrics: each is one function, which computes it, with the row that describes it."""
 
 from __future__ import annotations
 
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeVar
+
+from tprimat.analysis import intervals
+from tprimat.analysis.efficiency.subject import Subject, Value
 from tprimat.analysis.metrics import Metric
+from tprimat.catalog import models
+from tprimat.results.run import Run
+from tprimat.units import GB
+
+MILLION = 1e6
+TRILLION = 1e12
+HOUR_S = 3600.0
+DAY_S = 86400.0
+RECOMPUTED_FORWARD = 4 / 3
+"""Full recomputation runs the forward pass a second time: 4 passes' worth instead of 3
+(Korthikanti et al. 2022, Reducing Activation Recomputation in Large Transformer Models)."""
 
 _PALM = "Chowdhery et al. 2022, PaLM, appendix B"
 _MEGATRON = "Megatron-LM, num_floating_point_operations"
 
-METRICS = (
-    Metric(
-        "samples_per_second",
-        "Samples per second, all GPUs",
-        "samples/s",
-        "higher",
-        "samples of the measured epochs / their wall time; for trainings that count epochs",
-        "",
-    ),
-    Metric(
-        "seconds_per_epoch",
-        "Time per epoch",
-        "s",
-        "lower",
-        "mean wall time of the measured epochs that were not cut short",
-        "",
-    ),
-    Metric(
-        "model_tflops_per_gpu",
-        "Achieved, causal",
-        "TFLOP/s/GPU",
-        "higher",
-        "tokens_per_second_per_gpu × FLOPs per token (causal attention) / 10¹²",
-        _MEGATRON,
-    ),
-    Metric(
-        "model_tflops_per_gpu_full",
-        "Achieved, full attention",
-        "TFLOP/s/GPU",
-        "higher",
-        "tokens_per_second_per_gpu × FLOPs per token (full attention) / 10¹²",
-        _PALM,
-    ),
-    Metric(
-        "mfu",
-        "MFU (causal, dense peak)",
-        "%",
-        "higher",
-        "model_tflops_per_gpu / dense peak of the precision that ran",
-        f"{_PALM}; {_MEGATRON}",
-    ),
-    Metric("mfu_full", "MFU (full attention)", "%", "higher", "model_tflops_per_gpu_full / dense peak", _PALM),
-    Metric(
-        "hfu",
-        "HFU (recomputation counted)",
-        "%",
-        "higher",
-        "mfu without recomputation; mfu × 4/3 with full recomputation; nothing where only parts are recomputed",
-        "Korthikanti et al. 2022",
-    ),
-    Metric(
-        "share_of_sustained",
-        "Share of the best matmul known",
-        "%",
-        "higher",
-        "model_tflops_per_gpu / the highest sustained bf16 matrix product that was measured on the card",
-        "https://github.com/stas00/ml-engineering, compute/accelerator/README.md, 2026-08-22",
-    ),
-    Metric(
-        "memory_used_share",
-        "Memory used",
-        "%",
-        None,
-        "highest of what was measured (device, reserved or allocated, as named) / total_memory_gb",
-        "",
-    ),
-    Metric("memory_headroom_gb", "Memory free", "GB", None, "total_memory_gb − highest memory", ""),
-    Metric(
-        "memory_per_token_kb",
-        "Memory per token of the micro batch",
-        "kB",
-        "lower",
-        "highest memory / (micro_batch_size × sequence_length); weights and optimizer included",
-        "",
-    ),
-    Metric("joules_per_token", "Energy per token, measured", "J/token", "lower", "energy_joules / measured tokens", ""),
-    Metric(
-        "tdp_joules_per_token",
-        "Energy per token if it drew its TDP",
-        "J/token",
-        "lower",
-        "TDP / tokens_per_second_per_gpu; an upper bound from the data sheet, nothing was measured",
-        "",
-    ),
-    Metric(
-        "tokens_per_dollar",
-        "Tokens per dollar",
-        "tokens/$",
-        "higher",
-        "tokens_per_second_per_gpu × 3600 / price per GPU-hour",
-        "",
-    ),
-    Metric(
-        "dollars_per_trillion_tokens",
-        "Cost of 10¹² tokens",
-        "$",
-        "lower",
-        "10¹² / tokens_per_second_per_gpu / 3600 × price per GPU-hour",
-        "",
-    ),
-    Metric(
-        "dollars_per_epoch",
-        "Cost per epoch",
-        "$",
-        "lower",
-        "seconds_per_epoch / 3600 × GPUs × price per GPU-hour",
-        "",
-    ),
-    Metric(
-        "dollars_per_million_samples",
-        "Cost of 10⁶ samples",
-        "$",
-        "lower",
-        "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour",
-        "",
-    ),
-    Metric("hours_per_trillion_tokens", "Time for 10¹² tokens", "h", "lower", "10¹² / tokens_per_second / 3600", ""),
-    Metric(
-        "days_to_pretrain",
-        "Time for the model's own pretraining",
-        "days",
-        "lower",
-        "tokens that the model was pretrained on / tokens_per_second / 86400, at this speed and without failures",
-        "the models' reports, see models.py",
-    ),
+METRICS: list[Metric] = []
+"""The rows, in the order in which they are shown."""
+
+_FUNCTIONS: list[Callable[[Subject], Value | None]] = []
+_Function = TypeVar("_Function", bound=Callable[[Subject], Value | None])
+
+
+def _metric(
+    title: str, unit: str, better: Literal["higher", "lower"] | None, how: str, reference: str = ""
+) -> Callable[[_Function], _Function]:
+    """Make a function a metric of its own name; where it returns no value and no reason, the row is left out."""
+
+    def add(function: _Function) -> _Function:
+        METRICS.append(Metric(function.__name__.removeprefix("_"), title, unit, better, how, reference))
+        _FUNCTIONS.append(function)
+        return function
+
+    return add
+
+
+def values(subject: Subject) -> dict[str, Value]:
+    """Return the metrics by the name of the row; a row that nobody asked for is absent."""
+    computed = {metric.name: function(subject) for metric, function in zip(METRICS, _FUNCTIONS, strict=True)}
+    return {name: value for name, value in computed.items() if value is not None and value != Value(None)}
+
+
+def over_runs(figures: Sequence[float | None]) -> Value:
+    """Return the mean of a figure over runs, with the interval between them; no value where a run has none."""
+    known = [figure for figure in figures if figure is not None]
+    if not known or len(known) < len(figures):
+        return Value(None)
+    between = intervals.between_run_interval(known)
+    return Value(statistics.fmean(known), *((between.low, between.high) if between else (None, None)))
+
+
+def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
+    """Yield samples and seconds of each epoch after the warm-up."""
+    for epoch in run.epochs:
+        samples, seconds = epoch.get("samples"), epoch.get("wall_time_s")
+        if not epoch.get("warmup") and samples and seconds:
+            yield samples, seconds
+
+
+@_metric(
+    "Samples per second, all GPUs",
+    "samples/s",
+    "higher",
+    "samples of the measured epochs / their wall time; for trainings that count epochs",
 )
+def _samples_per_second(subject: Subject) -> Value:
+    def rate(run: Run) -> float | None:
+        # All samples over all time, not the mean of the rates.
+        epochs = list(_measured_epochs(run))
+        return sum(samples for samples, _ in epochs) / sum(seconds for _, seconds in epochs) if epochs else None
+
+    return over_runs([rate(run) for run in subject.runs])
+
+
+@_metric("Time per epoch", "s", "lower", "mean wall time of the measured epochs that were not cut short")
+def _seconds_per_epoch(subject: Subject) -> Value:
+    def seconds_of(run: Run) -> float | None:
+        # The fullest epoch may itself be the only one, cut by a time limit: the result's own figure knows.
+        epochs = list(_measured_epochs(run))
+        if not epochs or run.native_metrics.get("seconds_per_epoch") is None:
+            return None
+        fullest = max(samples for samples, _ in epochs)
+        return statistics.fmean(seconds for samples, seconds in epochs if samples == fullest)
+
+    return over_runs([seconds_of(run) for run in subject.runs])
+
+
+@_metric(
+    "Achieved, causal",
+    "TFLOP/s/GPU",
+    "higher",
+    "tokens_per_second_per_gpu × FLOPs per token (causal attention) / 10¹²",
+    _MEGATRON,
+)
+def _model_tflops_per_gpu(subject: Subject) -> Value:
+    return subject.tflops(causal=True)
+
+
+@_metric(
+    "Achieved, full attention",
+    "TFLOP/s/GPU",
+    "higher",
+    "tokens_per_second_per_gpu × FLOPs per token (full attention) / 10¹²",
+    _PALM,
+)
+def _model_tflops_per_gpu_full(subject: Subject) -> Value:
+    return subject.tflops(causal=False).scaled(1)
+
+
+@_metric(
+    "MFU (causal, dense peak)",
+    "%",
+    "higher",
+    "model_tflops_per_gpu / dense peak of the precision that ran",
+    f"{_PALM}; {_MEGATRON}",
+)
+def _mfu(subject: Subject) -> Value:
+    mfu = subject.share_of_peak(subject.tflops(causal=True))
+    if mfu.value is None or mfu.value <= 100:
+        return mfu
+    doubt = "more than 100 % can't be: the peak or the speed is not what it is called"
+    return dataclasses.replace(mfu, reason=f"{mfu.reason}; {doubt}")
+
+
+@_metric("MFU (full attention)", "%", "higher", "model_tflops_per_gpu_full / dense peak", _PALM)
+def _mfu_full(subject: Subject) -> Value:
+    return subject.share_of_peak(subject.tflops(causal=False)).scaled(1)
+
+
+@_metric(
+    "HFU (recomputation counted)",
+    "%",
+    "higher",
+    "mfu without recomputation; mfu × 4/3 with full recomputation; nothing where only parts are recomputed",
+    "Korthikanti et al. 2022",
+)
+def _hfu(subject: Subject) -> Value | None:
+    mfu, how = subject.share_of_peak(subject.tflops(causal=True)), subject.run.training_config.recomputation
+    if mfu.value is None:
+        return None
+    if how in ("none", "full"):
+        return mfu.scaled(RECOMPUTED_FORWARD if how == "full" else 1)
+    return Value(
+        None, reason="recomputation is not stated" if how is None else f"recomputation is {how}: no closed form"
+    )
+
+
+@_metric(
+    "Share of the best matmul known",
+    "%",
+    "higher",
+    "model_tflops_per_gpu / the highest sustained bf16 matrix product that was measured on the card",
+    "https://github.com/stas00/ml-engineering, compute/accelerator/README.md, 2026-08-22",
+)
+def _share_of_sustained(subject: Subject) -> Value | None:
+    gpu, achieved = subject.device.gpu, subject.tflops(causal=True)
+    if gpu is None or not gpu.sustained_bf16_tflops or subject.precision != "bf16" or achieved.value is None:
+        return None
+    return achieved.scaled(
+        100 / gpu.sustained_bf16_tflops,
+        f"{gpu.sustained_bf16_tflops:g} TFLOP/s measured; the data sheet says {gpu.peak_tflops('bf16'):g}",
+    )
+
+
+@_metric(
+    "Memory used", "%", None, "highest of what was measured (device, reserved or allocated, as named) / total_memory_gb"
+)
+def _memory_used_share(subject: Subject) -> Value:
+    total = subject.run.gpu_info.total_memory_gb
+    share = subject.memory(100 / (total or 1))
+    if share is None:
+        return Value(None, reason="no device memory was measured")
+    return share if total else Value(None, reason="the device's memory is not stated")
+
+
+@_metric("Memory free", "GB", None, "total_memory_gb − highest memory")
+def _memory_headroom_gb(subject: Subject) -> Value | None:
+    return subject.memory(1, free=True)
+
+
+@_metric(
+    "Memory per token of the micro batch",
+    "kB",
+    "lower",
+    "highest memory / (micro_batch_size × sequence_length); weights and optimizer included",
+)
+def _memory_per_token_kb(subject: Subject) -> Value | None:
+    config = subject.run.training_config
+    if not config.micro_batch_size or not config.sequence_length:
+        return None
+    return subject.memory(GB / 1e3 / (config.micro_batch_size * config.sequence_length))
+
+
+@_metric("Energy per token, measured", "J/token", "lower", "energy_joules / measured tokens")
+def _joules_per_token(subject: Subject) -> Value | None:
+    measured = [
+        energy / tokens
+        for metrics in (run.energy_metrics for run in subject.runs)
+        if (energy := metrics.get("energy_joules")) and (tokens := metrics.get("measured_tokens"))
+    ]
+    return Value(statistics.fmean(measured)) if measured else None
+
+
+@_metric(
+    "Energy per token if it drew its TDP",
+    "J/token",
+    "lower",
+    "TDP / tokens_per_second_per_gpu; an upper bound from the data sheet, nothing was measured",
+)
+def _tdp_joules_per_token(subject: Subject) -> Value | None:
+    if not subject.options.tdp_energy or subject.speed.value is None:
+        return None
+    gpu = subject.device.gpu
+    if gpu is None or gpu.tdp_w is None:
+        return Value(None, reason="no single TDP is known of this device")
+    return subject.speed.inverted(gpu.tdp_w, f"TDP {gpu.tdp_w:g} W; nothing was measured")
+
+
+@_metric("Tokens per dollar", "tokens/$", "higher", "tokens_per_second_per_gpu × 3600 / price per GPU-hour")
+def _tokens_per_dollar(subject: Subject) -> Value | None:
+    cost = _dollars_per_trillion_tokens(subject)
+    return cost and cost.inverted(TRILLION)
+
+
+@_metric("Cost of 10¹² tokens", "$", "lower", "10¹² / tokens_per_second_per_gpu / 3600 × price per GPU-hour")
+def _dollars_per_trillion_tokens(subject: Subject) -> Value | None:
+    price, speed = subject.options.price, subject.speed
+    return None if price is None or speed.value is None else speed.inverted(TRILLION / HOUR_S).priced(price)
+
+
+def _cost_of(seconds: Value, subject: Subject) -> Value | None:
+    """Return the cost of a time on all GPUs."""
+    price, gpus = subject.options.price, subject.runs[0].num_gpus
+    return None if price is None or not gpus or seconds.value is None else seconds.scaled(gpus / HOUR_S).priced(price)
+
+
+@_metric("Cost per epoch", "$", "lower", "seconds_per_epoch / 3600 × GPUs × price per GPU-hour")
+def _dollars_per_epoch(subject: Subject) -> Value | None:
+    return _cost_of(_seconds_per_epoch(subject), subject)
+
+
+@_metric("Cost of 10⁶ samples", "$", "lower", "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour")
+def _dollars_per_million_samples(subject: Subject) -> Value | None:
+    return _cost_of(_samples_per_second(subject).inverted(MILLION), subject)
+
+
+@_metric("Time for 10¹² tokens", "h", "lower", "10¹² / tokens_per_second / 3600")
+def _hours_per_trillion_tokens(subject: Subject) -> Value:
+    return subject.total.inverted(TRILLION / HOUR_S)
+
+
+@_metric(
+    "Time for the model's own pretraining",
+    "days",
+    "lower",
+    "tokens that the model was pretrained on / tokens_per_second / 86400, at this speed and without failures",
+    "the models' reports, see models.py",
+)
+def _days_to_pretrain(subject: Subject) -> Value | None:
+    if subject.total.value is None:
+        return None
+    model = next((model for model in models.MODELS if model.name == subject.run.model), None)
+    if model is None:
+        return Value(None, reason="the model's pretraining is not in the table")
+    if subject.run.scale not in (None, "full"):
+        return Value(None, reason="a scaled-down model is never pretrained")
+    if model.pretraining_tokens is None:
+        return Value(None, reason=f"the makers of {model.title} don't say on how many tokens")
+    reason = f"{model.pretraining_tokens / TRILLION:g} × 10¹² tokens"
+    return subject.total.inverted(model.pretraining_tokens / DAY_S, reason)

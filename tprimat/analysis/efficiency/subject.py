@@ -1,0 +1,147 @@
+"""What the efficiency metrics are computed from, and what they are: values with their intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Literal
+
+from tprimat.analysis import flops
+from tprimat.catalog import gpus as hardware
+from tprimat.catalog.prices import Price
+from tprimat.results.run import Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A figure in the unit of its row, with its interval where the step time has one; or None.
+
+    The reason says why there is no figure, or what must be known of it.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+    def scaled(self, factor: float, reason: str | None = None) -> Value:
+        """Return the value times a factor."""
+        value, low, high = (None if each is None else each * factor for each in (self.value, self.low, self.high))
+        return Value(value, low, high, reason)
+
+    def inverted(self, factor: float, reason: str | None = None) -> Value:
+        """Return a factor over the value."""
+        value, low, high = (None if each is None else factor / each for each in (self.value, self.high, self.low))
+        return Value(value, low, high, reason)
+
+    def priced(self, price: Price) -> Value:
+        """Return the cost of so many GPU-hours; its interval combines those of time and price."""
+        assert self.value is not None
+        if self.low is None and self.high is None and price.low == price.high:
+            return Value(self.value * price.low)
+        low, high = self.low or self.value, self.high or self.value
+        return Value(self.value * price.middle, low * price.low, high * price.high)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Values from the user that the result doesn't state.
+
+    Attributes:
+        precision: fills in a precision that the result leaves open.
+        peak_tflops: dense peak of the device, TFLOP/s, instead of the table's.
+        price: USD per GPU-hour.
+        tdp_energy: whether to give energy as if the device drew its TDP.
+    """
+
+    precision: str | None = None
+    peak_tflops: float | None = None
+    price: Price | None = None
+    tdp_energy: bool = False
+
+
+class Subject:
+    """What the metrics are computed from: runs of one setup, and their speed in tokens/s/GPU."""
+
+    def __init__(self, runs: Sequence[Run], speed: Value, options: Options) -> None:
+        self.runs = runs
+        self.speed = speed
+        self.options = options
+        # What must fit is the run that took the most memory.
+        self.run = max(runs, key=lambda run: ((memory := highest_memory(run)) and memory[0]) or 0.0)
+        self.gpus = self.run.num_gpus
+
+    @functools.cached_property
+    def device(self) -> hardware.Match:
+        """The GPU's row."""
+        return hardware.match(self.run.gpu_info)
+
+    @functools.cached_property
+    def precision(self) -> str | None:
+        """The precision that ran."""
+        return self.run.training_config.precision or self.options.precision
+
+    @functools.cached_property
+    def peak(self) -> tuple[float | None, str]:
+        """The dense peak, TFLOP/s, and where it is from; or None and why."""
+        if self.options.peak_tflops is not None:
+            return (
+                self.options.peak_tflops,
+                f"peak of {self.options.peak_tflops:g} TFLOP/s as given on the command line",
+            )
+        if self.precision is None:
+            return None, "the precision is not stated: give --precision if you know it"
+        gpu = self.device.gpu
+        if gpu is None:
+            return None, f"{self.device.reason}: give --peak-tflops if you know it"
+        peak = gpu.peak_tflops(self.precision)
+        if peak is None:
+            return None, f"no dense {self.precision} peak is known of {gpu.title}: give --peak-tflops if you know it"
+        stated = self.run.training_config.precision
+        start = "" if stated else f"precision {self.precision} as given on the command line; "
+        doubt = f"; {gpu.doubt}" if gpu.doubt else ""
+        return peak, f"{start}dense {self.precision} peak of {gpu.title}: {peak:g} TFLOP/s{doubt}"
+
+    @functools.cached_property
+    def total(self) -> Value:
+        """The speed of all GPUs together, tokens/s."""
+        return self.speed.scaled(self.gpus) if self.gpus else Value(None)
+
+    def tflops(self, *, causal: bool) -> Value:
+        """Return the model TFLOP/s of a GPU."""
+        if self.speed.value is None:
+            return Value(None, reason="no throughput: see the warnings")
+        shape, note = flops.model_shape(self.run)
+        length = self.run.training_config.sequence_length
+        per_token = flops.flops_per_token(shape, length, causal=causal) if shape and length else None
+        if per_token is None:
+            unknown = "the model's shape or the sequence length is not whole: no FLOPs"
+            return Value(None, reason=unknown if shape else note)
+        return self.speed.scaled(per_token / 1e12, note)
+
+    def share_of_peak(self, achieved: Value) -> Value:
+        """Return achieved TFLOP/s in percent of the peak."""
+        peak, reason = self.peak
+        if achieved.value is None or peak is None:
+            return Value(None, reason=achieved.reason if achieved.value is None else reason)
+        return achieved.scaled(100 / peak, reason)
+
+    def memory(self, factor: float, *, free: bool = False) -> Value | None:
+        """Return the highest memory, or what is free beside it, times a factor; None where one is unknown."""
+        highest, total = highest_memory(self.run), self.run.gpu_info.total_memory_gb
+        if highest is None or self.run.platform == "cpu" or (free and total is None):
+            return None
+        return Value(factor * ((total or 0.0) - highest[0] if free else highest[0]), reason=f"{highest[1]}, highest")
+
+
+def highest_memory(run: Run) -> tuple[float, Literal["in use on the device", "reserved", "allocated"]] | None:
+    """Return the highest memory of the kind that comes nearest to what the card must hold, GB."""
+    memory = run.memory_metrics
+    if memory.peak_memory_device_used_gb is not None:
+        return memory.peak_memory_device_used_gb, "in use on the device"
+    if memory.peak_memory_reserved_gb is not None:
+        return memory.peak_memory_reserved_gb, "reserved"
+    if memory.peak_memory_allocated_gb is not None:
+        return memory.peak_memory_allocated_gb, "allocated"
+    return None
