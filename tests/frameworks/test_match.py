@@ -127,7 +127,7 @@ class TestRefused:
 
     def test_real_results_without_a_shape(self, samples):
         found, _ = store.find([samples / "results"])
-        without = [(each.path, run) for each in found for run in each.runs if run.model_config == ModelConfig()]
+        without = [(each.name, run) for each in found for run in each.runs if run.model_config == ModelConfig()]
         assert without
         for path, run in without:
             with pytest.raises(NotComparableError, match="num_layers"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import golden
 import msgspec
@@ -58,7 +59,7 @@ MADE = {
 def loaded(paths):
     found, notes = store.find(paths)
     # Names without the folder of this machine.
-    files = [Loaded(each.path.name, "0" * 64, each.runs) for each in found]
+    files = [Loaded(Path(each.name).name, "0" * 64, each.runs) for each in found]
     return compare(files, notes=[note for note in notes if "/" not in note])
 
 

@@ -219,7 +219,7 @@ def test_pipes_in_a_folder_are_passed_over(tmp_path, repository):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         os.mkfifo(tmp_path / name)
     (tmp_path / "good.json").write_bytes(WHOLE)
-    assert [each.path.name for each in store.find([tmp_path])[0]] == ["good.json"]
+    assert [Path(each.name).name for each in store.find([tmp_path])[0]] == ["good.json"]
     for command in ("compare", "read"):
         _, said = said_of(repository, tmp_path, command, str(tmp_path))
         assert not any("fault" in line for line in said)
@@ -231,7 +231,7 @@ def test_links_that_lead_nowhere_or_round_are_a_warning(tmp_path):
     (tmp_path / "nowhere.json").symlink_to("gone.json")
     (tmp_path / "round.json").symlink_to("round.json")
     loaded, warnings = store.find([tmp_path])
-    assert [each.path.name for each in loaded] == ["good.json"]
+    assert [Path(each.name).name for each in loaded] == ["good.json"]
     assert len(warnings) == 2
 
 

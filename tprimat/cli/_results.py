@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tprimat.compare import Comparison, Loaded
+from tprimat.compare import Comparison
 from tprimat.errors import UsageError
 from tprimat.report import plot
+from tprimat.results.result_file import Loaded
 from tprimat.store import store
 from tprimat.text import for_encoding
 
@@ -35,7 +36,7 @@ def load(paths: Sequence[Path], hint: str, option: str | None = None) -> tuple[l
             f"looked for *.json there and below{skipped}: {hint}",
             heading="no-results",
         )
-    return [Loaded(str(each.path), each.sha256, each.runs) for each in results], notes
+    return results, notes
 
 
 def plot_path(folder: Path, name: str) -> Path:

@@ -59,10 +59,8 @@ def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | Non
             heading="no-results",
         )
     found, notes = store.find([folder])
-    named = [each for each in found if TRAIN_FILE.fullmatch(each.path.name)]
-    files = [Loaded(str(each.path), each.sha256, each.runs) for each in named]
-    if len(found) > len(named):
-        others = len(found) - len(named)
+    files = [each for each in found if TRAIN_FILE.fullmatch(Path(each.name).name)]
+    if others := len(found) - len(files):
         notes.append(
             f"{others} {'result is' if others == 1 else 'results are'} not named train_*.json and left out: "
             "compare_results.py takes them all"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.cli import _overrides
-from tprimat.compare import Loaded, compare
+from tprimat.compare import compare
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.report import efficiency, evidence, json_values
 from tprimat.report.sheets import micro_batches, sheets
@@ -27,8 +27,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"no results in {', '.join(names)}: run ./benchmark.py first, or name the results", heading="no-results"
         )
-    loaded = [Loaded(str(each.path), each.sha256, each.runs) for each in results]
-    comparison = _overrides.priced(compare(loaded, notes=notes, options=options), arguments)
+    comparison = _overrides.priced(compare(results, notes=notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:
         console.echo(json_values.dumped({"results": json_values.sheet_values(sheets(comparison)), "notes": notes}))

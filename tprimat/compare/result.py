@@ -14,17 +14,9 @@ from tprimat.checks.finding import Finding
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.sides import Side
 from tprimat.errors import ExitStatus
+from tprimat.results.result_file import Loaded as Loaded
 from tprimat.results.run import Run
 from tprimat.text import plain
-
-
-@dataclasses.dataclass(frozen=True)
-class Loaded:
-    """A result file: its name as the user gave it, its sha256, the runs in it."""
-
-    name: str
-    sha256: str
-    runs: tuple[Run, ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ History of the schema:
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Annotated, Any
 
@@ -53,6 +54,21 @@ class ResultFile(Run, frozen=True, kw_only=True):
     runs: Annotated[
         tuple[RecordedRepetition, ...], doc("all runs of this setup, in the order in which they were saved")
     ] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A result file that was read.
+
+    Attributes:
+        name: its path, as the user gave it.
+        sha256: of the bytes that the runs were read from; by now the file may hold more.
+        runs: those in it.
+    """
+
+    name: str
+    sha256: str
+    runs: tuple[Run, ...]
 
 
 def runs_of(file: ResultFile) -> tuple[Run, ...]:

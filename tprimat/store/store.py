@@ -23,7 +23,7 @@ from tprimat import files
 from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.errors import UnreadableError, UsageError
-from tprimat.results.result_file import SCHEMA_VERSION, RecordedRepetition, ResultFile, decode, encode
+from tprimat.results.result_file import SCHEMA_VERSION, Loaded, RecordedRepetition, ResultFile, decode, encode
 from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
 from tprimat.store import legacy_results
 from tprimat.store.history import HISTORY, UNFINISHED, keep_in_history, remove_unfinished
@@ -35,21 +35,6 @@ LARGEST_FILE = 1 << 30
 
 SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, are of one training."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Loaded:
-    """A result file that was read.
-
-    Attributes:
-        path: where.
-        runs: those in it.
-        sha256: of the bytes that they were read from; by now the file may hold more.
-    """
-
-    path: Path
-    runs: tuple[Run, ...]
-    sha256: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +156,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
 
 def _load(path: Path) -> Loaded:
     content = _content(path)
-    return Loaded(path, _decoded(content, path), hashlib.sha256(content).hexdigest())
+    return Loaded(str(path), hashlib.sha256(content).hexdigest(), _decoded(content, path))
 
 
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
