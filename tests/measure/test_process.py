@@ -13,7 +13,7 @@ import pytest
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.request import Launch
-from tprimat.measure import process
+from tprimat.measure import output, process
 from tprimat.record import progress
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX's")
@@ -87,7 +87,7 @@ class TestOutput:
     def test_status_and_last_lines(self, tmp_path):
         child = Watched("for i in range(100): print(i)\nraise SystemExit(3)", tmp_path)
         assert child.ended.status == 3
-        assert child.ended.tail == tuple(map(str, range(100 - process.TAIL_LINES, 100)))
+        assert child.ended.tail == tuple(map(str, range(100 - output.TAIL_LINES, 100)))
 
     def test_bytes_that_are_no_text(self, tmp_path):
         child = Watched("import os; os.write(1, b'\\xff\\xfe broken\\n')", tmp_path)

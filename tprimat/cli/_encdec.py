@@ -23,8 +23,7 @@ from tprimat.frameworks.encdec.ranks import Ranks, from_environment
 from tprimat.frameworks.encdec.settings import MODEL
 from tprimat.machine import platforms
 from tprimat.measure import session, torchrun
-from tprimat.measure.device import device_of
-from tprimat.measure.plan import Plan, cooldown
+from tprimat.measure.plan import Plan, cooldown, device_of
 
 
 def measure(options: argparse.Namespace) -> int:

@@ -14,12 +14,11 @@ from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
-from tprimat.log_import import find_logs
+from tprimat.log_import import bundle, find_logs
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import LocalLog, Search
 from tprimat.log_import.inputs import Log
 from tprimat.machine.platforms import Machine
-from tprimat.measure.bundle import write_bundle
 from tprimat.text import plain
 
 MEASURING = (
@@ -108,7 +107,7 @@ def _read(search: Search, options: argparse.Namespace) -> int:
             console.error(error.line())
             statuses.append(error.status)
     if options.bundle is not None and results:
-        write_bundle(options.bundle, list(dict.fromkeys(results)), [log.path for log in search.logs])
+        bundle.write_and_report(options.bundle, list(dict.fromkeys(results)), [log.path for log in search.logs])
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
         console.info(f"\nNext:    python3 compare_results.py{folder}")

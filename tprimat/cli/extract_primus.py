@@ -15,7 +15,6 @@ from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_
 from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
 from tprimat.log_import.extract import GivenValues
-from tprimat.measure.bundle import write_bundle
 from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.store.store import Saved
@@ -57,7 +56,7 @@ def _extract_all(arguments: argparse.Namespace) -> int:
             print(error.line(), file=sys.stderr)
             statuses.append(error.status)
     if arguments.bundle and results:
-        write_bundle(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
+        bundle.write_and_report(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
     return most_severe(statuses)
 
 

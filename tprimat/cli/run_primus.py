@@ -22,7 +22,7 @@ from tprimat.frameworks.primus.plan import PrimusRequest, models_of, plan
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure.display import SMOKE_TEST_BELOW
+from tprimat.measure.display import SMOKE_TEST_BELOW, introduce
 from tprimat.measure.plan import Plan, cooldown
 from tprimat.measure.session import Session
 from tprimat.store import store
@@ -57,22 +57,20 @@ def _measure(options: argparse.Namespace) -> int:
     plans = _plans(options, installation, machine)
     iterations = min(plan.configuration.count("train_iters") or 0 for plan in plans)
     output_dir = Path.cwd() / options.output_dir
-    session = Session(
-        Plan(
-            frameworks=(frameworks.by_name(primus.NAME),),
-            requests=tuple(primus.request_of(plan, output_dir, label=options.label) for plan in plans),
-            output_dir=options.output_dir,
-            runs=options.runs,
-            cooldown_s=cooldown(options.cooldown, machine.platform),
-            notes=tuple(dict.fromkeys(note for plan in plans for note in primus.notes(plan))),
-            bundle=options.bundle,
-            limit_s=options.time_limit,
-            stops_at_failure=True,
-            advice=_advice(options, iterations) if iterations < SMOKE_TEST_BELOW else None,
-        ),
-        machine,
+    session_plan = Plan(
+        frameworks=(frameworks.by_name(primus.NAME),),
+        requests=tuple(primus.request_of(plan, output_dir, label=options.label) for plan in plans),
+        output_dir=options.output_dir,
+        runs=options.runs,
+        cooldown_s=cooldown(options.cooldown, machine.platform),
+        notes=tuple(dict.fromkeys(note for plan in plans for note in primus.notes(plan))),
+        bundle=options.bundle,
+        limit_s=options.time_limit,
+        stops_at_failure=True,
+        advice=_advice(options, iterations) if iterations < SMOKE_TEST_BELOW else None,
     )
-    session.introduce()
+    introduce(session_plan, machine)
+    session = Session(session_plan, machine)
     is_ready = session.is_ready()
     if options.dry_run:
         session.show()

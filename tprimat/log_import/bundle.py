@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat import __version__, files
+from tprimat import __version__, console, files
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import Log
@@ -90,6 +90,16 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         ) from error
     size = path.stat().st_size
     return f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
+
+
+def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
+    """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of write()."""
+    done, left_out = write(path, results, logs)
+    for line in left_out:
+        console.info(f"note: {line}")
+        console.warn(line)
+    console.info(done)
+    console.current().values["bundle"] = str(path)
 
 
 def _environment(runs: Iterable[Run]) -> bytes:

@@ -52,23 +52,17 @@ class Diagnosis:
 
 
 def diagnose(output: Path, host: Host | None = None, machine: Machine | None = None) -> Diagnosis:
-    """Examine the machine.
-
-    Args:
-        output: where results would be written; the disk that holds it is examined.
-        host: where to read instead of this machine's operating system.
-        machine: what a training would find there; None to detect it.
-    """
+    """Examine the machine, or a host and what a training would find there; and the disk that holds the output."""
     host = host or Host()
     machine = machine or platforms.detect(host=host)
     gpus = gpu_state.states(host)
-    reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
+    reasons = [(framework.name, framework.unavailable()) for framework in FRAMEWORKS]
     free, where = free_space(output)
     return Diagnosis(
         facts=tuple(_facts(host, machine, free, where)),
         gpus=gpus,
-        able=tuple(name for name, reason in reasons.items() if reason is None),
-        unable=tuple((name, reason) for name, reason in reasons.items() if reason is not None),
+        able=tuple(name for name, reason in reasons if reason is None),
+        unable=tuple((name, reason) for name, reason in reasons if reason is not None),
         missing=tuple(
             f"{package}, for {purpose}: pip install {package}"
             for package, purpose in REPORTS.items()
@@ -132,11 +126,7 @@ def _warnings(host: Host, machine: Machine, gpus: Sequence[GpuState], free: floa
 
 def free_space(output: Path) -> tuple[float | None, Path]:
     """Return the free space where results would be written, GB (None: unknown), and the directory there that exists."""
-    where = output
-    for folder in (output, *output.absolute().parents):
-        where = folder
-        if folder.is_dir():
-            break
+    where = next(folder for folder in (output, *output.absolute().parents) if folder.is_dir() or not folder.name)
     try:
         return shutil.disk_usage(where).free / units.GB, where
     except OSError:

@@ -28,47 +28,33 @@ from tprimat.results.run import Data, Run, TrainingConfig
 from tprimat.store import store
 
 
-class Follower:
-    """Parser of a running training's lines; turns Megatron's into steps.
+def follower(on_line: Callable[[str], None], on_step: Callable[[Message], None]) -> Callable[[str], None]:
+    """Return what reads each line of a running training: it hands the line on, and Megatron's iterations as steps."""
+    last = 0
+    times: list[float] = []
 
-    Args:
-        on_line: called with each line.
-        on_step: called with each step.
-    """
-
-    def __init__(self, on_line: Callable[[str], None], on_step: Callable[[Message], None]) -> None:
-        self._on_line = on_line
-        self._on_step = on_step
-        self._last = 0
-        self._times: list[float] = []
-
-    def line(self, text: str) -> None:
-        """Read a line."""
-        self._on_line(text)
-        if megatron_line.TIMED not in text:
-            return
-        for record in megatron_line.records(Line(1, clean(text), True)):
-            if record.iteration <= self._last:
+    def follow(text: str) -> None:
+        nonlocal last
+        on_line(text)
+        for record in megatron_line.records(Line(1, clean(text), True)) if megatron_line.TIMED in text else ():
+            if record.iteration <= last:
                 continue
-            self._last = record.iteration
+            last = record.iteration
             # The first iterations compile kernels, and say nothing of the time that is left.
             if record.seconds is not None and record.iteration > 2:
-                self._times.append(record.seconds)
-            average = sum(self._times) / len(self._times) if self._times else None
-            self._on_step(Step(record.iteration, max(record.planned, 1), record.seconds, average))
+                times.append(record.seconds)
+            average = sum(times) / len(times) if times else None
+            on_step(Step(record.iteration, max(record.planned, 1), record.seconds, average))
+
+    return follow
 
 
 def result(
     framework: Framework, request: Request, log: Path, machine: Machine, *, complete: bool
-) -> tuple[Run | None, Path | None]:
-    """Read a log and write its results; the last run, or (None, None), with an error, where it holds no training.
+) -> tuple[Run, Path] | None:
+    """Read a log and write its results; the last run, or None, with an error, where it holds no training.
 
-    Args:
-        framework: that trained.
-        request: of the training.
-        log: all that it printed.
-        machine: that it ran on.
-        complete: whether its process succeeded.
+    `complete` says whether the training's process succeeded.
     """
     try:
         trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
@@ -81,15 +67,12 @@ def result(
                 console.debug(f"note: {note}")
     except TensorPrimatError as error:
         console.error(error.line())
-        return None, None
+        return None
     return run, saved.path
 
 
 def completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
-    """Return a log's Run with what the log leaves open and the machine or the request knows.
-
-    What the log states itself is not touched.
-    """
+    """Return a log's Run with what the log leaves open and the machine or the request knows."""
     requested = TrainingConfig(
         max_steps=request.steps,
         global_batch_size=request.global_batch_size,

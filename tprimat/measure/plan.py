@@ -14,9 +14,10 @@ from tprimat.frameworks import match, profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
-from tprimat.measure.device import device_of
 from tprimat.store import store
+from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
 BF16_IN_SOFTWARE = (
@@ -30,7 +31,6 @@ class Plan:
     """The trainings to run.
 
     Attributes:
-        frameworks: those that train.
         requests: one for each configuration, in the order of the models and precisions.
         output_dir: folder of results and logs, as the user named it.
         runs: of each configuration.
@@ -75,6 +75,19 @@ class Plan:
                     yield run, index
 
 
+def device_of(machine: Machine) -> Device:
+    """Return the device of a machine that platforms.detect() has looked at."""
+    gpu, environment = machine.gpu_info, machine.environment
+    if machine.platform == "cpu":
+        limits = [limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None]
+        return Device("cpu", environment.cpu_threads or 1, min(limits) * GB if limits else None)
+    # Where the GPUs differ, the smallest bounds what each of them can hold.
+    sizes = [each.info.total_memory_gb for each in machine.devices] or [gpu.total_memory_gb]
+    known = [size for size in sizes if size is not None]
+    memory = min(known) * GB if known else None
+    return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name)
+
+
 def cooldown(seconds: float | None, platform: str) -> float:
     """Return the cooldown between two trainings, s: as requested, else the platform's default."""
     if seconds is not None:
@@ -116,12 +129,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
 
 
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
-    """Return one plan for several frameworks: for each model, all that can train it.
-
-    Args:
-        names: of the frameworks; `all` for those that can run here.
-        options: of `benchmark`.
-        machine: this one.
+    """Return one plan for several frameworks, or `all` that can run here: for each model, all that can train it.
 
     Raises:
         UsageError: a named framework can't train that, or none can.
@@ -131,7 +139,13 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         raise UsageError(f"--framework {options.framework}: all stands alone", heading="wrong-usage")
     notes: list[str] = []
     plans = []
-    for framework in _available(notes) if everything else _named(names, machine, options):
+    if everything:
+        reasons = {framework: framework.unavailable() for framework in frameworks.FRAMEWORKS}
+        notes += [f"{framework.name} is left out: {reason}" for framework, reason in reasons.items() if reason]
+        chosen = [framework for framework, reason in reasons.items() if reason is None]
+    else:
+        chosen = [frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names]
+    for framework in chosen:
         try:
             plans.append(plan_of(options, framework, machine))
         except UsageError as error:
@@ -148,17 +162,6 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         requests=tuple(sorted(requests, key=lambda request: models.index(request.model))),
         notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
     )
-
-
-def _available(notes: list[str]) -> list[Framework]:
-    """Return the frameworks that can run here; why the others can't is added to the notes."""
-    reasons = [(framework, framework.unavailable()) for framework in frameworks.FRAMEWORKS]
-    notes += [f"{framework.name} is left out: {reason}" for framework, reason in reasons if reason is not None]
-    return [framework for framework, reason in reasons if reason is None]
-
-
-def _named(names: Sequence[str], machine: Machine, options: argparse.Namespace) -> list[Framework]:
-    return [frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names]
 
 
 def _with_profiler(request: Request, framework: Framework, options: argparse.Namespace) -> Request:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import itertools
 import os
 import signal
 import threading
@@ -18,13 +19,11 @@ from typing import IO, Any
 from tprimat.errors import UsageError
 from tprimat.frameworks.request import Launch
 from tprimat.machine.process_group import GONE_SECONDS, ProcessGroup
-from tprimat.measure.output import TAIL_LINES, Output
+from tprimat.measure.output import Output
 from tprimat.record import progress
 
 GRACE_SECONDS = 20.0
 """How long an interrupted training has to write its result before it is killed."""
-
-__all__ = ["GRACE_SECONDS", "TAIL_LINES", "ProcessResult", "new_log", "run"]
 
 _POLL_SECONDS = 0.2
 _DRAIN_SECONDS = 5.0
@@ -57,23 +56,19 @@ class ProcessResult:
 
 
 def new_log(folder: Path, stem: str) -> Path:
-    """Create an empty file with a unique name for a training's output.
-
-    Raises UsageError when the folder can't be written.
-    """
+    """Create an empty file with a unique name. Raises UsageError when the folder can't be written."""
     path = folder / f"{stem}.log"
-    number = 1
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        while True:
+        for number in itertools.count(2):
             try:
                 path.touch(exist_ok=False)
-                return path
+                break
             except FileExistsError:
-                number += 1
                 path = folder / f"{stem}_{number}.log"
     except OSError as error:
         raise _unwritable(path, error) from error
+    return path
 
 
 def _unwritable(log: Path, error: OSError) -> UsageError:
@@ -93,10 +88,9 @@ def run(
 ) -> ProcessResult:
     """Run a command to its end.
 
-    All that it prints goes to the log; what it prints on its standard output is also handed on,
-    line by line. Libraries warn on the standard error, where they can be left alone. When this
-    process is interrupted the child is asked to end, and killed with its whole group after the
-    grace, or at once on a second Ctrl-C.
+    All that it prints goes to the log; lines of its standard output and messages of progress are also handed on.
+    Libraries warn on the standard error, where they can be left alone. When this process is interrupted the child is
+    asked to end, and killed with its whole group after the grace, or at once on a second Ctrl-C.
 
     Args:
         launch: the command.

@@ -15,20 +15,11 @@ NARROWEST_BAR = 10
 
 @contextmanager
 def following(title: str, request: Request) -> Iterator[tuple[Callable[[str], None], Callable[[Message], None]]]:
-    """Show a training while it runs: a bar with the time left on a terminal, its own lines elsewhere.
-
-    Yields what to call with each line of its output, and with each message of progress.
-    """
+    """Show a training; yields what to call with each line of its output, and with each message of progress."""
     if not console.has_progress_bar():
         console.info(f"\n{title}")
         yield console.info, lambda message: None
         return
-    with _bar(title, request) as on_message:
-        yield lambda line: None, on_message
-
-
-@contextmanager
-def _bar(title: str, request: Request) -> Iterator[Callable[[Message], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -50,17 +41,11 @@ def _bar(title: str, request: Request) -> Iterator[Callable[[Message], None]]:
             pace = pace_of(message, request, room)
             progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
 
-        yield on_message
+        yield lambda line: None, on_message
 
 
 def pace_of(message: Step, request: Request, room: int) -> str:
-    """Return the text beside the bar: as much as there is room for, without what matters least.
-
-    Args:
-        message: the newest step.
-        request: of the training.
-        room: columns.
-    """
+    """Return the text beside the bar: as much as there is room for, in columns, without what matters least."""
     parts: list[tuple[int, str]] = []
     if message.average:
         rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average

@@ -15,9 +15,10 @@ from tprimat.errors import ExitStatus
 from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Request
+from tprimat.log_import import bundle
 from tprimat.machine import host, platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import bundle, display, logged, process, progress_bar, training_files
+from tprimat.measure import display, logged, process, progress_bar, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
@@ -40,7 +41,7 @@ class Session:
     """The trainings of one command.
 
     Attributes:
-        runs: results with their summaries, by the index of their request, in the order in which they came.
+        runs: results with their summaries, by the index of their request.
         files: result files, in the order in which they were written.
         failures: trainings that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
@@ -59,18 +60,14 @@ class Session:
         self._machine = machine
         self._logs: list[Path] = []
 
-    def introduce(self) -> None:
-        """Print where and what will be trained, and what should be known of it."""
-        display.introduce(self._plan, self._machine)
-
     def is_ready(self) -> bool:
         """Return whether the frameworks' checks find nothing that a training would fail on; print what they find."""
         errors: list[str] = []
         warnings: list[str] = []
         for request in self._requests:
-            found = self._plan.framework_of(request).hook("preflight")(request, self._machine)
-            errors += [f"{request.model}: {text}" for text in found.errors]
-            warnings += found.warnings
+            result = self._plan.framework_of(request).hook("preflight")(request, self._machine)
+            errors += [f"{request.model}: {text}" for text in result.errors]
+            warnings += result.warnings
         if self._machine.platform != "cpu" and (held := platforms.held_by_others(self._machine)):
             warnings.append(held)
         for text in dict.fromkeys(warnings):
@@ -117,29 +114,23 @@ class Session:
 
     def sum_up(self) -> None:
         """Print the closing table, what should be known of it, and the next command."""
-        groups = [
-            display.Group(request, self._plan.runs, tuple(runs))
-            for request, runs in zip(self._requests, self.runs, strict=True)
-            if request.result_elsewhere is None
-        ]
+        groups = [pair for pair in zip(self._requests, self.runs, strict=True) if pair[0].result_elsewhere is None]
         if groups:
             console.info("")
-            for line in display.results(groups):
-                console.info(line)
-            for note in display.findings(groups, self._plan.notes):
+            display.results(self._plan, groups)
+            for note in display.findings(self._plan, groups):
                 console.note(note, weakens=True)
         if not self.files:
             return
         shortest = min(summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs)
-        if shortest < display.SMOKE_TEST_BELOW:
-            console.note(self._plan.advice or display.smoke_test(shortest))
+        display.note_smoke_test(self._plan, shortest)
         files = list(dict.fromkeys(self.files))
         console.info("")
         for start, path in zip(["Results:", *[" " * 8] * len(files)], files, strict=False):
             console.info(f"{start} {path}")
         console.info(f"Logs:    {short_path(self._logs[0].parent)}")
         if self._plan.bundle is not None:
-            bundle.write_bundle(self._plan.bundle, files, self._logs)
+            bundle.write_and_report(self._plan.bundle, files, self._logs)
         console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
 
     def _train(self, index: int, title: str, again: bool) -> None:
@@ -159,31 +150,41 @@ class Session:
         self.interrupted = child.interrupted
         if child.log_trouble:
             console.note(f"{short_path(log)} doesn't hold all that was printed: {child.log_trouble}", weakens=True)
-        run: Run | None
-        path: Path | None
+        self.status = child.shell_status
+        result = None
         if request.result_elsewhere is not None:
             console.note(request.result_elsewhere)
-            run, path = None, None
+            if not self.status:
+                return
         elif framework.logged:
-            run, path = logged.result(framework, request, log, self._machine, complete=child.status == 0)
+            result = logged.result(framework, request, log, self._machine, complete=child.status == 0)
         else:
-            run, path = training_files.read_back(saved) if saved else training_files.recover(request, journals)
-        if run is not None and path is not None:
-            self._take(index, run, path, history, title)
-        complete = run is not None and run.status == "complete"
-        self.status = child.shell_status
-        if request.result_elsewhere is not None and not self.status:
-            return
-        if not complete:
-            self.status = self.status or ExitStatus.TRAINING_FAILED
-        if complete and path is not None:
-            self._judge_complete(request, path, child, log, title)
-            return
+            result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
+        if result is not None:
+            self._take(index, *result, history, title)
+            if result[0].status == "complete":
+                self._judge_complete(request, result[1], child, log, title)
+                return
+        self.status = self.status or ExitStatus.TRAINING_FAILED
         self.failures += 1
-        if run is None or path is None:
-            status, reason = _outcome(run, child)
-            console.record(training_files.identity(request, status=status, status_reason=reason), None)
-        _explain(title, request, run, child, log)
+        status, reason = outcome.of_process(
+            child.status,
+            interrupted=child.interrupted,
+            overdue=child.overdue,
+            recorded=result[0].status_reason if result else None,
+        )
+        if result is None:
+            known = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
+            console.record(Run(**known, status=status, status_reason=reason), None)
+        if child.interrupted:
+            kept = "what was recorded is kept, as incomplete" if result else "nothing was recorded yet"
+            console.error(f"{title}: interrupted; {kept}")
+            return
+        why = plain(out_of_memory_advice.advised(reason or "", request))
+        console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
+        for line in training_files.last_words(log, child.tail):
+            console.error(f"    {plain(line, 160)}")
+        console.error(f"    all of it: {short_path(log)}")
 
     def _follow(
         self, framework: Framework, request: Request, log: Path, title: str
@@ -203,7 +204,7 @@ class Session:
                     on_step(message)
 
             if framework.logged:
-                on_line = logged.Follower(on_line, on_step).line
+                on_line = logged.follower(on_line, on_step)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
             child = process.run(launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s)
@@ -237,11 +238,7 @@ class Session:
         if console.has_progress_bar():
             console.info(line)
         console.debug(line)
-        figures = self._plan.framework_of(self._requests[index]).hook("figures")(run, summary)
-        if figures:
-            console.info("")
-            for line in console.table(figures):
-                console.info(line)
+        display.figures(self._plan.framework_of(self._requests[index]).hook("figures")(run, summary))
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
 
@@ -275,40 +272,17 @@ class Session:
 
 def show(plan: Plan, machine: Machine) -> None:
     """Print what a session would run."""
-    session = Session(plan, machine)
-    session.introduce()
-    session.show()
+    display.introduce(plan, machine)
+    Session(plan, machine).show()
 
 
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     """Run the trainings of a plan; the exit status and the result files."""
+    display.introduce(plan, machine)
     session = Session(plan, machine)
-    session.introduce()
     if not session.is_ready():
         return ExitStatus.USAGE, []
     session.run()
     session.sum_up()
     status = ExitStatus.TRAINING_FAILED if session.interrupted or session.failures else ExitStatus.WELL
     return status, list(dict.fromkeys(session.files))
-
-
-def _outcome(run: Run | None, child: ProcessResult) -> outcome.Outcome:
-    return outcome.of_process(
-        child.status,
-        interrupted=child.interrupted,
-        overdue=child.overdue,
-        recorded=None if run is None else run.status_reason,
-    )
-
-
-def _explain(title: str, request: Request, run: Run | None, child: ProcessResult, log: Path) -> None:
-    """Print why a training failed, and the lines of its log that say so."""
-    if child.interrupted:
-        kept = "what was recorded is kept, as incomplete" if run is not None else "nothing was recorded yet"
-        console.error(f"{title}: interrupted; {kept}")
-        return
-    why = plain(out_of_memory_advice.advised(_outcome(run, child).reason or "", request))
-    console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
-    for line in training_files.last_words(log, child.tail):
-        console.error(f"    {plain(line, 160)}")
-    console.error(f"    all of it: {short_path(log)}")

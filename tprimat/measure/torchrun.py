@@ -15,15 +15,14 @@ from tprimat.frameworks.encdec.framework import ENCDEC, figures, request_of
 from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings
 from tprimat.frameworks.loops.launch import cores
+from tprimat.frameworks.request import Device
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.measure import display
-from tprimat.measure.device import device_of_rank
 from tprimat.measure.plan import Plan
-from tprimat.measure.training_files import check_writable, identity
+from tprimat.measure.training_files import check_writable
 from tprimat.results.run import Environment
 from tprimat.store import store
-from tprimat.store.naming import file_name
 
 
 def train_nemo(plan: Plan, machine: Machine) -> int:
@@ -43,7 +42,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
         for note in [*plan.notes, *([held] if held else [])]:
             console.note(note)
     status = nemo_training.main(request.to_arguments())
-    path = request.output_dir / file_name(identity(request))
+    path = request.output_dir / plan.framework_of(request).hook("result_name")(request)
     output = console.current()
     output.is_main_process = first
     if first and status == 0 and path.is_file() and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
@@ -67,10 +66,8 @@ def train_encdec(requested: encdec.RequestedSettings, ranks: Ranks, output_dir: 
     if run is None:
         return ExitStatus.WELL
     console.record(run, trained.path)
-    console.info("")
     summary = summarize(run)
-    for line in console.table(figures(run, summary)):
-        console.info(line)
+    display.figures(figures(run, summary))
     for text in dict.fromkeys((*run.warnings, *summary.warnings)):
         console.note(text)
     if trained.path is None:
@@ -81,6 +78,32 @@ def train_encdec(requested: encdec.RequestedSettings, ranks: Ranks, output_dir: 
         return ExitStatus.WELL
     console.error(f"{run.status_reason}; what was recorded is kept, as incomplete")
     return ExitStatus.TRAINING_FAILED
+
+
+def device_of_rank(ranks: Ranks) -> Device:
+    """Return the device of one of several processes, by torch alone: eight that ask the drivers take seconds.
+
+    Raises:
+        UsageError: there is no GPU for this process.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        return Device("cpu", max(ranks.world_size, cores()), None)
+    count = torch.cuda.device_count()
+    if ranks.local_rank >= count:
+        raise UsageError(
+            f"process {ranks.local_rank + 1} of this machine finds no GPU of its own, {count} are here: start {count} "
+            f"(torchrun --nproc_per_node={count})",
+            heading="torchrun",
+        )
+    properties = torch.cuda.get_device_properties(ranks.local_rank)
+    return Device(
+        "amd" if torch.version.hip else "nvd",
+        ranks.world_size,
+        float(properties.total_memory),
+        None if torch.version.hip else f"sm_{properties.major}{properties.minor}",
+    )
 
 
 def _threads_note(settings: Settings, ranks: Ranks) -> list[str]:

@@ -17,6 +17,7 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.request import Request
 from tprimat.measure import process
+from tprimat.measure.output import TAIL_LINES
 from tprimat.record import recovery
 from tprimat.record.progress import Saved
 from tprimat.results.run import Run
@@ -24,12 +25,6 @@ from tprimat.store import store
 from tprimat.store.history import HISTORY
 
 LOGS = "logs"
-
-
-def identity(request: Request, **more: object) -> Run:
-    """Return as much of a Run as its file's name depends on."""
-    known = {"platform": request.platform, "framework": request.framework, "model": request.model}
-    return Run(**known, label=request.label, **more)  # type: ignore[arg-type]
 
 
 def check_writable(folder: Path) -> None:
@@ -45,14 +40,14 @@ def check_writable(folder: Path) -> None:
         ) from error
 
 
-def recover(request: Request, earlier: set[str]) -> tuple[Run | None, Path | None]:
+def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
     """Return what a training that was killed has left in its journal, which wasn't there before."""
-    recovered: tuple[Run | None, Path | None] = None, None
+    recovered = None
     for each in recovery.recover(request.output_dir):
         console.note(each.line, weakens=True)
-        run = each.run
-        if run and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
-            recovered = run, each.path
+        run, path = each.run, each.path
+        if run and path and each.journal not in earlier and (run.model, run.label) == (request.model, request.label):
+            recovered = run, path
     return recovered
 
 
@@ -71,7 +66,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     """
     errors: list[str] = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
-        errors = list(islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), process.TAIL_LINES))
+        errors = list(islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
     return list(dict.fromkeys([*errors, *tail]))
 
 
@@ -88,12 +83,12 @@ def keep_latest(log: Path, latest: Path) -> None:
             console.note(f"{target}: can't be written: {error.strerror or error}; the log is in {source}", weakens=True)
 
 
-def read_back(saved: list[Saved]) -> tuple[Run | None, Path | None]:
+def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
     """Return the run that a training says it wrote, and the file that holds it now; others write to that file too."""
     last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
     path = Path(last.path)
     if last.fingerprint is not None:
-        return store.locate(path, last.fingerprint) or (None, None)
+        return store.locate(path, last.fingerprint)
     return store.read(path)[-1], path
 
 
