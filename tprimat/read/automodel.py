@@ -30,13 +30,12 @@ import msgspec
 
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing import records
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import number, object_at, state
+from tprimat.read.parsing.values import Statement, number, object_at, read_statements, state
 from tprimat.results.run import Run, Timing
-from tprimat.units import gib_to_gb
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
 _FIELD = re.compile(
@@ -53,19 +52,27 @@ _NAMES = {
     "mfu": "mfu_percent",
     "num_tokens_per_step": "tokens_per_step",
     "num_label_tokens": "label_tokens_per_step",
-    "mem": "memory_allocated_gb",
+    "mem": "memory_allocated_gib",
 }
-_SIZES = (
-    (re.compile(r"\bworld[ _]size['\"]?\s*[:=]\s*(\d{1,7})\b", re.IGNORECASE), "num_gpus"),
-    (re.compile(r"\btp_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "tensor_model_parallel_size"),
-    (re.compile(r"\bpp_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "pipeline_model_parallel_size"),
-    (re.compile(r"\bcp_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "context_parallel_size"),
-    (re.compile(r"\bep_size['\"]?\s*[:=]\s*(\d{1,6})\b"), "expert_model_parallel_size"),
-    (re.compile(r"\bglobal_batch_size['\"]?\s*[:=]\s*(\d{1,9})\b"), "global_batch_size"),
-    (re.compile(r"\blocal_batch_size['\"]?\s*[:=]\s*(\d{1,9})\b"), "micro_batch_size"),
-    (re.compile(r"\bmax_steps['\"]?\s*[:=]\s*(\d{1,12})\b"), "max_steps"),
+_STATEMENTS = (
+    *(
+        Statement(re.compile(rf"\b{name}['\"]?\s*[:=]\s*(?P<{field}>\d{{1,12}})\b"))
+        for name, field in {
+            "[Ww][Oo][Rr][Ll][Dd][ _][Ss][Ii][Zz][Ee]": "num_gpus",
+            "tp_size": "tensor_model_parallel_size",
+            "pp_size": "pipeline_model_parallel_size",
+            "cp_size": "context_parallel_size",
+            "ep_size": "expert_model_parallel_size",
+            "global_batch_size": "global_batch_size",
+            "local_batch_size": "micro_batch_size",
+            "max_steps": "max_steps",
+        }.items()
+    ),
+    Statement(
+        re.compile(r"\bpretrained_model_name_or_path['\"]?\s*[:=]\s*['\"]?(?P<model>[\w./-]{1,200})"),
+        lambda path: path.rstrip("/").rsplit("/", 1)[-1],
+    ),
 )
-_MODEL = re.compile(r"\bpretrained_model_name_or_path['\"]?\s*[:=]\s*['\"]?([\w./-]{1,200})")
 
 TIMING = Timing(
     clock="host clock; the step time is worked out from the printed tokens of the step and tokens per second",
@@ -91,7 +98,8 @@ class Reader(RecordReader):
         if self.sorter.trainings:
             around.feed(line.number, text)
         if "_size" in text or "orld" in text or "max_steps" in text or "pretrained_model" in text:
-            _read_context(line.number, text[:2_000], around)
+            text = text[:2_000]
+            read_statements(_STATEMENTS, text, line.number, around.stated, without_prefixes(text))
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
@@ -148,7 +156,7 @@ class Reader(RecordReader):
             return False
         stamp = first_stamp(str(found.get("timestamp", ""))[:60])
         record = Record(int(step), line.number, stamp=stamp)
-        self._put(record, {name: known for name in _NAMES if (known := number(found.get(name))) is not None})
+        self._take(record, found)
         return True
 
     def _console(self, line: Line) -> bool:
@@ -156,41 +164,29 @@ class Reader(RecordReader):
         if anchor is None:
             return False
         fields = list(_FIELD.finditer(line.text, anchor.start()))
-        if not line.whole and fields and fields[-1].end() == len(line.text):
+        if fields and line.cuts(fields[-1].end()):
             del fields[-1]
-        values: dict[str, float] = {}
+        values: dict[str, str] = {}
         for field in fields:
-            value = number(field[2])
-            if value is not None:
-                values.setdefault(field[1].lower(), value)
-            if field[3] and (per_gpu := number(field[3])) is not None:
-                values.setdefault("tps_per_gpu", per_gpu)
+            values.setdefault(field[1].lower(), field[2])
+            if field[3]:
+                values.setdefault("tps_per_gpu", field[3])
         if "tps" not in values:
             if not line.whole:
                 self.sorter.cut_off = int(anchor[1])
             return not line.whole
         record = Record(int(anchor[1]), line.number, stamp=last_stamp(line.text[: anchor.start()]))
-        self._put(record, values)
+        self._take(record, values)
         return True
 
-    def _put(self, record: Record, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            record.put(_NAMES[name], round(gib_to_gb(value), 4) if name == "mem" else value)
+    def _take(self, record: Record, values: Mapping[str, object]) -> None:
+        record.put_all(values, _NAMES)
         tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second")
         if tokens and rate:
             record.put("seconds", tokens / rate)
         pending = self.sorter.pending
         pending.first_stamp = pending.first_stamp or record.stamp
         self.sorter.take(record)
-
-
-def _read_context(line: int, text: str, around: LogContext) -> None:
-    bare = without_prefixes(text)
-    for pattern, name in _SIZES:
-        if (found := pattern.search(text)) and int(found[1]) >= 1:
-            state(around.stated, name, int(found[1]), bare, line, 1)
-    if model := _MODEL.search(text):
-        state(around.stated, "model", model[1].rstrip("/").rsplit("/", 1)[-1], bare, line, 1)
 
 
 @dataclasses.dataclass

@@ -19,23 +19,23 @@ _HEADER = re.compile(r"\[(?:epoch=\d{1,9}(?:/\d{1,9})?\]\[)?batch=(\d[\d,]{0,14}
 _METRIC = re.compile(r"^\s*(?:\S{1,60}\s+)??Train ([\w./ -]{2,120}?): (\S{1,40})\s*$")
 _EVAL = re.compile(r"^\s*Eval [\w./ -]{2,120}: ")
 
-_FIELDS = {
+_NAMES = {
+    "loss/train/total": "loss",
+    "metrics/train/LanguageCrossEntropy": "loss",
     "throughput/device/tokens_per_sec": "tokens_per_second_per_gpu",
     "throughput/tokens_per_sec": "tokens_per_second",
     "throughput/samples_per_sec": "samples_per_second",
     "throughput/device/mfu": "mfu",
-    "optimizer/global_grad_norm": "grad_norm",
     "l2_norm/grad/global": "grad_norm",
+    "optimizer/global_grad_norm": "grad_norm",
     "time/token": "tokens_seen",
-}
-_LOSS = ("loss/train/total", "metrics/train/LanguageCrossEntropy")
-_MEMORY = {
+    # Composer's MemoryMonitor divides by 10⁹.
     "memory/peak_allocated_mem": "memory_max_allocated_gb",
     "memory/peak_reserved_mem": "memory_max_reserved_gb",
     "memory/current_allocated_mem": "memory_allocated_gb",
+    "time/train": "cumulative_train_hours",
 }
-LEAST_DIGITS = 3
-"""Of a rate that a time is made of: 0.0027 batches/s are 364 to 377 s."""
+_LOSS = ("loss/train/total", "metrics/train/LanguageCrossEntropy")
 
 ROLLING = 100
 """Batches that Composer's SpeedMonitor averages by default."""
@@ -52,10 +52,8 @@ class Reader(BlockReader):
         covers="whole batches without evaluation, a rolling mean of up to 100 of them",
         over_ranks="local rank 0",
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._coarse = False
+    names = _NAMES
+    rates = ("throughput/batches_per_sec",)
 
     def take(self, line: Line) -> bool:
         """Read a header or a metric."""
@@ -82,22 +80,9 @@ class Reader(BlockReader):
         return int(before) + 1 if before is not None and 0 <= before < 2**53 else None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """Return the record of a block."""
-        record = Record(step, line)
-        record.put("loss", next((number(block[name]) for name in _LOSS if name in block), None))
-        for name, field in _FIELDS.items():
-            record.put(field, number(block.get(name)))
-        for name, value in block.items():
-            if name.startswith("lr-"):
-                record.put("learning_rate", number(value))
-                break
-        for name, field in _MEMORY.items():
-            gigabytes = number(block.get(name))
-            # Composer's MemoryMonitor divides by 10⁹.
-            record.put(field, gigabytes)
-        self._time(record, block)
-        if "time/train" in block and (hours := number(block["time/train"])) is not None:
-            record.put("cumulative_train_seconds", hours * 3600)
+        """Return the record of a block; state the sizes that follow from its figures."""
+        record = super().record(step, line, block)
+        record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
         self._devices(block, line)
         micro = count(block.get("trainer/device_train_microbatch_size"))
         state(self.stated, "micro_batch_size", micro, f"device_train_microbatch_size: {micro}", line)
@@ -107,17 +92,6 @@ class Reader(BlockReader):
             text = f"time/sample {samples:g} / time/batch {batches:g}"
             state(self.stated, "global_batch_size", count(samples / batches), text, line)
         return record
-
-    def _time(self, record: Record, block: dict[str, str]) -> None:
-        text = block.get("throughput/batches_per_sec", "")
-        rate = number(text)
-        if rate is None or rate <= 0:
-            return
-        record.put("batches_per_second", rate)
-        if digits(text) >= LEAST_DIGITS:
-            record.put("seconds", 1 / rate)
-        else:
-            self._coarse = True
 
     def _devices(self, block: dict[str, str], line: int) -> None:
         """State devices and batch, from the rates of all and of one."""
@@ -137,7 +111,7 @@ class Reader(BlockReader):
                 f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: a change shows late, "
                 "and the scatter is that of the mean"
             )
-        if self._coarse:
+        if self.coarse:
             self.unknown["step_times"] = (
                 "no step times: batches_per_sec is printed with fewer digits than a time could be made of"
             )

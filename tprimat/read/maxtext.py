@@ -23,7 +23,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
-from tprimat.read.parsing.values import number, state
+from tprimat.read.parsing.values import LoggedValues, Statement, number, precision_of, read_statements, state
 from tprimat.results.run import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
@@ -42,24 +42,38 @@ _NAMES = {
     "grad_norm": "grad_norm",
     "raw_grad_norm": "grad_norm",
 }
-_SIZES = (
-    (re.compile(r"\bConfig param (?:max_target_length): (\d{1,12})\b"), "sequence_length"),
-    (re.compile(r"\bConfig param global_batch_size_to_train_on: (\d{1,12})\b"), "global_batch_size"),
-    (re.compile(r"\bConfig param steps: (\d{1,12})\b"), "max_steps"),
-    (re.compile(r"\bConfig param base_num_decoder_layers: (\d{1,6})\b"), "num_layers"),
-    (re.compile(r"\bConfig param base_emb_dim: (\d{1,9})\b"), "hidden_size"),
-    (re.compile(r"\bConfig param base_mlp_dim: (\d{1,9})\b"), "ffn_hidden_size"),
-    (re.compile(r"\bConfig param base_num_query_heads: (\d{1,6})\b"), "num_attention_heads"),
-    (re.compile(r"\bConfig param base_num_kv_heads: (\d{1,6})\b"), "num_query_groups"),
-    (re.compile(r"\bConfig param vocab_size: (\d{1,9})\b"), "vocab_size"),
-    (re.compile(r"\bSystem Information: Number of devices: (\d{1,7})\b"), "num_gpus"),
-    (re.compile(r"\b[Nn]um_devices: (\d{1,7})\b"), "num_gpus"),
+_STATEMENTS = (
+    *(
+        Statement(re.compile(rf"\bConfig param {name}: (?P<{field}>\d{{1,12}})\b"), weight=3, sign=name)
+        for name, field in {
+            "max_target_length": "sequence_length",
+            "global_batch_size_to_train_on": "global_batch_size",
+            "steps": "max_steps",
+            "base_num_decoder_layers": "num_layers",
+            "base_emb_dim": "hidden_size",
+            "base_mlp_dim": "ffn_hidden_size",
+            "base_num_query_heads": "num_attention_heads",
+            "base_num_kv_heads": "num_query_groups",
+            "vocab_size": "vocab_size",
+        }.items()
+    ),
+    *(
+        Statement(re.compile(rf"\bConfig param {name}: (?P<{field}>\S{{0,100}})"), str, weight=3, sign=name)
+        for name, field in {"model_name": "model", "quantization": "quantization", "dtype": "dtype"}.items()
+    ),
+    Statement(
+        re.compile(r"(?:\bSystem Information: Number of devices|\b[Nn]um_devices): (?P<num_gpus>\d{1,7})\b"),
+        weight=3,
+        sign="evices: ",
+    ),
+    Statement(
+        re.compile(r"\bTrain loop finished in: (?P<loop_seconds>\d{1,12}(?:\.\d{1,9})?) seconds"),
+        number,
+        sign="Train loop",
+    ),
 )
-_MODEL = re.compile(r"\bConfig param model_name: (\S{1,100})")
-_QUANTISED = re.compile(r"\bConfig param (quantization|dtype): (\S{0,40})")
 # A row of the memory table that is printed when the parameters are there.
-_TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
-_LOOPS = re.compile(r"\bTrain loop finished in: (\d{1,12}(?:\.\d{1,9})?) seconds")
+_TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
 _SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
 
 IMPOSSIBLY_FAST = 0.1
@@ -100,14 +114,11 @@ class Reader(RecordReader):
             last = index + 1 == len(anchors)
             end = len(line.text) if last else anchors[index + 1].start()
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
-            if last and not line.whole and pairs and pairs[-1].end() == end:
+            if pairs and line.cuts(pairs[-1].end()):
                 # The file ends here: the last figure may be cut.
                 del pairs[-1]
             record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
-            for pair in pairs:
-                called = _NAMES.get(" ".join(pair[1].lower().split()))
-                if called and called not in record.native and getattr(record, called, None) is None:
-                    record.put(called, number(pair[2]))
+            record.put_all({" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}, _NAMES)
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
                 if not line.whole:
@@ -116,24 +127,15 @@ class Reader(RecordReader):
             self.sorter.take(record)
         return bool(anchors)
 
-    def _read_context(self, number: int, text: str) -> None:
+    def _read_context(self, line: int, text: str) -> None:
         around = self.sorter.pending
         bare = without_prefixes(text)
-        for pattern, name in _SIZES:
-            if (found := pattern.search(text)) and int(found[1]) >= 1:
-                state(around.stated, name, int(found[1]), bare, number, 3)
-        if model := _MODEL.search(text):
-            state(around.stated, "model", model[1], bare, number, 3)
-        if quantised := _QUANTISED.search(text):
-            state(around.stated, quantised[1], quantised[2], bare, number, 3)
+        read_statements(_STATEMENTS, text, line, around.stated, bare)
         if tabled := _TABLED.search(text):
-            self._devices.add(tabled[2])
-            state(around.stated, "num_gpus", len(self._devices), bare, number, 1)
-        if loop := _LOOPS.search(text):
-            around.marks["success"] = number
-            state(around.stated, "loop_seconds", float(loop[1]), bare, number)
-        elif "checkpoint" not in text and "Finished training" in text:
-            around.marks["success"] = number
+            self._devices.add(tabled[1])
+            state(around.stated, "num_gpus", len(self._devices), bare, line)
+        if "Train loop finished" in text or ("checkpoint" not in text and "Finished training" in text):
+            around.marks["success"] = line
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
@@ -148,7 +150,7 @@ class Reader(RecordReader):
                 f"{where}: less than a tenth of the middle step time, since the host runs ahead of the "
                 "device; the time shows in other steps"
             )
-        _say_precision(training)
+        _state_precision(stated)
         marks = training.around.marks
         if found and "success" in marks and sum(record.line > marks["success"] for record in found) == 1:
             # The last step is logged when its figures are there: after the loop's end.
@@ -180,12 +182,10 @@ class Reader(RecordReader):
         )
 
 
-def _say_precision(training: LoggedTraining) -> None:
-    stated = training.around.stated
+def _state_precision(stated: LoggedValues) -> None:
     quantised, kind = stated.word("quantization"), stated.word("dtype")
-    known = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
-    found = "fp8" if quantised and "fp8" in quantised else known.get(kind or "")
+    known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
     source = stated.get("quantization") if quantised else stated.get("dtype")
-    if found and source:
-        state(stated, "precision", found, source.text, source.line, 3)
+    if known and source:
+        state(stated, "precision", known, source.text, source.line, 3)
         state(stated, "precision_detail", f"quantization {quantised}, dtype {kind}", source.text, source.line, 3)

@@ -10,35 +10,31 @@ from __future__ import annotations
 import itertools
 import re
 
-from tprimat.read.parsing.records import LoggedTraining, Record
-from tprimat.read.parsing.step_lines import BlockReader
+from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.step_lines import ALLOCATOR_PEAKS, BlockReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import count, digits, number, state
+from tprimat.read.parsing.values import count, state
 from tprimat.results.run import Timing
-from tprimat.units import gib_to_gb, round_figure
 
 _HEADER = re.compile(r"\[step=(\d[\d,]{0,14})(?:/(\d[\d,]{0,14}))?(?:,[^\]]{0,100})?\]")
 _METRIC = re.compile(r"^\s{1,20}([\w/ ()@.-]{2,100}?)=([-+\d.,eEnaif]{1,40}%?)\s*$")
 
-_FIELDS = {
-    "train/CrossEntropyLoss": "loss",
+_NAMES = {
     "train/CE loss": "loss",
-    "optim/total_grad_norm": "grad_norm",
+    "train/CrossEntropyLoss": "loss",
     "optim/total grad norm": "grad_norm",
-    "optim/learning_rate_group0": "learning_rate",
+    "optim/total_grad_norm": "grad_norm",
     "optim/LR (group 0)": "learning_rate",
-    "throughput/device/tokens_per_second": "tokens_per_second_per_gpu",
+    "optim/learning_rate_group0": "learning_rate",
     "throughput/device/TPS": "tokens_per_second_per_gpu",
+    "throughput/device/tokens_per_second": "tokens_per_second_per_gpu",
     "throughput/device/TPS (actual avg)": "cumulative_tokens_per_second_per_gpu",
     "throughput/device/MFU": "mfu_percent",
-    "throughput/total_tokens": "tokens_seen",
     "throughput/total tokens": "tokens_seen",
-}
-_RATES = ("throughput/device/batches_per_second", "throughput/device/BPS")
-_MEGABYTES = ("System/Peak GPU Memory (MB)",)
-_GIB = {
-    "gpu_memory/peak active (GiB)": "memory_active_gb",
-    "gpu_memory/peak reserved (GiB)": "memory_max_reserved_gb",
+    "throughput/total_tokens": "tokens_seen",
+    "System/Peak GPU Memory (MB)": "memory_max_allocated_mb",
+    "gpu_memory/peak active (GiB)": "memory_active_gib",
+    "gpu_memory/peak reserved (GiB)": "memory_max_reserved_gib",
 }
 
 
@@ -53,11 +49,13 @@ class Reader(BlockReader):
         covers="whole batches, data included, a mean of a window of them; the first ones are left out",
         over_ranks="rank 0",
     )
+    names = _NAMES
+    rates = ("throughput/device/batches_per_second", "throughput/device/BPS")
+    peaks = ALLOCATOR_PEAKS
 
     def __init__(self) -> None:
         super().__init__()
         self._open = False
-        self._coarse = False
 
     def take(self, line: Line) -> bool:
         """Read a header or a metric."""
@@ -83,37 +81,6 @@ class Reader(BlockReader):
         """Return whether a block is of training, and not of an evaluation."""
         return any(name.startswith(("train/", "throughput/")) for name in block)
 
-    def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """Return the record of a block."""
-        record = Record(step, line)
-        for name, field in _FIELDS.items():
-            if name in block:
-                record.put(field, number(block[name]))
-        for name in _RATES:
-            rate = number(block.get(name))
-            if rate is None or rate <= 0:
-                continue
-            record.put("batches_per_second", rate)
-            if digits(block[name]) >= 3:
-                record.put("seconds", 1 / rate)
-            else:
-                self._coarse = True
-        for name in _MEGABYTES:
-            megabytes = number(block.get(name))
-            if megabytes is not None:
-                self._peak(record, "memory_max_allocated_gb", "peak_memory_allocated_gb", megabytes / 1e3)
-        for name, field in _GIB.items():
-            gib = number(block.get(name))
-            if gib is not None:
-                total = "peak_memory_reserved_gb" if "reserved" in field else None
-                self._peak(record, field, total, gib_to_gb(gib))
-        return record
-
-    def _peak(self, record: Record, field: str, total: str | None, gigabytes: float) -> None:
-        record.put(field, round(gigabytes, 4))
-        if total and gigabytes >= 0:
-            self.memory[total] = round_figure(max(self.memory.get(total, 0.0), gigabytes)) or 0.0
-
     def done(self, training: LoggedTraining) -> None:
         """Note what the rates are, and how many tokens a step has."""
         super().done(training)
@@ -125,11 +92,10 @@ class Reader(BlockReader):
         ]
         if pairs and len(set(pairs)) == 1:
             self.figures["tokens_per_step"] = pairs[0]
-            timed = [record for record in found if record.seconds and "tokens_per_second_per_gpu" in record.native]
             ratios = [
                 pairs[0] / record.seconds / record.native["tokens_per_second_per_gpu"]
-                for record in timed
-                if record.seconds
+                for record in found
+                if record.seconds and "tokens_per_second_per_gpu" in record.native
             ]
             if ratios and all(abs(ratio / round(ratio) - 1) < 0.005 for ratio in ratios if ratio >= 0.5):
                 training.warnings.append(
@@ -140,5 +106,5 @@ class Reader(BlockReader):
             training.warnings.append(
                 "step times are 1 / batches per second as printed, with its few digits, and as OLMo averages it"
             )
-        elif self._coarse:
+        elif self.coarse:
             self.unknown["step_times"] = "no step times: batches per second are printed with too few digits"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import LoggedTraining, Record, peaks, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import LoggedValues
+from tprimat.read.parsing.values import LoggedValues, digits, number
 from tprimat.results.run import Timing
 
 
@@ -39,6 +41,12 @@ class RecordReader:
         return [self.builder(training).reading() for training in self.sorter.finish()]
 
 
+ALLOCATOR_PEAKS = {
+    "memory_max_allocated_gb": "peak_memory_allocated_gb",
+    "memory_max_reserved_gb": "peak_memory_reserved_gb",
+}
+
+
 class StepReader(RecordReader):
     """A reader of a log format that says only what its lines look like.
 
@@ -50,6 +58,9 @@ class StepReader(RecordReader):
     rate: str | None = "tokens_per_second_per_gpu"
     signs: tuple[str, ...] = ()
     """A line without any of these holds no figures."""
+
+    peaks: Mapping[str, str] = {}
+    """Native figures whose highest value is a field of MemoryMetrics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,18 +114,29 @@ class StepReader(RecordReader):
             shift=self.shift,
             rate=self.rate,
             figures=self.figures if last else {},
-            memory=self.memory if last else {},
+            memory=peaks(training.ordered(), **self.peaks) | (self.memory if last else {}),
             unknown=dict(self.unknown),
             ended=self.ended if last else None,
             notes=tuple(self.notes) if last else (),
         )
 
 
+LEAST_DIGITS = 3
+"""Of a rate that a time is made of: 0.0027 batches/s are 364 to 377 s."""
+
+
 class BlockReader(StepReader):
     """Collects the metrics of a block; the next header, or the end of the log, closes it."""
 
+    names: Mapping[str, str] = {}
+    """Metrics of a block by what they are called in a record, as Record.put_all() takes them."""
+
+    rates: tuple[str, ...] = ()
+    """Metrics that are batches per second."""
+
     def __init__(self) -> None:
         super().__init__()
+        self.coarse = False
         self._block: dict[str, str] = {}
         self._step: int | None = None
         self._line = 0
@@ -158,8 +180,18 @@ class BlockReader(StepReader):
         return None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """Return the record of a block."""
-        raise NotImplementedError
+        """Return the record of a block, with a step time where its rate has digits enough."""
+        record = Record(step, line)
+        record.put_all(block, self.names)
+        for name in self.rates:
+            rate = number(block.get(name))
+            if rate is not None and rate > 0:
+                record.put("batches_per_second", rate)
+                if digits(block[name]) >= LEAST_DIGITS:
+                    record.put("seconds", 1 / rate)
+                else:
+                    self.coarse = True
+        return record
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
@@ -172,7 +204,4 @@ class BlockReader(StepReader):
             training.warnings.append(
                 f"{self.headless} records have no header with a step: they are numbered in their order"
             )
-        before = None
-        for record in training.ordered():
-            record.window = 1 if before is None else record.step - before
-            before = record.step
+        set_windows(training.ordered())
