@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 from tprimat.catalog import models
 from tprimat.frameworks import scales
 from tprimat.frameworks.lightning import loop as lightning_loop
-from tprimat.frameworks.loops import building, recipe, time_limit
+from tprimat.frameworks.loops import building, processes, recipe, time_limit
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Request
 from tprimat.record import progress
@@ -168,7 +168,7 @@ def test_several_processes_agree_now_and_then(world_size, checked):
 def test_an_error_of_the_user_is_one_line(request_for, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     arguments = request_for(model="gpt2").to_arguments()
-    assert lightning_loop.main(arguments) == 2
+    assert processes.main(arguments, lightning_loop.train) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: there is no model 'gpt2'")
     assert error.count("\n") == 1

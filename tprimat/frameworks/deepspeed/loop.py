@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import deepspeed
 
 from tprimat.frameworks.loops import own_loop
 from tprimat.frameworks.loops.processes import Process
 from tprimat.frameworks.loops.recipe import MIXED, Recipe
-
-if TYPE_CHECKING:
-    import torch
 
 PRECISION_DETAILS = {
     "fp32": MIXED["fp32"],
@@ -27,13 +25,8 @@ PRECISION_DETAILS = {
 }
 
 
-def stage_of(framework: str) -> int:
-    """Return the ZeRO stage in the name of a framework, deepspeed-zero1 and so on."""
-    return int(framework.rpartition("zero")[2])
-
-
 def configuration(training: Recipe, stage: int) -> dict[str, Any]:
-    """Return DeepSpeed's configuration of the training."""
+    """Return DeepSpeed's configuration of the training, with a stage of ZeRO."""
     request = training.request
     return {
         "train_batch_size": request.global_batch_size,
@@ -54,34 +47,26 @@ class Zero:
     """DeepSpeed's engine. See own_loop.Engine."""
 
     def __init__(self, training: Recipe, process: Process) -> None:
-        import deepspeed
-
-        stage = stage_of(training.request.framework)
+        stage = int(training.request.framework.removeprefix("deepspeed-zero"))
         self.module = training.weights(process.device)
         self.optimizer = training.optimizer(self.module)
         self.strategy = f"ZeRO-{stage}"
-        self.precision_detail: str | None = PRECISION_DETAILS[training.request.precision]
-        self._accumulation = training.request.gradient_accumulation_steps
+        self.precision_detail = PRECISION_DETAILS[training.request.precision]
         # It takes this from torchrun, which doesn't start a process that trains alone.
         os.environ.setdefault("LOCAL_RANK", str(process.local_rank))
         deepspeed.init_distributed(dist_backend=None, auto_mpi_discovery=False, verbose=False)
-        self._engine, *_ = deepspeed.initialize(
+        self.model, *_ = deepspeed.initialize(
             model=self.module, optimizer=self.optimizer, config=configuration(training, stage)
         )
 
-    def step(
-        self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
-    ) -> tuple[Sequence[Any], Any]:
-        """Do one optimizer step: the engine counts micro-batches and steps at the last one."""
-        losses = []
-        for _ in range(self._accumulation):
-            batch = next(micro_batches)
-            loss = self._engine(input_ids=batch, labels=batch).loss
-            before_backward()
-            self._engine.backward(loss)
-            self._engine.step()
-            losses.append(loss.detach())
-        return losses, self._engine.get_global_grad_norm()
+    def backward(self, loss: Any, *, is_last: bool) -> None:
+        """Do the backward pass of a micro-batch; the engine counts them, and does the step after the last one."""
+        self.model.backward(loss)
+        self.model.step()
+
+    def step(self) -> Any:
+        """Return the gradient norm before clipping."""
+        return self.model.get_global_grad_norm()
 
 
 if __name__ == "__main__":

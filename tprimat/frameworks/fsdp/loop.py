@@ -8,15 +8,15 @@ Its options are a Request's. What it trains is in recipe.py.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from tprimat.frameworks.loops import own_loop
 from tprimat.frameworks.loops.processes import Process
 from tprimat.frameworks.loops.recipe import MIXED, Recipe
-
-if TYPE_CHECKING:
-    import torch
 
 
 class FullyShard:
@@ -29,40 +29,29 @@ class FullyShard:
     strategy = "fully_shard"
 
     def __init__(self, training: Recipe, process: Process) -> None:
-        import torch
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-
         half = training.request.precision == "bf16"
         policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
         mesh = init_device_mesh(process.device.type, (process.world_size,))
-        self.module = training.weights(process.device)
+        self.model = self.module = training.weights(process.device)
         for layer in (*self.module.model.layers, self.module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         self.optimizer = training.optimizer(self.module)
-        self.precision_detail: str | None = "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
+        self.precision_detail = "bf16 parameters and activations, fp32 reduction" if half else MIXED["fp32"]
         self._accumulation = training.request.gradient_accumulation_steps
         self._clipping = training.settings.gradient_clipping
 
-    def step(
-        self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
-    ) -> tuple[Sequence[Any], Any]:
-        """Do one optimizer step."""
-        import torch
+    def backward(self, loss: torch.Tensor, *, is_last: bool) -> None:
+        """Do the backward pass of a micro-batch; the processes add their gradients up in the last one."""
+        self.module.set_requires_gradient_sync(is_last)
+        (loss / self._accumulation).backward()
 
-        losses = []
-        for number in range(1, self._accumulation + 1):
-            batch = next(micro_batches)
-            self.module.set_requires_gradient_sync(number == self._accumulation)
-            loss = self.module(input_ids=batch, labels=batch).loss
-            before_backward()
-            (loss / self._accumulation).backward()
-            losses.append(loss.detach())
-        norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self._clipping)
+    def step(self) -> Any:
+        """Do the optimizer's step; return the gradient norm before clipping."""
+        norm: Any = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self._clipping)
         self.optimizer.step()
         self.optimizer.zero_grad()
         # Every process takes part here, as it must: the norm is spread over them.
-        return losses, norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
 if __name__ == "__main__":

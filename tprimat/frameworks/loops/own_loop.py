@@ -1,12 +1,14 @@
 """The loop of the frameworks that bring none: micro-batches in, optimizer steps out, the recorder at their ends.
 
-What a step is, the framework's engine knows.
+What a backward pass and an optimizer step are, the framework's engine knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
 
 from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.processes import Process, joined, this_one
@@ -18,29 +20,28 @@ from tprimat.record.progress import reporter
 from tprimat.record.result import COVERS
 from tprimat.results.run import Timing
 
-if TYPE_CHECKING:
-    import torch
-
 
 class Engine(Protocol):
     """A framework that is ready to train.
 
     Attributes:
-        module: what is trained.
-        optimizer: torch's optimizer, for its settings.
+        model: what a micro-batch is given to.
+        module, optimizer: what is trained, and torch's optimizer, for their settings.
         strategy: how the framework spreads the training, in its own words.
-        precision_detail: what is computed in what precision; None where all is fp32.
+        precision_detail: what is computed in what precision.
     """
 
+    model: Any
     module: Any
     optimizer: Any
     strategy: str
-    precision_detail: str | None
+    precision_detail: str
 
-    def step(
-        self, micro_batches: Iterator[torch.Tensor], before_backward: Callable[[], None]
-    ) -> tuple[Sequence[Any], Any]:
-        """Do one optimizer step; return the losses of its micro-batches, and the gradient norm before clipping."""
+    def backward(self, loss: Any, *, is_last: bool) -> None:
+        """Do the backward pass of a micro-batch, perhaps the last one of its step."""
+
+    def step(self) -> Any:
+        """Do the optimizer's step; return the gradient norm before clipping."""
 
 
 def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int:
@@ -50,40 +51,39 @@ def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int
         arguments: a Request's.
         make: makes the engine, once the processes can talk to each other.
     """
-    return processes.main(arguments, lambda request: train(request, make))
+    return processes.main(arguments, lambda request: _train(request, make))
 
 
-def train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
+def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
     """Train, with the recorder watching, and write the result to the request's folder."""
     training = recipe.of(request)
     process = this_one(request.platform)
     with joined(process):
-        _train(training, process, make(training, process))
-
-
-def _train(training: Recipe, process: Process, engine: Engine) -> None:
-    import msgspec
-
-    request = training.request
-    # Its steps include what those of a framework do.
-    setup = msgspec.structs.replace(training.setup_of_loop(engine.strategy), timing=Timing(covers=COVERS))
-    micro_batches = (micro_batch.to(process.device, non_blocking=True) for micro_batch in training.loader(process.rank))
-    recording = loop.record(
-        output_dir=request.output_dir,
-        module=engine.module,
-        optimizer=engine.optimizer,
-        device=process.device,
-        max_steps=request.steps,
-        precision=request.precision,
-        precision_detail=engine.precision_detail,
-        setup=setup,
-        on_step=reporter(process.rank),
-    )
-    with recording as recorder:
-        limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
-        for step in range(1, request.steps + 1):
-            losses, norm = engine.step(micro_batches, recorder.lap)
-            recorder.step(losses, grad_norm=norm)
-            recorder.stop_reason = limit.reached(step)
-            if recorder.stop_reason is not None:
-                break
+        engine = make(training, process)
+        loader = iter(training.loader(process.rank))
+        recording = loop.record(
+            output_dir=request.output_dir,
+            module=engine.module,
+            optimizer=engine.optimizer,
+            device=process.device,
+            max_steps=request.steps,
+            precision=request.precision,
+            precision_detail=engine.precision_detail,
+            # Its steps include what those of a framework do.
+            setup=msgspec.structs.replace(training.setup_of_loop(engine.strategy), timing=Timing(covers=COVERS)),
+            on_step=reporter(process.rank),
+        )
+        with recording as recorder:
+            limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+            for step in range(1, request.steps + 1):
+                losses = []
+                for left in reversed(range(request.gradient_accumulation_steps)):
+                    batch = next(loader).to(process.device, non_blocking=True)
+                    loss = engine.model(input_ids=batch, labels=batch).loss
+                    recorder.lap()
+                    engine.backward(loss, is_last=left == 0)
+                    losses.append(loss.detach())
+                recorder.step(losses, grad_norm=engine.step())
+                recorder.stop_reason = limit.reached(step)
+                if recorder.stop_reason is not None:
+                    break

@@ -14,30 +14,25 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import torch
+from torch.utils.data import SequentialSampler
+from transformers import Trainer, TrainingArguments, default_data_collator
+
 from tprimat.frameworks.loops import processes, recipe
 from tprimat.frameworks.loops.processes import TIMEOUT, Process, joined, this_one
 from tprimat.frameworks.loops.recipe import PREFETCHED, Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
+from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
 from tprimat.record.progress import reporter
-
-
-def main(arguments: list[str]) -> int:
-    """Train a request; return the exit status of the process."""
-    return processes.main(arguments, train)
 
 
 def train(request: Request) -> None:
     """Train, with the recorder watching, and write the result to the request's folder."""
-    from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
-
     process = this_one(request.platform)
     training = recipe.of(request)
-    recording = TrainerBenchmarkCallback(
-        request.output_dir,
-        setup=training.setup(),
-        on_step=reporter(process.rank),
-    )
+    recording = RequestedTrainerBenchmark(training, process)
     group = joined(process) if process.world_size > 1 else contextlib.nullcontext()
     # The Trainer wants a folder for its checkpoints, and none is written.
     with group, tempfile.TemporaryDirectory() as scratch:
@@ -47,6 +42,29 @@ def train(request: Request) -> None:
         except BaseException as error:
             recording.failed(error)
             raise
+
+
+class RequestedTrainerBenchmark(TrainerBenchmarkCallback):  # type: ignore[misc,unused-ignore]
+    """Times the steps of a training that a request describes, and ends it, in good order, when its time is up."""
+
+    def __init__(self, training: Recipe, process: Process) -> None:
+        super().__init__(training.request.output_dir, setup=training.setup(), on_step=reporter(process.rank))
+        self._request = training.request
+        self._process = process
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the first step."""
+        super().on_train_begin(args, state, control, **kwargs)
+        request, process = self._request, self._process
+        self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End an optimizer step."""
+        super().on_step_end(args, state, control, **kwargs)
+        reason = self._limit.reached(state.global_step)
+        if reason is not None:
+            self.stop_reason = reason
+            control.should_training_stop = True
 
 
 class Sequences:
@@ -67,9 +85,6 @@ class Sequences:
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several at once, as torch's loader asks where it can."""
-        import numpy as np
-        import torch
-
         request = self._training.request
         positions = np.asarray(indices)
         rows = self._training.source.rows(
@@ -78,14 +93,14 @@ class Sequences:
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
 
 
-def _trainer(training: Recipe, process: Process, recording: Any, scratch: str) -> Any:
-    from torch.utils.data import SequentialSampler
-    from transformers import Trainer, TrainingArguments, default_data_collator
+class Pretraining(Trainer):  # type: ignore[misc]  # untyped here
+    """The Trainer, on its sequences in their order."""
 
-    class Pretraining(Trainer):  # type: ignore[misc]  # untyped here
-        def _get_train_sampler(self, *_: Any) -> Any:
-            return SequentialSampler(self.train_dataset)
+    def _get_train_sampler(self, *_: Any) -> Any:
+        return SequentialSampler(self.train_dataset)
 
+
+def _trainer(training: Recipe, process: Process, recording: TrainerBenchmarkCallback, scratch: str) -> Trainer:
     request = training.request
     several = process.world_size > 1
     arguments = TrainingArguments(
@@ -121,42 +136,21 @@ def _trainer(training: Recipe, process: Process, recording: Any, scratch: str) -
         train_dataset=Sequences(training),
         data_collator=default_data_collator,
         optimizers=(training.optimizer(model), None),
-        callbacks=[_time_limit(request, process, recording), recording],
+        callbacks=[recording],
     )
     # Otherwise it would divide by the tokens of the whole batch, which versions count differently.
     trainer.model_accepts_loss_kwargs = False
-    _note_norm(trainer, recording)
-    return trainer
-
-
-def _note_norm(trainer: Any, recording: Any) -> None:
-    """Hand the gradient norm to the recorder: a by-product of clipping, which the Trainer only logs."""
     clip = trainer.accelerator.clip_grad_norm_
 
     def clip_and_note(*arguments: Any, **named: Any) -> Any:
+        """Hand the gradient norm to the recorder: a by-product of clipping, which the Trainer only logs."""
         norm = clip(*arguments, **named)
         recording.note_grad_norm(norm)
         return norm
 
     trainer.accelerator.clip_grad_norm_ = clip_and_note
-
-
-def _time_limit(request: Request, process: Process, recording: Any) -> Any:
-    """Return a callback that ends the training, in good order, when its time is up."""
-    from transformers import TrainerCallback
-
-    class Limited(TrainerCallback):  # type: ignore[misc]  # untyped here
-        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            self.limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            reason = self.limit.reached(state.global_step)
-            if reason is not None:
-                recording.stop_reason = reason
-                control.should_training_stop = True
-
-    return Limited()
+    return trainer
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(processes.main(sys.argv[1:], train))
