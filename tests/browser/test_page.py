@@ -75,7 +75,7 @@ def opened(browser, tmp_path):
 
     def open_(result, picture=None, with_library=True):
         path = tmp_path / "comparison_report.html"
-        path.write_bytes(page.render(result, Provenance("1.2.3", "x"), picture, found if with_library else None))
+        path.write_bytes(page.render_with(result, Provenance("1.2.3", "x"), picture, found if with_library else None))
         browser.open(path)
         return browser
 

@@ -14,7 +14,7 @@ import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
 from tprimat.catalog.prices import Price
-from tprimat.report import Picture, Provenance, html, page
+from tprimat.report import Picture, Provenance, page
 from tprimat.report.page import library
 from tprimat.results.run import Data, Source, SourceFile
 
@@ -68,7 +68,7 @@ class Page(HTMLParser):
 
 def text_of(result, picture=PICTURE, found=None):
     provenance = Provenance("1.2.3", "python3 compare_results.py 'a b.json'")
-    return page.render(result, provenance, picture, found).decode()
+    return page.render_with(result, provenance, picture, found).decode()
 
 
 def parsed(result, picture=PICTURE, found=None):
@@ -94,6 +94,9 @@ CASES = {
     "several_runs": lambda: comparison(
         tuple(make_run(step_time=3.2 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00") for k in range(3)),
         tuple(make_run(**AMD, step_time=2.4 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00Z") for k in range(3)),
+    ),
+    "levels": lambda: comparison(
+        make_run(steps=200, step_times=(*(3.0 + 0.001 * (k % 5) for k in range(100)), *[2.0, 2.001] * 50)), make_run()
     ),
     "failed": lambda: comparison(make_run(), failed_run()),
     "all_failed": lambda: comparison(failed_run()),
@@ -243,7 +246,7 @@ class TestWithoutTheLibrary:
 
     def test_the_command_writes_that_page(self, monkeypatch):
         monkeypatch.setattr(library, "load", lambda: None)
-        assert b"pip install plotly" in html.render(CASES["one_side"](), Provenance("1", "x"), None)
+        assert b"pip install plotly" in page.render(CASES["one_side"](), Provenance("1", "x"), None)
 
 
 def test_four_runs_of_500_steps_fit_a_mailbox(plotly):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from markdown_it import MarkdownIt
 
-from tprimat.report import Picture, Provenance, markdown
+from tprimat.report import Picture, Provenance, blocks, markdown
 from tprimat.results.run import Source, SourceFile
 from tprimat.text import plain
 
@@ -55,6 +55,11 @@ def test_has_the_sections_that_readers_look_for():
         "What this rests on",
         "How to repeat it",
     ]
+
+
+def test_what_the_page_links_or_replaces_is_text_here():
+    pieces = [blocks.Link("1.2", "s0"), blocks.Output(" and ", "x"), blocks.Styled("|3", "state")]
+    assert markdown.text_of([blocks.Paragraph(pieces)]) == "1.2and\\|3\n"
 
 
 def test_the_picture_is_linked_where_there_is_one():

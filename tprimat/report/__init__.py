@@ -52,5 +52,5 @@ class Form:
 
 FORMS = (
     Form("tprimat.report.markdown", "comparison_report.md"),
-    Form("tprimat.report.html", "comparison_report.html"),
+    Form("tprimat.report.page", "comparison_report.html"),
 )

@@ -1,4 +1,4 @@
-"""What a report is made of, before anybody knows whether it becomes Markdown or HTML.
+"""What a report is made of, before anybody knows which form it takes.
 
 Texts in here are plain: whoever renders a block escapes them.
 """
@@ -30,7 +30,32 @@ class Marks:
     numbers: tuple[int, ...]
 
 
-Inline = str | Code | Strong | Marks
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """A text that leads to an anchor of the page, if there is one; elsewhere the text alone."""
+
+    text: str
+    anchor: str
+    style: str = "figure"
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A text that the page's script replaces; elsewhere the text alone."""
+
+    text: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Styled:
+    """A text in a style of the page; elsewhere the text alone."""
+
+    text: str
+    style: str
+
+
+Inline = str | Code | Strong | Marks | Link | Output | Styled
 Content = Inline | Sequence[Inline]
 """What stands in a line: a text, or several pieces that follow each other."""
 
@@ -45,9 +70,10 @@ class Heading:
 
 @dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """Running text."""
+    """Running text, in a style of the page."""
 
     content: Content
+    style: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,20 +91,22 @@ class Table:
         header: titles of the columns.
         rows: cells, as many as titles.
         right_from: index of the first column that is aligned to the right.
+        caption: what the table is, on the page, for those who come to it without what stands around it.
+        ids: anchors of the rows on the page; empty for a row without one.
+        many: whether each row is a side, with a name that may be long.
     """
 
     header: Sequence[Content]
     rows: Sequence[Sequence[Content]]
     right_from: int = 1
+    caption: str = ""
+    ids: Sequence[str] = ()
+    many: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """The place of the picture.
-
-    Attributes:
-        text: what it shows, for those who don't see it.
-    """
+    """The place of the picture, with what it shows for those who don't see it."""
 
     text: str
 
@@ -102,9 +130,14 @@ Block = Heading | Paragraph | Bullets | Table | Image | Script | Footnotes
 
 def pieces(content: Content) -> tuple[Inline, ...]:
     """The pieces of a line."""
-    return (content,) if isinstance(content, (str, Code, Strong, Marks)) else tuple(content)
+    return (content,) if isinstance(content, Inline) else tuple(content)
 
 
 def plain_bullets(texts: Sequence[Content]) -> Bullets:
     """A list of which no entry has others below it."""
     return Bullets([(text, ()) for text in texts])
+
+
+def titled_bullets(title: Content, texts: Sequence[Content]) -> list[Block]:
+    """A list below a line that says what it is; nothing without entries."""
+    return [Paragraph(title), plain_bullets(texts)] if texts else []

@@ -1,13 +1,13 @@
-"""Comparison -> the blocks of a report; markdown.py and html.py give them their form."""
+"""Comparison -> the blocks of a report; Markdown shows all of them, the page some."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import units
-from tprimat.analysis import metrics
-from tprimat.analysis.efficiency import rows
+from tprimat.analysis import efficiency, metrics
 from tprimat.checks.finding import Finding
+from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SideResult
 from tprimat.compare.money import cost, efficiencies
 from tprimat.report import Provenance, published, rates, tables, verdict
@@ -16,6 +16,7 @@ from tprimat.report.blocks import (
     Bullets,
     Code,
     Content,
+    Footnotes,
     Heading,
     Image,
     Inline,
@@ -25,17 +26,22 @@ from tprimat.report.blocks import (
     Strong,
     Table,
     plain_bullets,
+    titled_bullets,
 )
-from tprimat.report.blocks import Footnotes as FootnoteBlock
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.efficiency import figure, reasons
-from tprimat.report.tables import Footnotes, Row
+from tprimat.report.tables import Cell, Row
 from tprimat.results.run import Run
 from tprimat.text import plain
 from tprimat.units import UNKNOWN
 
-BESIDE = 4
-"""Sides that stand beside each other; more stand below each other."""
+LOSS = "Loss is shown and not compared: which training is the better one depends on data, learning rates and seeds too."
+MEMORY = (
+    "Allocated and reserved are counted by torch's allocator, in use on the device by the driver, other processes "
+    "included: three different things, which can't be set against each other."
+)
+NO_MEMORY = "No side states any memory."
+PICTURE = "Throughput, step times, loss and memory of all sides"
 
 _OTHER_FIGURES = (
     "min_step_time_seconds",
@@ -56,37 +62,35 @@ def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> 
         provenance: what is said of the report's own making.
         picture: whether there is one to be shown.
     """
-    footnotes = Footnotes(comparison)
+    footnotes = tables.Footnotes(comparison)
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
-    yield from _summary(comparison, picture)
-    yield from hardware(comparison)
-    yield from _performance(comparison, footnotes)
-    yield from _memory(comparison)
-    yield from _worth(comparison)
-    yield from _details(comparison)
-    yield from files(comparison)
-    yield from repeat(comparison, provenance)
+    for title, section in (
+        ("Executive summary", _summary(comparison, picture)),
+        ("Hardware configuration", hardware(comparison)),
+        ("Performance metrics", _performance(comparison, footnotes)),
+        ("Memory usage", _memory(comparison)),
+        ("What the speed is worth", _worth(comparison)),
+        ("Detailed analysis", _details(comparison)),
+        ("What this rests on", files(comparison)),
+        ("How to repeat it", repeat(comparison, provenance)),
+    ):
+        yield Heading(2, title)
+        yield from section
     entries = footnotes.entries()
     if entries:
-        yield FootnoteBlock(entries)
+        yield Footnotes(entries)
 
 
 def _summary(comparison: Comparison, picture: bool) -> Iterator[Block]:
-    yield Heading(2, "Executive summary")
     for model in comparison.models:
         for answer in verdict.answers(model):
             opening: list[Inline] = [Strong(f"{model.title}:"), " ", Strong(answer.headline)]
-            opening += [f" {sentence}" for sentence in answer.brief]
-            yield Paragraph(opening)
-            for title, texts in (("Why:", answer.why), ("Next:", answer.next)):
-                if texts:
-                    yield Paragraph(title)
-                    yield plain_bullets(texts)
-    if comparison.notes:
-        yield Paragraph("Notes:")
-        yield plain_bullets(comparison.notes)
+            yield Paragraph([*opening, *(f" {sentence}" for sentence in answer.brief)])
+            yield from titled_bullets("Why:", answer.why)
+            yield from titled_bullets("Next:", answer.next)
+    yield from titled_bullets("Notes:", comparison.notes)
     if picture:
-        yield Image("Throughput, step times, loss and memory of all sides")
+        yield Image(PICTURE)
 
 
 _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
@@ -112,15 +116,11 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
     for model in comparison.models:
         for side in model.sides:
             runs.setdefault(side.side.name, []).extend(result.run for result in side.runs)
-    names = list(runs)
-    found = [(title, [_values(map(read, group)) for group in runs.values()]) for title, read in _HARDWARE]
-    found = [(title, cells) for title, cells in found if any(cell != UNKNOWN for cell in cells)]
-    yield Heading(2, "Hardware configuration")
-    if len(names) > BESIDE:
-        below = [[name, *(cells[index] for _, cells in found)] for index, name in enumerate(names)]
-        yield Table(["", *(title for title, _ in found)], below, right_from=99)
-    else:
-        yield Table(["", *names], [[title, *cells] for title, cells in found], right_from=99)
+    every = [
+        Row(title, title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
+        for title, read in _HARDWARE
+    ]
+    yield tables.grid(list(runs), _known(every), lambda row, index: row.cells[index].text, right_from=99)
 
 
 def _values(values: Iterable[object]) -> str:
@@ -128,45 +128,34 @@ def _values(values: Iterable[object]) -> str:
     return ", ".join(dict.fromkeys(plain(value) for value in values if value is not None)) or UNKNOWN
 
 
-def _performance(comparison: Comparison, footnotes: Footnotes) -> Iterator[Block]:
-    yield Heading(2, "Performance metrics")
+def _performance(comparison: Comparison, footnotes: tables.Footnotes) -> Iterator[Block]:
     yield Paragraph(
         "Figures are of the steady steps. Throughput is tokens of one step over the mean step time and the number "
-        "of GPUs; with several runs a side, the mean of the runs' means, ± its 95 % interval from three runs on. Loss "
-        "is shown and not compared: which training is the better one depends on data, learning rates and seeds too."
+        "of GPUs; with several runs a side, the mean of the runs' means, ± its 95 % interval from three runs on. "
+        f"{LOSS}"
     )
+    others = [metrics.by_name(name) for name in _OTHER_FIGURES]
     for model in comparison.models:
         yield Heading(3, model.title)
         for group in model.groups:
-            found = tables.speed_rows(group, footnotes)
-            others = [metrics.by_name(name) for name in _OTHER_FIGURES]
-            extra = [
-                Row(
-                    _titled(each),
-                    _titled(each),
-                    tuple(tables.Cell(_other(side, each.name)) for side in group.sides),
-                )
+            more = [
+                Row(tables.titled(each), "", tuple(Cell(_other(side, each.name)) for side in group.sides))
                 for each in others
             ]
-            yield _grid(group, [*found, *(row for row in extra if _has_figures(row))])
+            yield _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
 
 
 def _memory(comparison: Comparison) -> Iterator[Block]:
-    yield Heading(2, "Memory usage")
-    yield Paragraph(
-        "Allocated and reserved are counted by torch's allocator, in use on the device by the driver, other processes "
-        "included: three different things, which can't be set against each other. GB are 10⁹ bytes, of one device."
-    )
+    yield Paragraph(f"{MEMORY} GB are 10⁹ bytes, of one device.")
     for model in comparison.models:
         yield Heading(3, model.title)
         for group in model.groups:
-            found = tables.memory_rows(group)
-            yield _grid(group, found) if found else Paragraph("No side states any memory.")
+            rows = tables.memory_rows(group)
+            yield _grid(group, rows) if rows else Paragraph(NO_MEMORY)
 
 
 def _worth(comparison: Comparison) -> Iterator[Block]:
     """What the speeds are worth: share of the peak, money, time to train."""
-    yield Heading(2, "What the speed is worth")
     yield Paragraph(
         "In brackets the interval: of the steps within the run for a single run (95 %; some 92 % below 500 steps), "
         "between runs from three runs on (95 %). "
@@ -182,26 +171,26 @@ def _worth(comparison: Comparison) -> Iterator[Block]:
                 continue
             price = comparison.prices.get(side.side.name)
             title = f"{side.side.name}, {price} per GPU-hour" if price else side.side.name
-            cells: list[list[Content]] = [
-                [f"{metric.title}, {metric.unit}", *(figure(each.values.get(metric.name)) for each in found)]
-                for metric in rows(found)
+            rows = [
+                [tables.titled(metric), *(figure(each.values.get(metric.name)) for each in found)]
+                for metric in efficiency.rows(found)
             ]
-            yield Table([title, *(each.steps for each in found)], cells)
+            yield Table([title, *(each.steps for each in found)], rows)
             said = [text.strip() for text in reasons(found)]
             if said:
                 yield plain_bullets(said)
-        found_published = published.beside(model)
-        if found_published:
-            yield Paragraph("Beside published figures of the same GPU, model, precision and sequence length:")
-            yield plain_bullets(found_published)
+        yield from beside_published(model)
         costs = [each for pair in model.pairs if (each := cost(comparison, pair)) is not None]
-        if costs:
-            yield Paragraph("In money:")
-            yield plain_bullets([verdict.money(each, comparison.prices) for each in costs])
+        yield from titled_bullets("In money:", [verdict.money(each, comparison.prices) for each in costs])
+
+
+def beside_published(model: ModelComparison) -> list[Block]:
+    """The speeds beside what is published of the same."""
+    title = "Beside published figures of the same GPU, model, precision and sequence length:"
+    return titled_bullets(title, published.beside(model))
 
 
 def _details(comparison: Comparison) -> Iterator[Block]:
-    yield Heading(2, "Detailed analysis")
     for model in comparison.models:
         yield Heading(3, model.title)
         yield from judgements(model)
@@ -232,6 +221,12 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
         )
 
 
+def same_training(match: TrainingMatch) -> str:
+    """Whether two trainings are the same, and why."""
+    answer = {True: "the same training", False: "not the same training", None: "same training or not: not decided"}
+    return f"{answer[match.same]}: {'; '.join(match.reasons)}"
+
+
 def _details_of(group: Group) -> Iterator[Block]:
     names = [side.side.name for side in group.sides]
     differing = tables.differing(group)
@@ -254,49 +249,56 @@ def _details_of(group: Group) -> Iterator[Block]:
 
 
 def _pair(pair: Pair) -> tuple[str, list[Content]]:
-    name = pair.side.side.name
+    name, ratio = pair.side.side.name, pair.ratio
     kind = f"by the ledger: {pair.ledger.verdict}"
-    if pair.ratio is None:
+    if ratio is None:
         return f"{name}: not compared: {pair.reason} ({kind})", []
     lines: list[Content] = list(pair.caveats)
-    for level in pair.ratio.levels:
+    for level in ratio.levels:
         places = [("its", level.of_side), ("the reference's", level.of_reference)]
         where = " against ".join(f"{whose} steps {steps}" for whose, steps in places if steps)
         lines.append(f"{units.times(level.value)} in {where}")
-    if pair.ratio.smallest is not None:
-        needed = (
-            "" if pair.ratio.needed is None else f"; the one that was seen would take {pair.ratio.needed} runs a side"
-        )
-        lines.append(f"so many runs find a difference of {pair.ratio.smallest:.1%} in four of five cases{needed}")
+    if ratio.smallest is not None:
+        needed = "" if ratio.needed is None else f"; the one that was seen would take {ratio.needed} runs a side"
+        lines.append(f"so many runs find a difference of {ratio.smallest:.1%} in four of five cases{needed}")
     if pair.training.reasons:
-        answer = {True: "the same training", False: "not the same training", None: "same training or not: not decided"}
-        lines.append(f"{answer[pair.training.same]}: {'; '.join(pair.training.reasons)}")
+        lines.append(same_training(pair.training))
     if pair.sensitivity:
         # Told of the side that the headline is about: the one that is faster.
-        turned = pair.ratio.value < 1
+        turned = ratio.value < 1
         faster = pair.reference.side.name if turned else name
-        values = [1 / value if turned else value for _, value in pair.sensitivity]
-        windows = zip((window for window, _ in pair.sensitivity), values, strict=True)
-        shown = "; ".join(f"{window} {value:.2f}" for window, value in windows)
+        values = {window: 1 / value if turned else value for window, value in pair.sensitivity}
+        shown = "; ".join(f"{window} {value:.2f}" for window, value in values.items())
         lines.append(
-            f"under the windows that other tools use, {faster} would be {min(values):.2f} to {max(values):.2f} "
-            f"times as fast ({shown}); this decides nothing"
+            f"under the windows that other tools use, {faster} would be {min(values.values()):.2f} to "
+            f"{max(values.values()):.2f} times as fast ({shown}); this decides nothing"
         )
-    return f"{name}: {verdict.ratio_text(pair.ratio)} as fast ({kind})", lines
+    return f"{name}: {verdict.ratio_text(ratio)} as fast ({kind})", lines
+
+
+_CUT_BY = {
+    "tail_reference": "level of the second half",
+    "last_level": "last level of several",
+    "all_levels": "all levels of several",
+    "all_after_first": "no steady state; first step left out",
+}
 
 
 def _runs(group: Group) -> Table:
-    cells: list[list[Content]] = []
+    rows: list[list[Content]] = []
     for side in group.sides:
         for result in side.runs:
             figures, steady = result.summary.performance, result.summary.steady
-            untimed = figures.avg_step_time_seconds is None
-            of_time = [
-                units.duration(figures.warmup_time_seconds),
-                units.seconds(figures.avg_step_time_seconds),
-                rates.rate(figures.tokens_per_second_per_gpu),
-            ]
-            cells.append(
+            single = steady.method == "all_after_first" and steady.first_step == steady.last_step
+            method = steady.method or UNKNOWN
+            times = [rates.untimed(side)] * 3
+            if figures.avg_step_time_seconds is not None:
+                times = [
+                    units.duration(figures.warmup_time_seconds),
+                    units.seconds(figures.avg_step_time_seconds),
+                    rates.rate(figures.tokens_per_second_per_gpu),
+                ]
+            rows.append(
                 [
                     side.side.name,
                     Code(result.file),
@@ -304,29 +306,17 @@ def _runs(group: Group) -> Table:
                     result.run.status,
                     units.number(figures.total_steps, 0),
                     tables.steady_steps(result),
-                    _why_there(steady.method, single=steady.first_step == steady.last_step),
-                    *([rates.untimed(side)] * 3 if untimed else of_time),
+                    "one record: nothing to cut" if single else _CUT_BY.get(method, method),
+                    *times,
                 ]
             )
     unit = rates.rate_unit(group.sides)
     header = ["Side", "File", "Start", "Status", "Steps", "Steady", "Cut by", "Before it", "Mean step", unit]
-    return Table(header, cells, right_from=4)
-
-
-def _why_there(method: str | None, *, single: bool) -> str:
-    if single and method == "all_after_first":
-        return "one record: nothing to cut"
-    return {
-        "tail_reference": "level of the second half",
-        "last_level": "last level of several",
-        "all_levels": "all levels of several",
-        "all_after_first": "no steady state; first step left out",
-    }.get(method or "", method or UNKNOWN)
+    return Table(header, rows, right_from=4)
 
 
 def files(comparison: Comparison) -> Iterator[Block]:
     """The files that it rests on, with their digests."""
-    yield Heading(2, "What this rests on")
     files: list[list[Content]] = [
         [Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files
     ]
@@ -345,7 +335,6 @@ def files(comparison: Comparison) -> Iterator[Block]:
 
 def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
     """The commands that make the report, and the trainings, again."""
-    yield Heading(2, "How to repeat it")
     yield Paragraph(f"Made with TensorPrimat {provenance.version}:")
     yield Script(provenance.command)
     commands = {
@@ -354,41 +343,27 @@ def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
         for side in model.sides
         if side.run.source is not None and side.run.source.command
     }
-    if commands:
-        yield Paragraph("The trainings were started with:")
-        yield plain_bullets([[f"{name}: ", Code(command)] for name, command in commands.items()])
+    entries: list[Content] = [[f"{name}: ", Code(command)] for name, command in commands.items()]
+    yield from titled_bullets("The trainings were started with:", entries)
 
 
-def _grid(group: Group, found: Sequence[Row]) -> Table:
-    """Sides beside each other, or below each other where there are many."""
-    names = [side.side.name for side in group.sides]
-    if len(names) <= BESIDE:
-        return Table(["", *names], [[row.title, *map(_cell, row.cells)] for row in found])
-    below = [[name, *(_cell(row.cells[index]) for row in found)] for index, name in enumerate(names)]
-    return Table(["", *(row.title for row in found)], below)
+def _grid(group: Group, rows: Sequence[Row]) -> Table:
+    def cell(row: Row, index: int) -> Content:
+        shown = row.cells[index]
+        return [shown.text, Marks(shown.notes)] if shown.notes else shown.text
 
-
-def _cell(cell: tables.Cell) -> Content:
-    return [cell.text, Marks(cell.notes)] if cell.notes else cell.text
-
-
-def _titled(metric: metrics.Metric) -> str:
-    return f"{metric.title}, {metric.unit}"
+    return tables.grid([side.side.name for side in group.sides], rows, cell)
 
 
 def _other(side: SideResult, name: str) -> str:
     value = side.value(name)
-    return rates.untimed(side) if value is None and "loss" not in name else _figure(value)
-
-
-def _figure(value: float | None) -> str:
     if value is None:
-        return UNKNOWN
+        return UNKNOWN if "loss" in name else rates.untimed(side)
     return units.number(value, 0) if value >= 1000 else f"{value:.4g}"
 
 
-def _has_figures(row: Row) -> bool:
-    return any(cell.text != UNKNOWN for cell in row.cells)
+def _known(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if any(cell.text != UNKNOWN for cell in row.cells)]
 
 
 def _gigabytes(value: float | None) -> str | None:

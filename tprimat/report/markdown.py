@@ -20,10 +20,13 @@ from tprimat.report.blocks import (
     Heading,
     Image,
     Inline,
+    Link,
     Marks,
+    Output,
     Paragraph,
     Script,
     Strong,
+    Styled,
     Table,
     pieces,
 )
@@ -117,7 +120,9 @@ def _inline(piece: Inline) -> str:
             return f"**{escape(piece.text)}**"
         case Marks():
             return "".join(f"[^{number}]" for number in piece.numbers)
-        case _:
+        case Link() | Output() | Styled():
+            return escape(piece.text)
+        case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.
             shown = escape(piece)
             return f"{' ' * piece.startswith(' ')}{shown}{' ' * (bool(shown) and piece.endswith(' '))}"

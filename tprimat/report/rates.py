@@ -1,13 +1,63 @@
-"""Rates as text: with their unit, and with the levels of a run that has several."""
+"""Rates as text and with their intervals, and the records that a run's figures are of."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
+from typing import Literal
 
 from tprimat import units
-from tprimat.compare import SideResult
+from tprimat.analysis import intervals
+from tprimat.analysis.summary import SegmentMetrics
+from tprimat.compare import RunResult, SideResult
+from tprimat.compare.ratios import RATE as RATE
 
-RATE = "tokens_per_second_per_gpu"
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """What a side's rate lies between, in tokens/s/GPU.
+
+    Attributes:
+        kind: the 95 % interval between runs, their range, or the interval of the steps within one run.
+        coverage: of the interval within a run.
+    """
+
+    low: float
+    high: float
+    kind: Literal["between", "range", "within"]
+    coverage: float = intervals.CONFIDENCE
+
+
+def bounds_of(side: SideResult) -> Bounds | None:
+    """The interval between runs, else their range; of a single run that within it; None without any."""
+    rates = [rate for result in side.counted if (rate := result.summary.performance.tokens_per_second_per_gpu)]
+    if len(rates) > 1:
+        one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
+        between = intervals.between_run_interval(rates) if one_level else None
+        return Bounds(between.low, between.high, "between") if between else Bounds(min(rates), max(rates), "range")
+    levels = side.counted[0].summary.segments if side.counted else ()
+    return bounds_within(levels[0], rates[0]) if rates and len(levels) == 1 else None
+
+
+def bounds_within(level: SegmentMetrics, rate: float | None) -> Bounds | None:
+    """The interval of the rate that a run has at one of its levels; None where its mean has none."""
+    interval = level.interval
+    if rate is None or interval is None or interval.about != "mean":
+        return None
+    low, high = rate * level.mean / interval.high, rate * level.mean / interval.low
+    return Bounds(low, high, "within", interval.coverage or 0)
+
+
+def first_step(result: RunResult) -> int | None:
+    """The first step that the figures are of: that of the first level, where a run has several."""
+    levels = result.summary.segments
+    return levels[0].first_step if levels else result.summary.steady.first_step
+
+
+def first_counted(result: RunResult) -> int:
+    """Index of the first record that the figures are of."""
+    first = first_step(result) or 1
+    return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
 
 
 def rate_unit(sides: Iterable[SideResult]) -> str:

@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
-from tprimat.analysis import efficiency, intervals, metrics
+from tprimat.analysis import efficiency, metrics
+from tprimat.analysis.metrics import Metric
 from tprimat.compare import Comparison, Group, RunResult, SettingRow, SideResult
 from tprimat.compare.money import efficiencies
 from tprimat.compare.ratios import steps
+from tprimat.report.blocks import Content, Table
 from tprimat.report.efficiency import figure
-from tprimat.report.rates import RATE, rate, rate_of, rate_unit, untimed
+from tprimat.report.rates import RATE, bounds_of, rate, rate_of, rate_unit, untimed
 from tprimat.report.verdict import ratio_text
 
 SHORT_VALUE = 60
@@ -30,6 +32,9 @@ WORTH = {
 }
 """Rows of efficiency.METRICS that a comparison shows beside the speeds, and what they are called above
 a narrow column."""
+
+BESIDE = 4
+"""Sides that stand beside each other; more stand below each other."""
 
 MEMORY = tuple(metric for metric in metrics.METRICS if "_memory_" in metric.name)
 
@@ -80,46 +85,77 @@ class Row:
     cells: tuple[Cell, ...]
 
 
+def grid(
+    names: Sequence[str],
+    rows: Sequence[Row],
+    cell: Callable[[Row, int], Content],
+    *,
+    caption: str = "",
+    right_from: int = 1,
+) -> Table:
+    """A table of rows, with the sides beside each other, or below each other where there are many.
+
+    Args:
+        names: of the sides.
+        rows: what it shows.
+        cell: what stands there for a row and the number of a side.
+        caption: see blocks.Table.
+        right_from: see there.
+    """
+    sides = range(len(names))
+    if len(names) <= BESIDE:
+        beside = [[row.title, *(cell(row, side) for side in sides)] for row in rows]
+        return Table(["", *names], beside, right_from, caption)
+    below = [[names[side], *(cell(row, side) for row in rows)] for side in sides]
+    return Table(["", *(row.title for row in rows)], below, right_from, caption, many=bool(caption))
+
+
+def titled(metric: Metric) -> str:
+    """A metric with its unit."""
+    return f"{metric.title}, {metric.unit}"
+
+
 def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     """Throughput, step times, and what they are of."""
     unit = rate_unit(group.sides)
     ratios = {id(pair.side): ratio_text(pair.ratio) for pair in group.pairs}
+    has_spikes = any(map(_spikes, group.sides))
 
     def throughput(side: SideResult) -> Cell:
         refused = " (refused)" if side.refusal else ""
         return Cell(f"{rate_of(side)}{_between(side)}{refused}", footnotes.numbers(side.doubts))
 
-    def runs(side: SideResult) -> Cell:
-        return Cell(runs_text(side), footnotes.numbers(side.warnings))
+    return _rows(
+        group,
+        (f"Throughput, {unit}", unit.replace("s/s", "s /s"), throughput),
+        ("Within the run", "in the run", _within),
+        ("range over runs", "range", _range),
+        ("Against the reference", "ratio", lambda side: ratios.get(id(side), "reference") if ratios else None),
+        ("Step time, mean", "step mean", lambda side: _step_time(side, "mean", "avg_step_time_seconds")),
+        ("Step time, median", "step median", lambda side: _step_time(side, "median", "median_step_time_seconds")),
+        ("Runs", "runs", lambda side: Cell(_runs_text(side), footnotes.numbers(side.warnings))),
+        ("Steady steps", "steady steps", _steady_of),
+        ("Spikes (share of time)", "spikes", lambda side: (_spikes(side) or "none") if has_spikes else None),
+    )
 
-    rows = [_row(f"Throughput, {unit}", unit.replace("s/s", "s /s"), group, throughput)]
-    if any(_within(side) for side in group.sides):
-        rows.append(_row("Within the run", "in the run", group, lambda side: Cell(_within(side) or units.UNKNOWN)))
-    if any(_range(side) for side in group.sides):
-        rows.append(_row("range over runs", "range", group, lambda side: Cell(_range(side) or units.UNKNOWN)))
-    if group.pairs:
-        rows.append(_row("Against the reference", "ratio", group, lambda side: Cell(ratios.get(id(side), "reference"))))
-    rows += [
-        _row("Step time, mean", "step mean", group, _step_time("mean", "avg_step_time_seconds")),
-        _row("Step time, median", "step median", group, _step_time("median", "median_step_time_seconds")),
-        _row("Runs", "runs", group, runs),
-        _row("Steady steps", "steady steps", group, lambda side: Cell(_steady_of(side))),
-    ]
-    if any(_spikes(side) for side in group.sides):
-        rows.append(_row("Spikes (share of time)", "spikes", group, lambda side: Cell(_spikes(side) or "none")))
+
+def _rows(group: Group, *table: tuple[str, str, Callable[[SideResult], Cell | str | None]]) -> list[Row]:
+    """Rows by title, short title and what a side has; without those of which no side has anything."""
+    rows = []
+    for title, short, read in table:
+        found = [read(side) for side in group.sides]
+        if any(found):
+            cells = (each if isinstance(each, Cell) else Cell(each or units.UNKNOWN) for each in found)
+            rows.append(Row(title, short, tuple(cells)))
     return rows
 
 
-def _step_time(of_level: str, of_side: str) -> Callable[[SideResult], Cell]:
+def _step_time(side: SideResult, of_level: str, of_side: str) -> str:
     """A step time; of a run that changes its level, each level's."""
-
-    def cell(side: SideResult) -> Cell:
-        if side.levels:
-            return Cell(", ".join(units.seconds(getattr(level, of_level)) for level in side.levels))
-        value = side.value(of_side)
-        return Cell(untimed(side) if value is None else units.seconds(value))
-
-    return cell
+    if side.levels:
+        return ", ".join(units.seconds(getattr(level, of_level)) for level in side.levels)
+    value = side.value(of_side)
+    return untimed(side) if value is None else units.seconds(value)
 
 
 def _within(side: SideResult) -> str | None:
@@ -139,11 +175,10 @@ def _within(side: SideResult) -> str | None:
 
 def _between(side: SideResult) -> str:
     """Half the width of the interval between runs, relative; nothing below three runs."""
-    rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
-    interval = intervals.between_run_interval([each for each in rates if each])
-    if interval is None or not all(len(result.summary.segments) <= 1 for result in side.counted):
+    bounds = bounds_of(side)
+    if bounds is None or bounds.kind != "between":
         return ""
-    return f" ±{(interval.high / interval.low) ** 0.5 - 1:.1%}"
+    return f" ±{(bounds.high / bounds.low) ** 0.5 - 1:.1%}"
 
 
 def worth_rows(comparison: Comparison, group: Group) -> list[Row]:
@@ -151,26 +186,21 @@ def worth_rows(comparison: Comparison, group: Group) -> list[Row]:
     found = [efficiencies(comparison, side) for side in group.sides]
     if not any(_has(each, name) for each in found for name in ("mfu", "tokens_per_dollar", "samples_per_second")):
         return []
-    rows = []
-    for metric in efficiency.METRICS:
-        if metric.name in WORTH and any(_has(each, metric.name) for each in found):
-            cells = tuple(
-                Cell(_of_levels([_worth(level.values.get(metric.name), metric.name) for level in each]))
-                for each in found
-            )
-            rows.append(Row(f"{metric.title}, {metric.unit}", WORTH[metric.name], cells))
-    return rows
+    return [
+        Row(titled(metric), WORTH[metric.name], tuple(Cell(_worth(each, metric.name)) for each in found))
+        for metric in efficiency.METRICS
+        if metric.name in WORTH and any(_has(each, metric.name) for each in found)
+    ]
 
 
-def _of_levels(texts: Sequence[str]) -> str:
+def _worth(found: Sequence[efficiency.Efficiency], name: str) -> str:
     """A figure of each level; once where it is of the whole run, and so the same in all."""
-    return (texts[0] if len(set(texts)) == 1 else ", ".join(texts)) if texts else units.UNKNOWN
-
-
-def _worth(value: efficiency.Value | None, name: str) -> str:
-    # A cost is told with its interval; that of the others is the speed's, which stands above.
-    shown = value if value is None or name in MONEY else dataclasses.replace(value, low=None, high=None)
-    return figure(shown)
+    values = [each.values.get(name) for each in found]
+    if name not in MONEY:
+        # A cost is told with its interval; that of the others is the speed's, which stands above.
+        values = [value and dataclasses.replace(value, low=None, high=None) for value in values]
+    texts = [figure(value) for value in values]
+    return ", ".join(texts[:1] if len(set(texts)) == 1 else texts) or units.UNKNOWN
 
 
 def _has(found: Sequence[efficiency.Efficiency], name: str) -> bool:
@@ -189,11 +219,13 @@ def _spikes(side: SideResult) -> str | None:
 
 def memory_rows(group: Group) -> list[Row]:
     """Each kind of memory that a side has a figure of. The kinds are never set against each other."""
-    rows = [
-        _row(each.title, each.title.removeprefix("Memory "), group, _figure(each.name, units.gigabytes))
-        for each in MEMORY
-    ]
-    return [row for row in rows if any(cell.text != units.UNKNOWN for cell in row.cells)]
+    return _rows(
+        group, *((each.title, each.title.removeprefix("Memory "), _gigabytes_of(each.name)) for each in MEMORY)
+    )
+
+
+def _gigabytes_of(name: str) -> Callable[[SideResult], str | None]:
+    return lambda side: None if side.value(name) is None else units.gigabytes(side.value(name))
 
 
 def differing(group: Group) -> list[SettingRow]:
@@ -224,20 +256,12 @@ def steady_steps(result: RunResult) -> str:
     return steps if steady.found else f"none found; {steps}"
 
 
-def runs_text(side: SideResult) -> str:
+def _runs_text(side: SideResult) -> str:
     """How many runs the figures are of, and of how many, where that is not the same."""
     counted, every = len(side.counted), len(side.runs)
     text = str(every) if counted == every else f"{counted} of {every}"
     statuses = sorted({result.run.status for result in side.runs if result.run.status != "complete"})
     return f"{text} ({', '.join(statuses)})" if statuses else text
-
-
-def _row(title: str, short: str, group: Group, cell: Callable[[SideResult], Cell]) -> Row:
-    return Row(title, short, tuple(cell(side) for side in group.sides))
-
-
-def _figure(name: str, text: Callable[[float | None], str]) -> Callable[[SideResult], Cell]:
-    return lambda side: Cell(text(side.value(name)))
 
 
 def _range(side: SideResult) -> str | None:

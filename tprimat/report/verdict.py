@@ -236,7 +236,7 @@ def listed(names: Sequence[str]) -> str:
 def money(found: PairCost, prices: Mapping[str, Price]) -> str:
     """Who gives more tokens for a dollar, and from which price on it is the other."""
     side, reference = found.pair.side.side.name, found.pair.reference.side.name
-    at = f"{side} breaks even with {reference} at {_span(found.break_even)} times its price per GPU-hour"
+    at = f"{side} breaks even with {reference} at {span(found.break_even)} times its price per GPU-hour"
     if found.per_dollar is None:
         return f"{at} (needs no price)."
     given = f"at {prices[side]} and {prices[reference]} per GPU-hour"
@@ -249,11 +249,12 @@ def money(found: PairCost, prices: Mapping[str, Price]) -> str:
     )
     other = found.other.side.name
     return (
-        f"{found.winner.side.name} gives {_span(factor)} times the tokens per dollar of {other}, {given}{below}; {at}."
+        f"{found.winner.side.name} gives {span(factor)} times the tokens per dollar of {other}, {given}{below}; {at}."
     )
 
 
-def _span(bounds: tuple[float, float]) -> str:
+def span(bounds: tuple[float, float]) -> str:
+    """Bounds of a factor as a sentence says them; once where they are equal."""
     low, high = (units.times(bound).removesuffix("×") for bound in bounds)
     return low if low == high else f"{low} to {high}"
 

@@ -1,4 +1,4 @@
-"""Comparison -> the HTML report: one file that needs nothing beside it.
+"""Comparison -> comparison_report.html: one file that opens by double click and needs nothing beside it.
 
 The verdict comes first, in words; then tables and charts; then where every figure comes from. What
 is in the page but doesn't change (texts, tables) is HTML; what a reader changes (the charts' view,
@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tprimat.compare import Comparison, ModelComparison
 from tprimat.report import Picture, Provenance, document
-from tprimat.report.blocks import Block, Image
-from tprimat.report.blocks import Footnotes as FootnoteBlock
-from tprimat.report.html_blocks import block_text, escape
+from tprimat.report.blocks import Footnotes, Heading, Image
 from tprimat.report.page import charts, evidence, library, money, sections, windows
-from tprimat.report.page.view import DARK, View, json_ready, wall_times
+from tprimat.report.page.markup import Part, Writer, escape
+from tprimat.report.page.view import DARK, View, wall_times
 from tprimat.report.plot.items import COLORS
 from tprimat.text import plain
 
@@ -29,20 +30,30 @@ _HERE = Path(__file__).parent
 LARGE = 400_000
 """Characters of data that stay readable in the page's source; more are compressed."""
 
-_PICTURE = Image("Throughput, step times, loss and memory of all sides")
+_PER_MODEL = (
+    ("figures", "Figures", lambda view, model, chart: sections.figures(view, model)),
+    ("throughput", "Throughput", sections.throughput),
+    ("steps", "Steps over time", sections.steps),
+    ("loss", "Loss", sections.loss),
+    ("memory", "Memory", sections.memory),
+    ("time", "Where the time goes", sections.breakdown),
+)
+"""Sections of which each model has its part: anchor, title, and what writes it."""
 
 
-def render(
+def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
+    """The report as a file. See report.Form for the arguments.
+
+    Without the package that carries the charts' script the picture stands in their place, with a
+    line on how to get it.
+    """
+    return render_with(comparison, provenance, picture, library.load())
+
+
+def render_with(
     comparison: Comparison, provenance: Provenance, picture: Picture | None, found: library.Library | None
 ) -> bytes:
-    """The page as a file.
-
-    Args:
-        comparison: what to report.
-        provenance: what is said of the report's own making.
-        picture: stands in the place of the charts where there is no library.
-        found: the chart library; None where there is none.
-    """
+    """The page as a file, with a chart library or None."""
     view = View(comparison)
     body = "\n".join(_body(view, provenance, picture, found))
     script = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -53,36 +64,30 @@ def render(
         f"default-src 'none'; script-src {scripts}; img-src data: blob:; "
         "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
-    blocks = [_data("data", data(view)), _data("results", evidence.results(view), readable=LARGE)]
-    if found is not None:
-        # Not a script to the browser: page.js unpacks it and runs it under its hash.
-        blocks.append(f'<script type="application/gzip" id="library">{found.packed}</script>')
-    title = f"Comparison: {', '.join(plain(model.title) for model in comparison.models)}"
-    text = "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="referrer" content="no-referrer">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{style}</style>",
-            "</head>",
-            "<body>",
-            f"<header><h1>{escape(title)}</h1></header>",
-            "<main>",
-            body,
-            "</main>",
-            *blocks,
-            f"<script>{script}</script>",
-            "</body>",
-            "</html>",
-            "",
-        ]
-    )
-    return text.encode()
+    # The library is no script to the browser: page.js unpacks it and runs it under its hash.
+    packed = f'<script type="application/gzip" id="library">{found.packed}</script>\n' if found else ""
+    title = escape(f"Comparison: {', '.join(plain(model.title) for model in comparison.models)}")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1></header>
+<main>
+{body}
+</main>
+{_data("data", data(view))}
+{_data("results", evidence.results(view), readable=LARGE)}
+{packed}<script>{script}</script>
+</body>
+</html>
+""".encode()
 
 
 def data(view: View) -> dict[str, Any]:
@@ -113,7 +118,7 @@ def data(view: View) -> dict[str, Any]:
         "windows": [windows.values(grid) if grid else None for grid in grids],
         "cost": money.values(view),
     }
-    return json_ready(found)  # type: ignore[no-any-return]
+    return msgspec.to_builtins(found)  # type: ignore[no-any-return]
 
 
 def _data(name: str, value: Any, *, readable: int | None = None) -> str:
@@ -133,26 +138,21 @@ def _data(name: str, value: Any, *, readable: int | None = None) -> str:
 
 
 def _body(view: View, provenance: Provenance, picture: Picture | None, found: library.Library | None) -> Iterator[str]:
-    comparison = view.comparison
-    every = [
+    comparison, writer = view.comparison, Writer(picture)
+    every: list[tuple[str, str, Iterable[Part]]] = [
         ("verdict", "Verdict", sections.verdict(view)),
-        ("figures", "Figures", _per_model(view, lambda model: sections.figures(view, model))),
-        ("throughput", "Throughput", _per_model(view, lambda model: sections.throughput(view, model, found))),
-        ("steps", "Steps over time", _per_model(view, lambda model: sections.steps(view, model, found))),
-        ("loss", "Loss", _per_model(view, lambda model: sections.loss(view, model, found))),
-        ("memory", "Memory", _per_model(view, lambda model: sections.memory(view, model, found))),
-        ("time", "Where the time goes", _per_model(view, lambda model: sections.breakdown(view, model, found))),
+        *((anchor, title, _per_model(view, parts, found is not None)) for anchor, title, parts in _PER_MODEL),
         ("cost", "Cost", money.section(view)),
         ("ledger", "Ledger of differences", sections.ledger(view)),
         ("evidence", "Evidence", evidence.section(view)),
-        ("hardware", "Hardware", _blocks(view, document.hardware(comparison))),
-        ("files", "What this rests on", _blocks(view, document.files(comparison))),
-        ("repeat", "How to repeat it", _blocks(view, document.repeat(comparison, provenance))),
+        ("hardware", "Hardware", document.hardware(comparison)),
+        ("files", "What this rests on", document.files(comparison)),
+        ("repeat", "How to repeat it", document.repeat(comparison, provenance)),
     ]
-    there = [(name, title, content) for name, title, content in every if content]
-    entries = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, _ in there)
-    name, title, content = there[0]
-    yield f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>'
+    texts = [(anchor, title, text) for anchor, title, parts in every if (text := writer.text(parts))]
+    written = [f'<section id="{anchor}"><h2>{escape(title)}</h2>\n{text}</section>' for anchor, title, text in texts]
+    entries = "".join(f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, title, _ in texts)
+    yield written[0]
     yield f'<nav aria-label="Sections"><ul>{entries}</ul></nav>'
     if found is None:
         yield (
@@ -160,7 +160,7 @@ def _body(view: View, provenance: Provenance, picture: Picture | None, found: li
             f"(<code>{escape(library.HOW_TO_GET)}</code>, then make the report again). The tables hold the same "
             "figures.</p>"
         )
-        yield block_text(_PICTURE, picture, view.referred)
+        yield writer.text([Image(document.PICTURE)])
     else:
         yield (
             "<noscript><p>Charts, the window and the price fields need JavaScript, which is off here. The tables hold "
@@ -169,34 +169,32 @@ def _body(view: View, provenance: Provenance, picture: Picture | None, found: li
         if len(view.sides) > 1:
             yield _switches(view)
         yield '<p id="point" class="hint" role="status" aria-live="polite"></p>'
-    for name, title, content in there[1:]:
-        yield f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>'
+    yield from written[1:]
     notes = view.footnotes.entries()
     if notes:
-        yield f'<section id="notes">{block_text(FootnoteBlock(notes), None, view.referred)}</section>'
+        yield f'<section id="notes">{writer.text([Footnotes(notes)])}</section>'
 
 
 def _switches(view: View) -> str:
     boxes = "".join(
         f'<label><input type="checkbox" data-side="{placed.index}" checked><span class="swatch" '
-        f'data-color="{placed.color}"></span>{escape(placed.name)}'
-        f"{escape(f', {placed.model.title}') if view.several_models else ''}</label>"
+        f'data-color="{placed.color}"></span>{escape(view.title(placed))}</label>'
         for placed in view.sides
     )
     return f'<fieldset id="switches"><legend>Sides in the charts</legend>{boxes}</fieldset>'
 
 
-def _per_model(view: View, content: Callable[[ModelComparison], str]) -> str:
+def _per_model(
+    view: View, section: Callable[[View, ModelComparison, sections.Chart], Iterator[Part]], has_charts: bool
+) -> Iterator[Part]:
     """What there is to say of each model, with a heading where there are several."""
-    parts = []
-    for model in view.comparison.models:
-        text = content(model)
-        if text:
-            heading = f"<h3>{escape(model.title)}</h3>" if view.several_models else ""
-            parts.append(f"{heading}{text}")
-    return "\n".join(parts)
+    for number, model in enumerate(view.comparison.models):
 
+        def chart(kind: str, text: str, number: int = number) -> str:
+            name = f"{kind}-{number}"
+            figure = f'<div class="chart" id="{name}" role="img" aria-label="{escape(text)}"></div>'
+            return f'<figure>{figure}<figcaption id="{name}-note"></figcaption></figure>' if has_charts else ""
 
-def _blocks(view: View, blocks: Iterable[Block]) -> str:
-    """Blocks of the other reports but for their heading, which the section has."""
-    return "\n".join(block_text(block, None, view.referred) for block in list(blocks)[1:])
+        parts = list(section(view, model, chart))
+        if parts:
+            yield from [Heading(3, model.title), *parts] if view.several_models else parts

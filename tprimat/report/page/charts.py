@@ -11,23 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tprimat import units
-from tprimat.analysis import intervals
-from tprimat.compare import ModelComparison, RunResult
+from tprimat.analysis import stats
+from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
+from tprimat.compare import ModelComparison, SideResult
 from tprimat.report.breakdown import parts_of
-from tprimat.report.page.view import (
-    Placed,
-    PlacedRun,
-    View,
-    broken,
-    chart_text,
-    first_steady,
-    level_bounds,
-    spikes,
-    wall_times,
-)
-from tprimat.report.plot.bars import KINDS
-from tprimat.report.plot.lines import LEAST_SPAN, LOG_FROM, LOSS_LOG_FROM, SHOWN_SHARE
-from tprimat.report.rates import RATE, rate, rate_unit
+from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
+from tprimat.report.plot.items import KINDS, LOSS_LOG_FROM, time_span
+from tprimat.report.rates import RATE, bounds_of, bounds_within, first_counted, rate, rate_unit
+from tprimat.results.run import Run
 
 MOST_POINTS = 2000
 """Points of a line; of longer runs the least and the largest value of each stretch are drawn."""
@@ -53,43 +44,36 @@ def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
 
 def throughput(placed: Sequence[Placed]) -> Chart | None:
     """A bar a side, or a level of it, with its interval."""
-    rows = []
-    for each in placed:
-        for title, value, low, high, what in throughput_rows(each):
-            if value is not None:
-                rows.append((each, title, value, low, high, what))
-    if not rows:
-        return None
     unit = rate_unit([each.side for each in placed])
-    traces = []
+    traces: list[Trace] = []
+    notes: list[str] = []
     for each in placed:
-        own = [row for row in rows if row[0] is each]
-        if not own:
-            continue
-        traces.append(
-            {
-                "side": each.index,
-                "names": [_bar_name(each, title) for _, title, *_ in own],
-                "values": [value for _, _, value, *_ in own],
-                "below": [value - low if low is not None else 0 for _, _, value, low, _, _ in own],
-                "above": [high - value if high is not None else 0 for _, _, value, _, high, _ in own],
-                "texts": [f"{rate(value)} {unit}<br>{chart_text(what)}" for _, _, value, _, _, what in own],
-            }
-        )
+        rows = throughput_rows(each)
+        notes += [f"{each.name}: {what}." for _, value, _, _, what in rows if value is None]
+        bars = [(title, value, low, high, what) for title, value, low, high, what in rows if value is not None]
+        if bars:
+            traces.append(
+                {
+                    "side": each.index,
+                    "names": [_bar_name(each, title) for title, *_ in bars],
+                    "values": [value for _, value, *_ in bars],
+                    "below": [value - low if low is not None else 0 for _, value, low, _, _ in bars],
+                    "above": [high - value if high is not None else 0 for _, value, _, high, _ in bars],
+                    "texts": [f"{rate(value)} {unit}<br>{chart_text(what)}" for _, value, _, _, what in bars],
+                }
+            )
+    if not traces:
+        return None
+    order = [name for trace in traces for name in trace["names"]]
     return {
         "kind": "throughput",
         "title": f"Throughput, {unit} (more is better)",
         "x": unit,
-        "order": [_bar_name(each, title) for each, title, *_ in rows],
+        "order": order,
         "traces": traces,
-        "height": 110 + 44 * len(rows),
-        "note": " ".join(f"{each.name}: {what}." for each in placed for what in _left_out(each)),
+        "height": 110 + 44 * len(order),
+        "note": " ".join(notes),
     }
-
-
-def _left_out(each: Placed) -> list[str]:
-    """Why a side has no bar."""
-    return [what for _, value, _, _, what in throughput_rows(each) if value is None]
 
 
 def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None, float | None, str]]:
@@ -101,28 +85,32 @@ def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None,
     if side.refusal is not None:
         return [("", None, None, None, f"left out: {side.refusal.text}")]
     if side.levels:
-        found = []
-        for level in side.levels:
-            low, high, what = _within(level.interval, level.mean, level.tokens_per_second_per_gpu)
-            title = f"steps {level.first_step}–{level.last_step}"
-            found.append((title, level.tokens_per_second_per_gpu, low, high, what))
-        return found
+        return [
+            _row(f"steps {level.first_step}–{level.last_step}", side, level.tokens_per_second_per_gpu, level)
+            for level in side.levels
+        ]
     value = side.value(RATE)
     if value is None:
         why = f"no step times: the run {side.ended}" if not side.counted else "tokens/s/GPU unknown"
         return [("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
-    rates = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
-    one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
-    between = intervals.between_run_interval([each for each in rates if each]) if one_level else None
-    if between is not None:
-        return [("", value, between.low, between.high, f"95 % interval of the mean of {len(rates)} runs")]
-    if len(rates) > 1:
-        figure = side.figures[RATE]
-        return [("", value, figure.low, figure.high, f"range of {len(rates)} runs")]
-    levels = side.counted[0].summary.segments
-    if not levels:
-        return [("", value, None, None, "one run, no steady state: no interval")]
-    return [("", value, *_within(levels[0].interval, levels[0].mean, value))]
+    return [_row("", side, value)]
+
+
+def _row(
+    title: str, side: SideResult, value: float | None, level: SegmentMetrics | None = None
+) -> tuple[str, float | None, float | None, float | None, str]:
+    bounds = bounds_within(level, value) if level else bounds_of(side)
+    if bounds is None:
+        few = level or side.counted[0].summary.segments
+        why = "too few steps for an interval of the mean" if few else "no steady state: no interval"
+        return title, value, None, None, f"one run, {why}"
+    count = len(side.counted)
+    what = {
+        "between": f"95 % interval of the mean of {count} runs",
+        "range": f"range of {count} runs",
+        "within": f"{bounds.coverage:.0%} interval within one run; other runs may lie outside",
+    }[bounds.kind]
+    return title, value, bounds.low, bounds.high, what
 
 
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
@@ -134,7 +122,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     seen: set[int] = set()
     for each in timed:
         result, run = each.result, each.result.run
-        cut = first_steady(result)
+        cut = first_counted(result)
         base = {"run": each.index, "side": each.side, "x": "steps", "y": "step_times"}
         if cut:
             traces.append({**base, "part": "warm-up", "index": _thinned(run.step_times, 0, cut + 1)})
@@ -150,20 +138,12 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         )
         seen.add(each.side)
         levels = result.summary.segments
-        for level, (first, last) in zip(levels, level_bounds(run, levels), strict=True):
+        for level in levels:
+            steps = [step for step in run.steps if level.first_step <= step <= level.last_step]
             text = f"level of steps {level.first_step}–{level.last_step}: median {units.seconds(level.median)}"
-            ends = [run.steps[first], run.steps[last]]
-            traces.append(
-                {
-                    "side": each.side,
-                    "run": each.index,
-                    "part": "level",
-                    "ends": ends,
-                    "value": level.median,
-                    "text": text,
-                }
-            )
-        found = [index for level in levels for index in spikes(run, level)]
+            ends = {"ends": [steps[0], steps[-1]], "value": level.median, "text": text}
+            traces.append({"side": each.side, "run": each.index, "part": "level", **ends})
+        found = [index for level in levels for index in _spikes(run, level)]
         if found:
             traces.append({**base, "part": "spikes", "index": found})
     low, high, log, beyond = _step_range(timed)
@@ -288,13 +268,16 @@ def _bar_name(each: Placed, title: str) -> str:
     return f"{name}<br>{chart_text(title)}" if title else name
 
 
-def _within(
-    interval: intervals.Interval | None, mean: float, value: float | None
-) -> tuple[float | None, float | None, str]:
-    if interval is None or interval.about != "mean" or value is None:
-        return None, None, "one run, too few steps for an interval of the mean"
-    low, high = value * mean / interval.high, value * mean / interval.low
-    return low, high, f"{interval.coverage or 0:.0%} interval within one run; other runs may lie outside"
+def _spikes(run: Run, level: SegmentMetrics) -> list[int]:
+    """Indices of the records that lie far above their level, by the rule that counts them."""
+    timed = [
+        (index, time)
+        for index, (step, time) in enumerate(zip(run.steps, run.step_times, strict=True))
+        if time is not None and level.first_step <= step <= level.last_step
+    ]
+    sigma = stats.robust_sigma([time for _, time in timed])
+    limit = level.median + max(OUTLIER_FRACTION * level.median, OUTLIER_SIGMAS * sigma)
+    return [index for index, time in timed if time > limit]
 
 
 def _thinned(values: Sequence[float | None], start: int, stop: int) -> dict[str, int] | list[int]:
@@ -314,27 +297,6 @@ def _thinned(values: Sequence[float | None], start: int, stop: int) -> dict[str,
 
 def _step_range(runs: Sequence[PlacedRun]) -> tuple[float, float, bool, int]:
     """Lower and upper end of the axis, whether it is logarithmic, and how many steps lie above it."""
-    steady: list[float] = []
-    every: list[float] = []
-    medians: list[float] = []
-    for each in runs:
-        result: RunResult = each.result
-        cut = first_steady(result)
-        own = [time for time in result.run.step_times[cut:] if time is not None]
-        every += [time for time in result.run.step_times if time is not None]
-        steady += own
-        if own:
-            medians.append(sorted(own)[len(own) // 2])
-    ranked = sorted(steady or every)
-    low, high = ranked[0], ranked[-1]
-    middle = max(medians, default=high)
-    if high > 1.5 * middle:
-        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * middle)
-    log = bool(medians) and max(medians) / min(medians) >= LOG_FROM
-    if log:
-        low, high = low / 1.15, high * 1.15
-    else:
-        missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
-        span = high - low + 2 * missing
-        low, high = max(0.0, low - missing - 0.06 * span), high + missing + 0.08 * span
-    return round(low, 6), round(high, 6), log, sum(time > high for time in every)
+    span = time_span([each.result for each in runs], beyond=1.5)
+    low, high = (span.low / 1.15, span.high * 1.15) if span.is_wide else span.widened(0.06, 0.08)
+    return round(low, 6), round(high, 6), span.is_wide, sum(time > high for time in span.times)

@@ -12,12 +12,12 @@ from tprimat.analysis import efficiency, metrics
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.money import efficiencies
 from tprimat.compare.values import value
+from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
-from tprimat.report.html_blocks import escape
-from tprimat.report.page.markup import details, paragraph, table
+from tprimat.report.page.markup import Fold, Part
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
-from tprimat.report.tables import steady_steps
+from tprimat.report.tables import steady_steps, titled
 from tprimat.report.verdict import ratio_text
 from tprimat.results.run import PerformanceMetrics, Run
 from tprimat.text import plain
@@ -27,6 +27,11 @@ OPEN = 2
 
 _OF_ALL_STEPS = {"warmup_time_seconds", "final_loss"}
 """Figures that have one value also where a run has several levels."""
+
+_DOWNLOADS = (
+    '<p class="buttons"><button type="button" id="download-json">Download the results as JSON</button> '
+    '<button type="button" id="download-csv">Download the steps as CSV</button></p>'
+)
 
 
 def results(view: View) -> list[dict[str, Any]]:
@@ -53,7 +58,7 @@ def anchor(placed: Placed, metric: str) -> str:
 def title_anchor(placed: Placed, title: str) -> str:
     """Where the evidence of a row of a table stands, by the row's title; the side's, where no figure has it."""
     for metric in (*metrics.METRICS, *efficiency.METRICS):
-        if title in (metric.title, f"{metric.title}, {metric.unit}") and _has(placed, metric.name):
+        if title in (metric.title, titled(metric)) and _has(placed, metric.name):
             return anchor(placed, metric.name)
     if title.startswith(("Throughput", "Within the run", "range")) and _has(placed, RATE):
         return anchor(placed, RATE)
@@ -66,35 +71,48 @@ def _has(placed: Placed, name: str) -> bool:
     return any(metric.name == name for metric in efficiency.METRICS) and bool(placed.side.counted)
 
 
-def section(view: View) -> str:
+class _Rows:
+    """Figures with how they come about, as the rows of a table, each with its anchor."""
+
+    def __init__(self) -> None:
+        self._rows: list[list[Content]] = []
+        self._ids: list[str] = []
+
+    def add(self, anchor: str, *cells: Content) -> None:
+        self._ids.append(anchor)
+        self._rows.append(list(cells))
+
+    def table(self, caption: str, *more: str, first: str = "Figure") -> list[Part]:
+        """The table, with columns beyond the first three; nothing without rows."""
+        header = [first, "Value", "How", *more]
+        return [Table(header, self._rows, 99, caption, self._ids)] if self._rows else []
+
+
+def section(view: View) -> Iterator[Part]:
     """The evidence of all ratios and sides, and the downloads."""
-    parts = [
-        "<p>Every figure of this page leads here. The whole of the results is in this file:</p>",
-        '<p class="buttons"><button type="button" id="download-json">Download the results as JSON</button> '
-        '<button type="button" id="download-csv">Download the steps as CSV</button></p>',
-    ]
-    if view.pairs:
-        ids = [f"p{number}" for number in range(len(view.pairs))]
-        rows = [_pair(view, pair) for pair in view.pairs]
-        parts.append(table(["Ratio", "Value", "How"], rows, caption="Ratios", right_from=99, ids=ids))
+    yield Paragraph("Every figure of this page leads here. The whole of the results is in this file:")
+    yield _DOWNLOADS
+    ratios = _Rows()
+    for number, pair in enumerate(view.pairs):
+        ratios.add(f"p{number}", *_pair(view, pair))
+    yield from ratios.table("Ratios", first="Ratio")
     unfolded = len(view.sides) <= OPEN
     for placed in view.sides:
-        title = f"{placed.name}, {plain(placed.model.title)}" if view.several_models else placed.name
-        content = "\n".join(_side(view, placed))
-        parts.append(details(title, content, open_=unfolded, anchor=f"s{placed.index}", kind="evidence"))
-    return "\n".join(parts)
+        yield Fold(view.title(placed), list(_side(view, placed)), unfolded, f"s{placed.index}", "evidence")
 
 
-def _pair(view: View, pair: Pair) -> list[str]:
+def _pair(view: View, pair: Pair) -> list[Content]:
     side, reference = view.of(pair.side), view.of(pair.reference)
-    name = f"{escape(side.name)} against {escape(reference.name)}"
-    links = " and ".join(
-        f'<a href="#{anchor(each, RATE) if RATE in each.side.figures else f"s{each.index}"}">{escape(each.name)}</a>'
-        for each in (side, reference)
-    )
+    name = f"{side.name} against {reference.name}"
+    places = [anchor(each, RATE) if RATE in each.side.figures else f"s{each.index}" for each in (side, reference)]
+    links: list[Inline] = [
+        " (figures of ",
+        Link(side.name, places[0], ""),
+        " and ",
+        Link(reference.name, places[1], ""),
+    ]
     if pair.ratio is None:
-        return [name, units.UNKNOWN, f"{escape(pair.reason or '')} (figures of {links})"]
-    unit = rate_unit([pair.side, pair.reference])
+        return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
     if pair.ratio.levels:
         how = "; ".join(
             f"{units.times(level.value)} = rate of the side in {_stretch(level.of_side)} / rate of the reference in "
@@ -102,95 +120,71 @@ def _pair(view: View, pair: Pair) -> list[str]:
             for level in pair.ratio.levels
         )
     else:
-        values = [rate(each.value(RATE)) for each in (pair.side, pair.reference)]
-        how = f"{values[0]} / {values[1]} {unit}"
+        rates = " / ".join(rate(each.value(RATE)) for each in (pair.side, pair.reference))
+        how = f"{rates} {rate_unit([pair.side, pair.reference])}"
         if pair.ratio.low is not None:
             how = (
                 f"ratio of the geometric means of the runs' rates, about {how}; interval: Welch's t on their logarithms"
             )
-    return [name, escape(ratio_text(pair.ratio)), f"{escape(how)} (figures of {links})"]
+    return [name, ratio_text(pair.ratio), [how, *links, ")"]]
 
 
 def _stretch(steps: str | None) -> str:
     return f"steps {steps}" if steps else "all steady steps"
 
 
-def _side(view: View, placed: Placed) -> Iterator[str]:
+def _side(view: View, placed: Placed) -> Iterator[Part]:
     side = placed.side
-    yield paragraph(f"All that is known of what it is: {side.side.full_name or 'nothing'}.")
+    yield Paragraph(f"All that is known of what it is: {side.side.full_name or 'nothing'}.")
     for finding in side.findings:
         texts = [f"{finding.gravity} ({finding.rule}): {finding.text}", *finding.explanations]
-        yield paragraph(" Would fit with ".join(texts))
+        yield Paragraph(" Would fit with ".join(texts))
     several = len(side.counted) > 1
     if several:
-        rows, ids = [], []
+        rows = _Rows()
         for metric in metrics.METRICS:
             found = side.figures.get(metric.name)
             if found is not None:
-                rows.append(
-                    [
-                        escape(f"{metric.title}, {metric.unit}"),
-                        escape(_digits(found.value)),
-                        escape(f"{_over(metric.name)} of {found.runs} runs, whose figures stand below"),
-                    ]
-                )
-                ids.append(anchor(placed, metric.name))
-        yield table(["Figure", "Value", "How"], rows, caption=f"Figures of {placed.name}", right_from=99, ids=ids)
+                how = f"{_over(metric.name)} of {found.runs} runs, whose figures stand below"
+                rows.add(anchor(placed, metric.name), titled(metric), _digits(found.value), how)
+        yield from rows.table(f"Figures of {placed.name}")
     yield from _worth(view, placed)
     for index in placed.runs:
         run = view.runs[index]
-        content = "\n".join(_run(view, placed, run, own_anchors=not several))
         title = f"Run {run.number} of {len(placed.runs)}: {plain(run.result.file)}"
         used = "" if run.result.counted else f", {run.result.run.status}: left out of the figures"
-        yield details(title + used, content, open_=not several, anchor=f"r{run.index}")
+        yield Fold(title + used, list(_run(placed, run, own_anchors=not several)), not several, f"r{run.index}")
 
 
-def _worth(view: View, placed: Placed) -> Iterator[str]:
+def _worth(view: View, placed: Placed) -> list[Part]:
     found = efficiencies(view.comparison, placed.side)
-    rows, ids = [], []
+    rows = _Rows()
     for metric in efficiency.rows(found):
         for number, each in enumerate(found):
             got = each.values.get(metric.name)
-            if got is None:
-                continue
-            rows.append(
-                [
-                    escape(f"{metric.title}, {metric.unit}"),
-                    escape(efficiency_figure(got)),
-                    escape("; ".join(filter(None, [metric.how, metric.reference, got.reason]))),
-                    escape(each.steps),
-                ]
-            )
-            ids.append(anchor(placed, metric.name) if number == 0 else "")
-    if rows:
-        yield table(["Figure", "Value", "How", "Of"], rows, caption="What the speed is worth", right_from=99, ids=ids)
+            if got is not None:
+                how = "; ".join(filter(None, [metric.how, metric.reference, got.reason]))
+                own = anchor(placed, metric.name) if number == 0 else ""
+                rows.add(own, titled(metric), efficiency_figure(got), how, each.steps)
+    return rows.table("What the speed is worth", "Of")
 
 
-def _run(view: View, placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[str]:
+def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]:
     result = run.result
-    yield paragraph(_where(result))
-    rows, ids = [], []
-    counted = bool(placed.side.counted) and result is placed.side.counted[0]
+    yield Paragraph(_where(result))
+    rows = _Rows()
+    own_anchors = own_anchors and bool(placed.side.counted) and result is placed.side.counted[0]
     for metric in metrics.METRICS:
         found = value(result, metric.name)
-        if found is None or (placed.side.levels and _of_a_level(metric.name) and metric.name != RATE):
+        if found is None:
             continue
-        if placed.side.levels and metric.name == RATE:
-            rows += _levels(result)
-            ids += [anchor(placed, name) if number == 0 else "" for number, name in enumerate(_level_names(result))]
-            continue
-        rows.append(
-            [
-                escape(f"{metric.title}, {metric.unit}"),
-                escape(_digits(float(found))),
-                escape(_formula(metric, result)),
-                escape(_from(metric.name, result)),
-            ]
-        )
-        ids.append(anchor(placed, metric.name) if own_anchors and counted else "")
-    if rows:
-        caption = f"Figures of run {run.number} of {placed.name}"
-        yield table(["Figure", "Value", "How", "From"], rows, caption=caption, right_from=99, ids=ids)
+        if not (placed.side.levels and _of_a_level(metric.name)):
+            own = anchor(placed, metric.name) if own_anchors else ""
+            source = _from(metric.name, result)
+            rows.add(own, titled(metric), _digits(float(found)), _formula(metric, result), source)
+        elif metric.name == RATE:
+            _add_levels(rows, placed, result)
+    yield from rows.table(f"Figures of run {run.number} of {placed.name}", "From")
     if result.run.steps:
         yield (
             f'<details class="steps" data-run="{run.index}"><summary>All {len(result.run.steps)} records of this run, '
@@ -202,31 +196,22 @@ def _of_a_level(name: str) -> bool:
     return name in PerformanceMetrics.__struct_fields__ and name not in _OF_ALL_STEPS
 
 
-def _level_names(result: RunResult) -> list[str]:
-    return [RATE, "avg_step_time_seconds", "median_step_time_seconds"] + [""] * 3 * (len(result.summary.segments) - 1)
-
-
-def _levels(result: RunResult) -> list[list[str]]:
-    rows = []
-    for level in result.summary.segments:
+def _add_levels(rows: _Rows, placed: Placed, result: RunResult) -> None:
+    for number, level in enumerate(result.summary.segments):
         where = f"steps {level.first_step}–{level.last_step}"
         source = _lines(result, level.first_step, level.last_step)
-        rows += [
-            [
-                escape(f"Throughput per GPU in {where}"),
-                escape(rate(level.tokens_per_second_per_gpu)),
-                escape(_rate_formula(result.run, level.mean)),
-                escape(source),
-            ],
-            [escape(f"Step time, mean, in {where}"), units.seconds(level.mean), "mean of step_times", escape(source)],
-            [
-                escape(f"Step time, median, in {where}"),
+        speed = rate(level.tokens_per_second_per_gpu), _rate_formula(result.run, level.mean)
+        for name, title, text, how in (
+            (RATE, f"Throughput per GPU in {where}", *speed),
+            ("avg_step_time_seconds", f"Step time, mean, in {where}", units.seconds(level.mean), "mean of step_times"),
+            (
+                "median_step_time_seconds",
+                f"Step time, median, in {where}",
                 units.seconds(level.median),
                 "median of step_times",
-                escape(source),
-            ],
-        ]
-    return rows
+            ),
+        ):
+            rows.add(anchor(placed, name) if number == 0 else "", title, text, how, source)
 
 
 def _formula(metric: metrics.Metric, result: RunResult) -> str:
@@ -245,9 +230,9 @@ def _rate_formula(run: Run, step: float) -> str:
 
 
 def _from(name: str, result: RunResult) -> str:
+    if name in _OF_ALL_STEPS:
+        return f"the series in {plain(result.file)}"
     if not _of_a_level(name):
-        if name in _OF_ALL_STEPS:
-            return f"the series in {plain(result.file)}"
         return f"memory_metrics.{name} in {plain(result.file)}"
     steady = result.summary.steady
     return _lines(result, steady.first_step, steady.last_step)

@@ -10,8 +10,6 @@ from tprimat.compare.money import efficiencies
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import NAMED, listed, ratio_text
 
-Fact = tuple[str, list[str]]
-
 _KINDS = {
     "identical configuration": "identical configurations, as far as they are stated",
     "maximum performance": "each at its own configuration",
@@ -19,12 +17,12 @@ _KINDS = {
 }
 
 
-def facts(comparison: Comparison, group: Group) -> list[Fact]:
+def facts(comparison: Comparison, group: Group) -> list[tuple[str, list[str]]]:
     """Titles with what is to be said; more than a few sides are left to the tables."""
     compared = [pair for pair in group.pairs if pair.ratio]
     found = [
-        ("How much", list(_how_much(group, compared))),
-        ("How sure", list(_how_sure(compared))),
+        ("How much", list(_how_much(group, compared)) if compared else []),
+        ("How sure", list(_how_sure(compared)) if compared else []),
         ("Is it fair", list(_fair(group.pairs))),
         ("Is it possible", list(_possible(comparison, group.sides))),
     ]
@@ -32,37 +30,31 @@ def facts(comparison: Comparison, group: Group) -> list[Fact]:
 
 
 def _how_much(group: Group, compared: Sequence[Pair]) -> Iterator[str]:
-    unit = rate_unit(group.sides)
-    if not compared:
-        return
     reference = compared[0].reference
-    yield f"{reference.side.name}: {rate_of(reference)} {unit}, the reference"
+    yield f"{reference.side.name}: {rate_of(reference)} {rate_unit(group.sides)}, the reference"
     for pair in compared[:NAMED]:
-        yield f"{pair.side.side.name}: {rate_of(pair.side)} {unit}, against the reference {ratio_text(pair.ratio)}"
+        speed = f"{rate_of(pair.side)} {rate_unit(group.sides)}"
+        yield f"{pair.side.side.name}: {speed}, against the reference {ratio_text(pair.ratio)}"
     if len(compared) > NAMED:
         yield f"{len(compared) - NAMED} more sides in the table"
 
 
 def _how_sure(compared: Sequence[Pair]) -> Iterator[str]:
-    if not compared:
-        return
-    sides = [compared[0].reference, *(pair.side for pair in compared)]
-    counts = sorted({len(side.counted) for side in sides})
+    counts = sorted({len(side.counted) for side in (compared[0].reference, *(pair.side for pair in compared))})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    word = "run" if counts == [1] else "runs"
+    runs += " run a side" if counts == [1] else " runs a side"
     if any(pair.ratio and pair.ratio.levels for pair in compared):
-        yield f"{runs} {word} a side, and a run changes its level: each ratio is of a level, none has an interval"
-        return
-    if counts[0] < RUNS_FOR_SIGNIFICANCE:
+        yield f"{runs}, and a run changes its level: each ratio is of a level, none has an interval"
+    elif counts[0] < RUNS_FOR_SIGNIFICANCE:
         yield (
-            f"{runs} {word} a side: a ratio without an interval. It takes {RUNS_FOR_SIGNIFICANCE} runs a side to say "
+            f"{runs}: a ratio without an interval. It takes {RUNS_FOR_SIGNIFICANCE} runs a side to say "
             "anything of other runs"
         )
-        return
-    yield f"{runs} {word} a side; intervals are of the ratio of the runs' means, 95 %, by log-Welch t"
-    least = [pair.ratio.smallest for pair in compared if pair.ratio and pair.ratio.smallest is not None]
-    if least:
-        yield f"so many runs find a difference of {max(least):.1%} in four of five cases"
+    else:
+        yield f"{runs}; intervals are of the ratio of the runs' means, 95 %, by log-Welch t"
+        least = [pair.ratio.smallest for pair in compared if pair.ratio and pair.ratio.smallest is not None]
+        if least:
+            yield f"so many runs find a difference of {max(least):.1%} in four of five cases"
 
 
 def _fair(pairs: Sequence[Pair]) -> Iterator[str]:
@@ -81,25 +73,21 @@ def _fair(pairs: Sequence[Pair]) -> Iterator[str]:
 def _possible(comparison: Comparison, sides: Sequence[SideResult]) -> Iterator[str]:
     shown = [side for side in sides if side.refusal or len(sides) <= NAMED]
     for side in shown:
-        name = side.side.name
-        if side.refusal is not None:
-            yield f"{name}: left out: {side.refusal.text}"
-            continue
         doubts = [finding.text for finding in side.findings if finding.gravity == "doubtful"]
-        yield f"{name}: {'; '.join(doubts) if doubts else _against_peak(comparison, side)}"
+        text = "; ".join(doubts) or _against_peak(comparison, side)
+        yield f"{side.side.name}: {f'left out: {side.refusal.text}' if side.refusal else text}"
     rest = len(sides) - len(shown)
     if rest:
-        which = "the other" if shown else "all"
-        yield f"{which} {rest} sides: nothing impossible was found in what they state"
+        yield f"{'the other' if shown else 'all'} {rest} sides: nothing impossible was found in what they state"
 
 
 def _against_peak(comparison: Comparison, side: SideResult) -> str:
     if not side.counted:
         return f"no figures: its run {side.ended}"
-    shares = [each.values.get("mfu") for each in efficiencies(comparison, side)]
-    known = [share.value for share in shares if share is not None and share.value is not None]
+    shares = [share for each in efficiencies(comparison, side) if (share := each.values.get("mfu")) is not None]
+    known = [share.value for share in shares if share.value is not None]
     if known:
-        low, high = min(known), max(known)
-        return f"{low:.0f}{f'–{high:.0f}' if f'{low:.0f}' != f'{high:.0f}' else ''} % of the dense peak"
-    why = next((share.reason for share in shares if share is not None and share.reason), "the peak isn't known")
+        percents = dict.fromkeys(f"{share:.0f}" for share in (min(known), max(known)))
+        return f"{'–'.join(percents)} % of the dense peak"
+    why = next((share.reason for share in shares if share.reason), "the peak isn't known")
     return f"nothing impossible was found, but it can't be held against a peak ({why})"

@@ -1,83 +1,173 @@
-"""Small pieces of HTML that the parts of the page share. Cells are HTML already; texts pass escape()."""
+"""Blocks -> HTML. Every text passes escape(), so that a hostile result stays text."""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 from collections.abc import Iterable, Sequence
+from html import escape as escape_entities
 
-from tprimat.report.blocks import Marks
-from tprimat.report.html_blocks import escape, line
-from tprimat.report.page.view import View
-from tprimat.report.tables import Cell
+from tprimat.report import Picture
+from tprimat.report.blocks import (
+    Block,
+    Bullets,
+    Code,
+    Content,
+    Footnotes,
+    Heading,
+    Image,
+    Inline,
+    Link,
+    Marks,
+    Output,
+    Paragraph,
+    Script,
+    Strong,
+    Styled,
+    Table,
+    pieces,
+)
+from tprimat.text import plain
 
-BESIDE = 4
-"""Sides that stand beside each other in a table; more stand below each other."""
+_MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
+"""What browsers show as an image; another kind is linked."""
 
 
-def table(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    caption: str,
-    right_from: int = 1,
-    ids: Sequence[str] = (),
-    many: bool = False,
-) -> str:
-    """A table that scrolls sideways where it is too wide.
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """Parts that open on a click or a key."""
+
+    summary: str
+    parts: Sequence[Part]
+    is_open: bool = False
+    anchor: str = ""
+    style: str = ""
+
+
+Part = Block | Fold | str
+"""A block; or HTML as it is, for what the page's script works on."""
+
+
+def escape(text: object) -> str:
+    """Text as HTML that shows it as it is."""
+    return escape_entities(plain(text), quote=True)
+
+
+class Writer:
+    """Writes parts as HTML.
 
     Args:
-        header: titles of the columns, as HTML.
-        rows: cells, as HTML, as many as titles.
-        caption: what the table is, for those who come to it without what stands around it.
-        right_from: index of the first column that is aligned to the right.
-        ids: anchors of the rows, where they have any.
-        many: each row is a side, with a name that may be long.
+        picture: what an Image block shows; None leaves it out.
     """
 
-    def cells(tag: str, row: Sequence[str], anchor: str = "") -> str:
-        found = []
-        for column, cell in enumerate(row):
-            right = ' class="right"' if column >= right_from else ""
-            name = "th" if column == 0 else tag
-            scope = ' scope="col"' if tag == "th" else ' scope="row"' if name == "th" else ""
-            found.append(f"<{name}{scope}{right}>{cell}</{name}>")
-        return f"<tr{anchor}>{''.join(found)}</tr>"
+    def __init__(self, picture: Picture | None = None) -> None:
+        self._picture = picture
+        self._referred: set[int] = set()
 
-    body = "\n".join(
-        cells("td", row, f' id="{ids[number]}"' if number < len(ids) and ids[number] else "")
-        for number, row in enumerate(rows)
-    )
-    return (
-        f'<div class="wide{" many" if many else ""}" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption>\n"
-        f"<thead>{cells('th', header)}</thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
-    )
+    def text(self, parts: Iterable[Part]) -> str:
+        """Parts as HTML, in their order on the page: the first mark of a footnote is the one that it leads back to."""
+        return "\n".join(filter(None, map(self._part, parts)))
+
+    def _part(self, part: Part) -> str:
+        match part:
+            case Heading():
+                return f"<h{part.level}>{escape(part.text)}</h{part.level}>"
+            case Paragraph():
+                line = self._line(part.content)
+                return f"<p{_attribute('class', part.style)}>{line}</p>" if line else ""
+            case Bullets():
+                return self._bullets(part)
+            case Table():
+                return self._table(part)
+            case Image():
+                return self._image(part)
+            case Script():
+                return f"<pre><code>{escape(part.text)}</code></pre>"
+            case Footnotes():
+                return self._footnotes(part)
+            case Fold():
+                attributes = _attribute("id", part.anchor) + _attribute("class", part.style) + " open" * part.is_open
+                summary = f"<summary>{escape(part.summary)}</summary>"
+                return f"<details{attributes}>{summary}{self.text(part.parts)}</details>"
+            case str():
+                return part
+
+    def _bullets(self, block: Bullets) -> str:
+        lines = ["<ul>"]
+        for entry, below in block.entries:
+            inner = "".join(f"<li>{self._line(each)}</li>" for each in below)
+            lines.append(f"<li>{self._line(entry)}{f'<ul>{inner}</ul>' if inner else ''}</li>")
+        return "\n".join([*lines, "</ul>"])
+
+    def _table(self, table: Table) -> str:
+        """A table that scrolls sideways where it is too wide."""
+
+        def cells(tag: str, row: Sequence[Content], anchor: str = "") -> str:
+            shown = []
+            for column, cell in enumerate(row):
+                name = "th" if column == 0 else tag
+                scope = "col" if tag == "th" else "row" if name == "th" else ""
+                attributes = _attribute("scope", scope) + _attribute("class", "right" * (column >= table.right_from))
+                shown.append(f"<{name}{attributes}>{self._line(cell)}</{name}>")
+            return f"<tr{_attribute('id', anchor)}>{''.join(shown)}</tr>"
+
+        head = cells("th", table.header)
+        anchors = [*table.ids, *[""] * (len(table.rows) - len(table.ids))]
+        rows = "\n".join(cells("td", row, anchor) for row, anchor in zip(table.rows, anchors, strict=True))
+        caption = escape(table.caption)
+        region = f' tabindex="0" role="region" aria-label="{caption}"' if caption else ""
+        return (
+            f'<div class="wide{" many" * table.many}"{region}><table>{caption and f"<caption>{caption}</caption>"}\n'
+            f"<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>"
+        )
+
+    def _image(self, block: Image) -> str:
+        if self._picture is None:
+            return ""
+        kind = _MEDIA.get(self._picture.kind)
+        if kind is None:
+            return f"<p>{escape(block.text)}: <code>{escape(self._picture.link)}</code></p>"
+        data = base64.b64encode(self._picture.content).decode("ascii")
+        return f'<p><img alt="{escape(block.text)}" src="data:{kind};base64,{data}"></p>'
+
+    def _footnotes(self, block: Footnotes) -> str:
+        lines = ["<h2>Footnotes</h2>", '<ol class="notes">']
+        for number, text in block.entries:
+            back = f' <a href="#mark-{number}" aria-label="back to the table">↩</a>' if number in self._referred else ""
+            lines.append(f'<li id="note-{number}" value="{number}">{escape(text)}{back}</li>')
+        return "\n".join([*lines, "</ol>"])
+
+    def _line(self, content: Content) -> str:
+        return "".join(map(self._inline, pieces(content)))
+
+    def _inline(self, piece: Inline) -> str:
+        match piece:
+            case Code():
+                return f"<code>{escape(piece.text)}</code>"
+            case Strong():
+                return f"<strong>{escape(piece.text)}</strong>"
+            case Marks():
+                # With a space between them a line can be broken there.
+                marks = " ".join(map(self._mark, piece.numbers))
+                return f'<span class="marks">{marks}</span>' if marks else ""
+            case Link():
+                text = escape(piece.text)
+                attributes = f'{_attribute("class", piece.style)} href="#{piece.anchor}"'
+                return f"<a{attributes}>{text}</a>" if piece.anchor else text
+            case Styled():
+                return f"<span{_attribute('class', piece.style)}>{escape(piece.text)}</span>"
+            case Output():
+                return f'<output id="{piece.name}">{escape(piece.text)}</output>'
+            case str():
+                # plain() takes the spaces at the ends, which part the pieces of a line.
+                shown = escape(piece)
+                return f"{' ' * piece.startswith(' ')}{shown}{' ' * (bool(shown) and piece.endswith(' '))}"
+
+    def _mark(self, number: int) -> str:
+        place = "" if number in self._referred else _attribute("id", f"mark-{number}")
+        self._referred.add(number)
+        return f'<sup{place}><a href="#note-{number}">{number}</a></sup>'
 
 
-def bullets(entries: Iterable[str]) -> str:
-    """A list of texts."""
-    found = "".join(f"<li>{escape(entry)}</li>" for entry in entries)
-    return f"<ul>{found}</ul>" if found else ""
-
-
-def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph of text."""
-    classed = f' class="{kind}"' if kind else ""
-    return f"<p{classed}>{escape(text)}</p>" if text else ""
-
-
-def details(summary: str, content: str, *, open_: bool = False, anchor: str = "", kind: str = "") -> str:
-    """What opens on a click or a key; its summary is text."""
-    named = f' id="{anchor}"' if anchor else ""
-    classed = f' class="{kind}"' if kind else ""
-    return f"<details{named}{classed}{' open' if open_ else ''}><summary>{escape(summary)}</summary>{content}</details>"
-
-
-def evidence_link(text: str, anchor: str) -> str:
-    """A figure that leads to where it comes from."""
-    return f'<a class="figure" href="#{anchor}">{escape(text)}</a>' if anchor else escape(text)
-
-
-def cell(view: View, found: Cell, anchor: str) -> str:
-    """A figure of a table with its footnotes."""
-    marks = line(Marks(found.notes), view.referred) if found.notes else ""
-    return evidence_link(found.text, anchor) + marks
+def _attribute(name: str, value: str) -> str:
+    return f' {name}="{value}"' if value else ""

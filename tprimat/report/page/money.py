@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
-from tprimat import units
 from tprimat.catalog.prices import Price
 from tprimat.compare.money import cost, efficiencies
-from tprimat.report.html_blocks import escape
-from tprimat.report.page.markup import table
-from tprimat.report.page.view import Placed, View
+from tprimat.report.blocks import Content, Output, Paragraph, Table
+from tprimat.report.page.markup import Part, escape
+from tprimat.report.page.view import View
+from tprimat.report.verdict import span
 
 AT_ONE_DOLLAR = Price(1.0, 1.0)
 
@@ -25,95 +26,81 @@ def values(view: View) -> dict[str, Any]:
     at_one = dataclasses.replace(comparison, prices={placed.side.side.name: AT_ONE_DOLLAR for placed in view.sides})
     sides = []
     for placed in view.sides:
-        price = comparison.prices.get(placed.side.side.name)
         levels = []
         for each in efficiencies(at_one, placed.side):
             rate = each.values.get("tokens_per_dollar")
             if rate is not None and rate.value is not None:
-                bounds = (rate.low or rate.value, rate.high or rate.value)
-                levels.append({"steps": each.steps, "value": rate.value, "low": bounds[0], "high": bounds[1]})
-        sides.append(
-            {"field": _field(view, placed), "levels": levels, "price": None if price is None else str_of(price)}
-        )
+                bounds = {"low": rate.low or rate.value, "high": rate.high or rate.value}
+                levels.append({"steps": each.steps, "value": rate.value, **bounds})
+        name = placed.side.side.name
+        # Sides of one name share a field.
+        sides.append({"field": view.names.index(name), "levels": levels, "price": _typed(comparison.prices.get(name))})
     pairs = []
     for pair in view.pairs:
         found = cost(comparison, pair)
         if found is not None:
             low, high = found.break_even
-            pairs.append(
-                {"reference": view.of(pair.reference).index, "side": view.of(pair.side).index, "low": low, "high": high}
-            )
+            places = {"reference": view.of(pair.reference).index, "side": view.of(pair.side).index}
+            pairs.append({**places, "low": low, "high": high})
     return {"sides": sides, "pairs": pairs}
 
 
-def str_of(price: Price) -> str:
+def _typed(price: Price | None) -> str | None:
     """A price as the fields take it: 2.95 or 2.20:3.10."""
+    if price is None:
+        return None
     return f"{price.low:g}" if price.low == price.high else f"{price.low:g}:{price.high:g}"
 
 
-def section(view: View) -> str:
+def section(view: View) -> Iterator[Part]:
     """The fields and the tables that they fill."""
     found = values(view)
     if not any(side["levels"] for side in found["sides"]):
-        return "<p>No side has a throughput, so nothing can be said of its cost.</p>"
-    names = list(dict.fromkeys(placed.side.side.name for placed in view.sides))
-    fields = []
-    for number, name in enumerate(names):
-        price = view.comparison.prices.get(name)
-        value = f' value="{str_of(price)}"' if price else ""
-        fields.append(
-            f'<label for="price-{number}">{escape(name)}, USD per GPU-hour'
-            f'<input id="price-{number}" data-price="{number}" inputmode="decimal" autocomplete="off" '
-            f'placeholder="2.95 or 2.20:3.10" aria-describedby="price-help"{value}></label>'
-        )
-    rows = []
+        yield Paragraph("No side has a throughput, so nothing can be said of its cost.")
+        return
+    yield Paragraph(
+        "There is no built-in price: offers for one GPU differ by three to four times. Type what you pay; a range "
+        "such as 2.20:3.10 widens the figures. Nothing leaves this page."
+    )
+    fields = "".join(_field(number, name, view) for number, name in enumerate(view.names))
+    yield f'<div class="fields" id="prices" role="group" aria-label="Prices">{fields}</div>'
+    yield '<p id="price-help" role="status" aria-live="polite"></p>'
+    rows: list[list[Content]] = []
     for placed, side in zip(view.sides, found["sides"], strict=True):
-        title = f"{placed.name}, {placed.model.title}" if view.several_models else placed.name
         for number, level in enumerate(side["levels"]):
-            cells = [f'<output id="cost-{placed.index}-{number}-{kind}">–</output>' for kind in ("rate", "price")]
-            rows.append([escape(title), escape(level["steps"]), *cells])
-    parts = [
-        "<p>There is no built-in price: offers for one GPU differ by three to four times. Type what you pay; a range "
-        "such as 2.20:3.10 widens the figures. Nothing leaves this page.</p>",
-        f'<div class="fields" id="prices" role="group" aria-label="Prices">{"".join(fields)}</div>',
-        '<p id="price-help" role="status" aria-live="polite"></p>',
-        table(
-            ["Side", "Of", "Tokens per dollar", "Dollars for 10¹² tokens"],
-            rows,
-            caption="Cost of tokens at these prices",
-            right_from=2,
-        ),
-    ]
-    if found["pairs"]:
-        rows = []
-        for number, pair in enumerate(found["pairs"]):
-            side, reference = (view.sides[pair[key]] for key in ("side", "reference"))
-            cells = [f'<output id="pair-{number}-{kind}">–</output>' for kind in ("even", "times", "winner", "below")]
-            factor = _span(pair["low"], pair["high"])
-            rows.append([f"{escape(side.name)} against {escape(reference.name)}", factor, *cells])
-        parts.append(
-            table(
-                [
-                    "Pair",
-                    "Breaks even at × the reference's price",
-                    "Breaks even at",
-                    "Tokens per dollar, × the reference",
-                    "More for the money",
-                    "The other would win below",
-                ],
-                rows,
-                caption="Break-even: a side may cost as many times the reference's price as it is times as fast",
+            rows.append(
+                [view.title(placed), level["steps"], *_outputs(f"cost-{placed.index}-{number}", "rate", "price")]
             )
-        )
-    return "\n".join(parts)
+    header = ["Side", "Of", "Tokens per dollar", "Dollars for 10¹² tokens"]
+    yield Table(header, rows, caption="Cost of tokens at these prices", right_from=2)
+    if not found["pairs"]:
+        return
+    rows = []
+    for number, pair in enumerate(found["pairs"]):
+        names = " against ".join(view.sides[pair[key]].name for key in ("side", "reference"))
+        factor = span((pair["low"], pair["high"]))
+        rows.append([names, factor, *_outputs(f"pair-{number}", "even", "times", "winner", "below")])
+    header = [
+        "Pair",
+        "Breaks even at × the reference's price",
+        "Breaks even at",
+        "Tokens per dollar, × the reference",
+        "More for the money",
+        "The other would win below",
+    ]
+    caption = "Break-even: a side may cost as many times the reference's price as it is times as fast"
+    yield Table(header, rows, caption=caption)
 
 
-def _field(view: View, placed: Placed) -> int:
-    """The number of the field that holds the price of a side: sides of one name share one."""
-    names = list(dict.fromkeys(each.side.side.name for each in view.sides))
-    return names.index(placed.side.side.name)
+def _field(number: int, name: str, view: View) -> str:
+    price = _typed(view.comparison.prices.get(name))
+    value = f' value="{price}"' if price else ""
+    return (
+        f'<label for="price-{number}">{escape(name)}, USD per GPU-hour'
+        f'<input id="price-{number}" data-price="{number}" inputmode="decimal" autocomplete="off" '
+        f'placeholder="2.95 or 2.20:3.10" aria-describedby="price-help"{value}></label>'
+    )
 
 
-def _span(low: float, high: float) -> str:
-    texts = [units.times(bound).removesuffix("×") for bound in (low, high)]
-    return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
+def _outputs(name: str, *kinds: str) -> list[Output]:
+    return [Output("–", f"{name}-{kind}") for kind in kinds]

@@ -1,222 +1,178 @@
-"""The sections of the page, from the verdict to the ledger, as HTML."""
+"""The sections of the page, from the verdict to the ledger."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, RunResult
-from tprimat.report import document, published, tables
+from tprimat.report import document, tables
 from tprimat.report import verdict as words
+from tprimat.report.blocks import Block, Content, Heading, Link, Marks, Paragraph, Styled, Table, plain_bullets
 from tprimat.report.breakdown import breakdowns
-from tprimat.report.html_blocks import block_text, escape
-from tprimat.report.page import charts, evidence, facts, library, sliders
-from tprimat.report.page.markup import BESIDE, bullets, cell, details, evidence_link, paragraph, table
-from tprimat.report.page.view import View, first_steady
-from tprimat.report.rates import rate, rate_unit, untimed
+from tprimat.report.page import charts, evidence, facts, windows
+from tprimat.report.page.markup import Fold, Part, escape
+from tprimat.report.page.view import View
+from tprimat.report.rates import first_counted, rate, rate_unit, untimed
+
+Chart = Callable[[str, str], Part]
+"""The place of a chart, by its kind, with what it shows in words; nothing where there are no charts."""
 
 
-def verdict(view: View) -> str:
+def verdict(view: View) -> Iterator[Part]:
     """Who, how much, how sure, whether it is fair and possible; why; what to do next."""
-    parts = []
     for model in view.comparison.models:
         if view.several_models:
-            parts.append(f"<h3>{escape(model.title)}</h3>")
+            yield Heading(3, model.title)
         for group, answer in zip(model.groups, words.answers(model), strict=True):
             anchor = view.pair_anchor(group.pairs[0]) if group.pairs else f"s{view.of(group.sides[0]).index}"
-            link = f' <a class="why" href="#{anchor}">evidence</a>'
-            parts.append(f'<p class="headline">{escape(answer.headline)}{link}</p>')
-            parts.append(paragraph(" ".join(answer.brief)))
+            yield Paragraph([answer.headline, " ", Link("evidence", anchor, "why")], "headline")
+            yield Paragraph(" ".join(answer.brief))
             entries = "".join(
                 f"<dt>{escape(title)}</dt>{''.join(f'<dd>{escape(text)}.</dd>' for text in texts)}"
                 for title, texts in facts.facts(view.comparison, group)
             )
-            parts.append(f"<dl>{entries}</dl>" if entries else "")
-            for title, texts in (("Why", answer.why), ("What to do next", answer.next)):
-                if texts:
-                    parts.append(f"<h4>{title}</h4>{bullets(texts)}")
-    if view.comparison.notes:
-        parts.append(f"<h4>Notes</h4>{bullets(view.comparison.notes)}")
-    return "\n".join(parts)
+            yield entries and f"<dl>{entries}</dl>"
+            yield from _list("Why", answer.why)
+            yield from _list("What to do next", answer.next)
+    yield from _list("Notes", view.comparison.notes)
 
 
-def figures(view: View, model: ModelComparison) -> str:
+def _list(title: str, texts: tuple[str, ...]) -> list[Block]:
+    return [Heading(4, title), plain_bullets(texts)] if texts else []
+
+
+def figures(view: View, model: ModelComparison) -> Iterator[Part]:
     """The table of all sides, each figure with a link to its evidence."""
-    parts = []
     for group in model.groups:
-        found = [
+        rows = [
             *tables.speed_rows(group, view.footnotes),
             *tables.worth_rows(view.comparison, group),
             *tables.memory_rows(group),
         ]
-        parts.append(_grid(view, group, found, f"Figures of {model.title}"))
-    said = published.beside(model)
-    if said:
-        parts.append(
-            f"<p>Beside published figures of the same GPU, model, precision and sequence length:</p>{bullets(said)}"
-        )
-    return "\n".join(parts)
+        yield _grid(view, group, rows, f"Figures of {model.title}")
+    yield from document.beside_published(model)
 
 
-def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> str:
-    """Sides beside each other, or below each other where there are many; each figure leads to its evidence."""
-    placed = [view.of(side) for side in group.sides]
+def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
+    """A table in which each figure leads to its evidence."""
     ratios = {id(pair.side): view.pair_anchor(pair) for pair in group.pairs}
 
-    def text(row: tables.Row, index: int) -> str:
-        anchor = evidence.title_anchor(placed[index], row.title)
+    def cell(row: tables.Row, index: int) -> Content:
+        side, found = group.sides[index], row.cells[index]
+        anchor = evidence.title_anchor(view.of(side), row.title)
         if row.title == "Against the reference":
-            anchor = ratios.get(id(group.sides[index]), anchor)
-        missing = row.cells[index].text in (units.UNKNOWN, untimed(group.sides[index]))
-        return cell(view, row.cells[index], "" if missing else anchor)
+            anchor = ratios.get(id(side), anchor)
+        missing = found.text in (units.UNKNOWN, untimed(side))
+        return [Link(found.text, "" if missing else anchor), Marks(found.notes)]
 
-    if len(placed) <= BESIDE:
-        body = [[escape(row.title), *(text(row, index) for index in range(len(placed)))] for row in rows]
-        return table(["", *(escape(each.name) for each in placed)], body, caption=caption)
-    body = [[escape(each.name), *(text(row, index) for row in rows)] for index, each in enumerate(placed)]
-    return table(["", *(escape(row.title) for row in rows)], body, caption=caption, many=True)
+    return tables.grid([view.of(side).name for side in group.sides], rows, cell, caption=caption)
 
 
-def _chart(found: library.Library | None, kind: str, model: ModelComparison, view: View, text: str) -> str:
-    """The place of a chart, with what it shows in words."""
-    number = next(index for index, each in enumerate(view.comparison.models) if each is model)
-    if found is None:
-        return ""
-    return (
-        f'<figure><div class="chart" id="{kind}-{number}" role="img" aria-label="{escape(text)}"></div>'
-        f'<figcaption id="{kind}-{number}-note"></figcaption></figure>'
-    )
-
-
-def throughput(view: View, model: ModelComparison, found: library.Library | None) -> str:
+def throughput(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """The chart of rates with their intervals, and its table."""
     placed = view.of_model(model)
-    unit = rate_unit([each.side for each in placed])
-    rows = []
+    rows: list[list[Content]] = []
     for each in placed:
         for title, value, low, high, what in charts.throughput_rows(each):
-            name = f"{each.name}, {title}" if title else each.name
             bounds = units.UNKNOWN if low is None or high is None else f"{rate(low)}–{rate(high)}"
-            figure = evidence_link(rate(value), f"s{each.index}") if value is not None else untimed(each.side)
-            rows.append([escape(name), figure, escape(bounds), escape(what)])
-    text = table(["Side", escape(unit), "Bounds", "What they are"], rows, caption=f"Throughput of {model.title}")
-    return _chart(found, "throughput", model, view, "Bars of throughput; the table below holds them") + details(
-        "Table: throughput", text
-    )
+            figure = untimed(each.side) if value is None else Link(rate(value), f"s{each.index}")
+            rows.append([f"{each.name}, {title}" if title else each.name, figure, bounds, what])
+    yield chart("throughput", "Bars of throughput; the table below holds them")
+    header = ["Side", rate_unit([each.side for each in placed]), "Bounds", "What they are"]
+    yield Fold("Table: throughput", [Table(header, rows, caption=f"Throughput of {model.title}")])
 
 
-def steps(view: View, model: ModelComparison, found: library.Library | None) -> str:
+def steps(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """The chart of step times, its table, and the sliders for another window."""
-    rows: list[list[str]] = []
+    rows: list[list[Content]] = []
     for each in view.of_model(model):
         for index in each.runs:
             result = view.runs[index].result
             name = each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
             emulated = result.run.environment.emulated
-            warm = untimed(each.side) if emulated else units.duration(_before(result))
+            before = untimed(each.side) if emulated else units.duration(_before(result))
             rows += [
                 [
-                    f'<a class="figure" href="#r{index}">{escape(name)}</a>',
+                    Link(name, f"r{index}"),
                     f"{level.first_step}–{level.last_step}",
                     units.seconds(level.mean),
                     units.seconds(level.median),
                     f"{level.outliers} ({level.outlier_share:.1%})",
                     units.UNKNOWN if level.drift is None else f"{level.drift:.1%}",
-                    warm,
+                    before,
                 ]
                 for level in result.summary.segments
             ]
             if not result.summary.segments:
-                timed = sum(time is not None for time in result.run.step_times)
-                said = "a single record" if timed == 1 else "no steady state was found"
-                said = "an emulated device" if emulated else said
-                said = said if result.run.steps else f"no steps: {result.run.status}"
                 time = result.summary.performance.avg_step_time_seconds
                 step = untimed(each.side) if time is None else units.seconds(time)
-                rows.append([escape(name), said, step, *[units.UNKNOWN] * 3, warm])
+                rows.append([name, _why_no_level(result), step, *[units.UNKNOWN] * 3, before])
     header = ["Run", "Level: steps", "Mean", "Median", "Spikes (share of time)", "Drift", "Before the steady steps"]
-    parts = [_chart(found, "steps", model, view, "Lines of step time over the steps; the tables below hold them")]
-    parts.append(details("Table: levels of the runs", table(header, rows, caption=f"Levels of {model.title}")))
-    parts += [sliders.section(view, group) for group in model.groups]
-    return "\n".join(filter(None, parts))
+    yield chart("steps", "Lines of step time over the steps; the tables below hold them")
+    yield Fold("Table: levels of the runs", [Table(header, rows, caption=f"Levels of {model.title}")])
+    for group in model.groups:
+        yield from windows.section(view, group)
+
+
+def _why_no_level(result: RunResult) -> str:
+    if not result.run.steps:
+        return f"no steps: {result.run.status}"
+    if result.run.environment.emulated:
+        return "an emulated device"
+    single = sum(time is not None for time in result.run.step_times) == 1
+    return "a single record" if single else "no steady state was found"
 
 
 def _before(result: RunResult) -> float | None:
     """Seconds of the steps before all that the figures are of; before the first level, where there are several."""
-    cut = first_steady(result)
+    cut = first_counted(result)
     times = zip(result.run.step_times[:cut], result.run.window_steps[:cut], strict=True)
     return sum(time * window for time, window in times if time is not None) if result.run.steps else None
 
 
-def loss(view: View, model: ModelComparison, found: library.Library | None) -> str:
+def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """The charts of loss over tokens and over time, and their table."""
-    rows = []
+    rows: list[list[Content]] = []
     for each in view.of_model(model):
-        values = [
-            value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None
-        ]
-        if not values:
-            continue
-        final, floor = each.side.value("final_loss"), each.side.run.data.entropy
-        rows.append(
-            [
-                escape(each.name),
-                f"{values[0]:.4g}",
-                evidence_link(
-                    units.UNKNOWN if final is None else f"{final:.4g}",
-                    evidence.title_anchor(each, "Loss, last ten steps"),
-                ),
-                units.UNKNOWN if floor is None else f"{floor:.4g}",
-                escape(each.side.run.data.kind or "not stated"),
-            ]
-        )
+        known = (value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None)
+        first, final, data = next(known, None), each.side.value("final_loss"), each.side.run.data
+        if first is not None:
+            end = Link(_nats(final), evidence.title_anchor(each, "Loss, last ten steps"))
+            rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not stated"])
     if not rows:
-        return "<p>No run recorded its loss.</p>"
+        yield Paragraph("No run recorded its loss.")
+        return
+    yield Paragraph(document.LOSS)
+    yield chart("loss-tokens", "Lines of loss over tokens; the table below holds their ends")
+    yield chart("loss-wall", "Lines of loss over time; the table below holds their ends")
     header = ["Side", "First", "Mean of the last ten", "Entropy of the data", "Data"]
-    text = table(header, rows, caption=f"Loss of {model.title}, nats/token")
-    said = (
-        "<p>Loss is shown and not compared: which training is the better one depends on data, learning rates and seeds "
-        "too.</p>"
-    )
-    return "".join(
-        [
-            said,
-            _chart(found, "loss-tokens", model, view, "Lines of loss over tokens; the table below holds their ends"),
-            _chart(found, "loss-wall", model, view, "Lines of loss over time; the table below holds their ends"),
-            details("Table: loss", text),
-        ]
-    )
+    yield Fold("Table: loss", [Table(header, rows, caption=f"Loss of {model.title}, nats/token")])
 
 
-def memory(view: View, model: ModelComparison, found: library.Library | None) -> str:
+def _nats(value: float | None) -> str:
+    return units.UNKNOWN if value is None else f"{value:.4g}"
+
+
+def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """The chart of each kind of memory, and its table."""
-    parts = []
-    for group in model.groups:
-        rows = tables.memory_rows(group)
-        if rows:
-            parts.append(_grid(view, group, rows, f"Memory of {model.title}"))
-    if not parts:
-        return "<p>No side states any memory.</p>"
-    return "".join(
-        [
-            "<p>Allocated and reserved are counted by torch's allocator, in use on the device by the driver, other "
-            "processes included: three different things, which can't be set against each other.</p>",
-            _chart(found, "memory", model, view, "Bars of memory by kind; the table below holds them"),
-            details("Table: memory", "\n".join(parts)),
-        ]
-    )
+    found = [(group, rows) for group in model.groups if (rows := tables.memory_rows(group))]
+    if not found:
+        yield Paragraph(document.NO_MEMORY)
+        return
+    yield Paragraph(document.MEMORY)
+    yield chart("memory", "Bars of memory by kind; the table below holds them")
+    yield Fold("Table: memory", [_grid(view, group, rows, f"Memory of {model.title}") for group, rows in found])
 
 
-def breakdown(view: View, model: ModelComparison, found: library.Library | None) -> str:
+def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """Where the time goes; nothing where no two runs say it."""
-    parts = []
+    if charts.breakdown(view, model) is not None:
+        yield chart("breakdown", "Bars of shares of the time; the table below holds them")
     for each in breakdowns(model):
-        rows = [[escape(title), *map(escape, cells)] for title, cells in each.rows]
-        parts.append(table(["", *map(escape, each.names)], rows, caption=f"Parts of the time of {model.title}"))
-        parts.append(paragraph(each.note))
-    if parts and charts.breakdown(view, model) is not None:
-        parts.insert(
-            0, _chart(found, "breakdown", model, view, "Bars of shares of the time; the table below holds them")
-        )
-    return "\n".join(parts)
+        rows = [[title, *cells] for title, cells in each.rows]
+        yield Table(["", *each.names], rows, caption=f"Parts of the time of {model.title}")
+        yield Paragraph(each.note)
 
 
 _STANDINGS = {
@@ -227,30 +183,22 @@ _STANDINGS = {
 }
 
 
-def ledger(view: View) -> str:
+def ledger(view: View) -> Iterator[Part]:
     """Every setting of each pair side by side, and what the judge found."""
     if not view.pairs:
-        return "<p>There is nothing to set a single side against.</p>"
-    parts = []
+        yield Paragraph("There is nothing to set a single side against.")
+        return
     for number, pair in enumerate(view.pairs):
-        one, other = view.of(pair.reference), view.of(pair.side)
-        rows = [
-            [
-                escape(entry.title),
-                f'<span class="state">{_STANDINGS[entry.standing]}</span>',
-                *(escape(text or "not stated") for text in entry.values),
-            ]
+        one, other = view.of(pair.reference).name, view.of(pair.side).name
+        rows: list[list[Content]] = [
+            [entry.title, Styled(_STANDINGS[entry.standing], "state"), *(text or "not stated" for text in entry.values)]
             for entry in pair.ledger.entries
         ]
-        caption = f"{other.name} against {one.name}: {pair.ledger.verdict}"
-        body = table(["Setting", "", escape(one.name), escape(other.name)], rows, caption=caption, right_from=99)
-        answer = {True: "The same training", False: "Not the same training", None: "Same training or not: not decided"}
+        caption = f"{other} against {one}: {pair.ledger.verdict}"
+        parts: list[Part] = [Table(["Setting", "", one, other], rows, caption=caption, right_from=99)]
         if pair.training.reasons:
-            body += paragraph(f"{answer[pair.training.same]}: {'; '.join(pair.training.reasons)}.")
-        parts.append(details(caption, body, open_=number == 0))
-    findings = "\n".join(
-        block_text(block, None, view.referred)
-        for model in view.comparison.models
-        for block in document.judgements(model)
-    )
-    return "\n".join(parts) + findings
+            text = document.same_training(pair.training)
+            parts.append(Paragraph(f"{text[0].upper()}{text[1:]}."))
+        yield Fold(caption, parts, is_open=number == 0)
+    for model in view.comparison.models:
+        yield from document.judgements(model)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 import html
 import textwrap
-from collections.abc import Sequence
-from typing import Any
 
-from tprimat.analysis import metrics, stats
-from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
-from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SideResult
+from tprimat.compare import Comparison, ModelComparison, Pair, RunResult, SideResult
 from tprimat.report.plot.items import COLORS
 from tprimat.report.tables import Footnotes
 from tprimat.results.run import Run
@@ -38,7 +34,6 @@ class Placed:
     """
 
     model: ModelComparison
-    group: Group
     side: SideResult
     index: int
     color: int
@@ -62,40 +57,36 @@ class View:
 
     Attributes:
         sides: all sides of all models, group by group.
+        names: of the sides, each once.
         runs: all runs of these, in order.
         pairs: all pairs, each with an anchor p and its index.
         footnotes: their numbers.
-        referred: numbers of footnotes that the page referred to so far.
     """
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         self.footnotes = Footnotes(comparison)
-        self.referred: set[int] = set()
         self.sides: list[Placed] = []
         self.runs: list[PlacedRun] = []
         self.pairs: list[Pair] = [pair for model in comparison.models for pair in model.pairs]
-        names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
+        self.names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
         for model in comparison.models:
-            for group in model.groups:
-                for side in group.sides:
-                    self._place(model, group, side, names.index(side.side.name))
-
-    def _place(self, model: ModelComparison, group: Group, side: SideResult, name: int) -> None:
-        index, first = len(self.sides), len(self.runs)
-        for number, result in enumerate(side.runs, start=1):
-            self.runs.append(PlacedRun(first + number - 1, index, number, result))
-        placed = Placed(
-            model=model,
-            group=group,
-            side=side,
-            index=index,
-            color=name % len(COLORS),
-            dash=DASHES[name // len(COLORS) % len(DASHES)],
-            name=plain(side.side.name) or "unnamed",
-            runs=tuple(range(first, len(self.runs))),
-        )
-        self.sides.append(placed)
+            for side in model.sides:
+                index, first = len(self.sides), len(self.runs)
+                for number, result in enumerate(side.runs, start=1):
+                    self.runs.append(PlacedRun(len(self.runs), index, number, result))
+                style = self.names.index(side.side.name)
+                self.sides.append(
+                    Placed(
+                        model=model,
+                        side=side,
+                        index=index,
+                        color=style % len(COLORS),
+                        dash=DASHES[style // len(COLORS) % len(DASHES)],
+                        name=plain(side.side.name) or "unnamed",
+                        runs=tuple(range(first, len(self.runs))),
+                    )
+                )
 
     def of(self, side: SideResult) -> Placed:
         """The place of a side."""
@@ -108,6 +99,10 @@ class View:
     def pair_anchor(self, pair: Pair) -> str:
         """Where the evidence of a ratio stands."""
         return f"p{next(index for index, each in enumerate(self.pairs) if each is pair)}"
+
+    def title(self, placed: Placed) -> str:
+        """The name of a side, with its model where there are several."""
+        return f"{placed.name}, {plain(placed.model.title)}" if self.several_models else placed.name
 
     @property
     def several_models(self) -> bool:
@@ -129,35 +124,6 @@ def broken(name: str) -> str:
     return "<br>".join(map(chart_text, lines))
 
 
-def level_bounds(run: Run, levels: Sequence[SegmentMetrics]) -> list[tuple[int, int]]:
-    """Of each level the first and last record that it is of, as indices into the series."""
-    found = []
-    for level in levels:
-        within = [index for index, step in enumerate(run.steps) if level.first_step <= step <= level.last_step]
-        found.append((within[0], within[-1]))
-    return found
-
-
-def spikes(run: Run, level: SegmentMetrics) -> list[int]:
-    """Indices of the records that lie far above their level, by the rule that counts them."""
-    timed = [
-        (index, time)
-        for index, (step, time) in enumerate(zip(run.steps, run.step_times, strict=True))
-        if time is not None and level.first_step <= step <= level.last_step
-    ]
-    sigma = stats.robust_sigma([time for _, time in timed])
-    limit = level.median + max(OUTLIER_FRACTION * level.median, OUTLIER_SIGMAS * sigma)
-    return [index for index, time in timed if time > limit]
-
-
-def first_steady(result: RunResult) -> int:
-    """Index of the first record that the figures are of."""
-    first = result.summary.steady.first_step or 1
-    if result.summary.segments:
-        first = min(first, result.summary.segments[0].first_step)
-    return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
-
-
 def wall_times(run: Run) -> list[float | None]:
     """Seconds from the first recorded step's start to the end of each record, as far as all before it are known."""
     passed: float | None = 0.0
@@ -169,18 +135,3 @@ def wall_times(run: Run) -> list[float | None]:
         passed = None if passed is None or time is None or gap else passed + time * window
         found.append(None if passed is None else round(passed, 3))
     return found
-
-
-def json_ready(value: Any) -> Any:
-    """A value with tuples as lists, so that it equals what JSON gives back."""
-    if isinstance(value, dict):
-        return {key: json_ready(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_ready(each) for each in value]
-    return value
-
-
-def metric_title(name: str) -> str:
-    """A metric with its unit."""
-    metric = metrics.by_name(name)
-    return f"{metric.title}, {metric.unit}"

@@ -1,4 +1,4 @@
-"""What a ratio would be in another window of steps: a grid, computed here and looked up by the page.
+"""What a ratio would be in another window of steps: a grid, computed here and looked up by the page's sliders.
 
 It decides nothing. A reader sees how much of a ratio is the choice of the window, and that the
 verdict, which rests on the steady steps, doesn't move with it.
@@ -10,12 +10,16 @@ import bisect
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tprimat import units
-from tprimat.compare import Group, SideResult
-from tprimat.report.rates import RATE, rate
+from tprimat.compare import Group, Pair, SideResult
+from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
+from tprimat.report.page.markup import Fold, Part
+from tprimat.report.page.view import View
+from tprimat.report.rates import RATE, rate, rate_of
+from tprimat.report.verdict import ratio_text
 from tprimat.results.run import Run
 
 STOPS = 26
@@ -24,9 +28,8 @@ STOPS = 26
 LEAST = 5
 """Steps of a window, at least."""
 
-
-Table = tuple[tuple[float | None, ...], ...]
-"""Values by the stop at which a window begins, and the one at which it ends."""
+Values = tuple[tuple[float | None, ...], ...]
+"""By the stop at which a window begins, and the one at which it ends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,42 +39,36 @@ class Grid:
     Attributes:
         stops: step numbers at which a window may begin or end; it holds the steps after the first
             stop up to the last one.
-        sides: in the order of the group.
-        rates: tokens/s/GPU of each side, by begin and end; None where a run holds too little there.
+        rates: tokens/s/GPU of each side of the group, by begin and end; None where a run holds too little there.
         ratios: of each pair of the group, above 1 where the side is faster.
     """
 
     stops: tuple[int, ...]
-    sides: tuple[SideResult, ...]
-    rates: tuple[Table, ...]
-    ratios: tuple[Table, ...]
+    rates: tuple[Values, ...]
+    ratios: tuple[Values, ...]
 
 
 def grid(group: Group) -> Grid | None:
     """The grid of a group; None where fewer than two sides have figures that may be shown."""
-    usable = [side for side in group.sides if _usable(side)]
-    compared = [pair for pair in group.pairs if pair.ratio]
-    if not compared:
+    if not any(pair.ratio for pair in group.pairs):
         return None
+    usable = [side for side in group.sides if side.refusal is None and side.value(RATE) is not None and side.counted]
     # No window reaches beyond the shortest run: a ratio is of what all of them did.
-    last = min(result.run.steps[-1] for side in usable for result in side.counted)
-    found = stops(last)
+    found = stops(min(result.run.steps[-1] for side in usable for result in side.counted))
     windows = {id(side): _rates(side, found) for side in usable}
-    nothing: Table = tuple(tuple(None for _ in found) for _ in found)
-    rates = tuple(windows.get(id(side), nothing) for side in group.sides)
-    ratios: list[Table] = []
-    for pair in group.pairs:
-        if pair.ratio is None:
-            ratios.append(nothing)
-            continue
-        one, other = windows[id(pair.side)], windows[id(pair.reference)]
-        ratios.append(
-            tuple(
-                tuple(a / b if a and b else None for a, b in zip(row, below, strict=True))
-                for row, below in zip(one, other, strict=True)
-            )
-        )
-    return Grid(found, group.sides, rates, tuple(ratios))
+    nothing: Values = ((None,) * len(found),) * len(found)
+    ratios = [
+        _quotients(windows[id(pair.side)], windows[id(pair.reference)]) if pair.ratio else nothing
+        for pair in group.pairs
+    ]
+    return Grid(found, tuple(windows.get(id(side), nothing) for side in group.sides), tuple(ratios))
+
+
+def _quotients(values: Values, others: Values) -> Values:
+    return tuple(
+        tuple(value / other if value and other else None for value, other in zip(*rows, strict=True))
+        for rows in zip(values, others, strict=True)
+    )
 
 
 def stops(last: int) -> tuple[int, ...]:
@@ -88,37 +85,71 @@ def stops(last: int) -> tuple[int, ...]:
 def values(found: Grid) -> dict[str, Any]:
     """The grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
 
-    def texts(table: Sequence[Sequence[float | None]], form: Any) -> list[list[str | None]]:
-        return [[None if value is None else form(value) for value in row] for row in table]
+    def texts(tables: tuple[Values, ...], form: Callable[[float], str]) -> list[list[list[str | None]]]:
+        return [[[None if value is None else form(value) for value in row] for row in table] for table in tables]
 
-    return {
-        "stops": list(found.stops),
-        "rates": [texts(table, rate) for table in found.rates],
-        "ratios": [texts(table, units.times) for table in found.ratios],
-    }
+    return {"stops": list(found.stops), "rates": texts(found.rates, rate), "ratios": texts(found.ratios, units.times)}
 
 
-def start_of(found: Grid) -> tuple[int, int]:
-    """Where the sliders stand first: all steps but the first one."""
-    return (1 if len(found.stops) > 2 else 0, len(found.stops) - 1)
+def section(view: View, group: Group) -> Iterator[Part]:
+    """The sliders, and the table that they fill; as it stands before anybody moves them."""
+    found = grid(group)
+    if found is None:
+        return
+    groups = [each for model in view.comparison.models for each in model.groups]
+    number = next(index for index, each in enumerate(groups) if each is group)
+    # All steps but the first one.
+    begin, end = 1 if len(found.stops) > 2 else 0, len(found.stops) - 1
+    pairs = {id(pair.side): index for index, pair in enumerate(group.pairs)}
+    rows: list[list[Content]] = []
+    for index, side in enumerate(group.sides):
+        value, own = found.rates[index][begin][end], pairs.get(id(side))
+        ratios: list[Content] = ["reference", "reference"]
+        if own is not None:
+            ratio = found.ratios[own][begin][end]
+            text = units.UNKNOWN if ratio is None else units.times(ratio)
+            ratios = [Output(text, f"window-{number}-ratio-{index}"), ratio_text(group.pairs[own].ratio)]
+        now = Output(rate(value), f"window-{number}-rate-{index}")
+        rows.append([view.of(side).name, now, ratios[0], rate_of(side), ratios[1]])
+    sliders = "".join(
+        f'<label for="window-{number}-{which}">{title}<input type="range" id="window-{number}-{which}" min="0" '
+        f'max="{len(found.stops) - 1}" step="1" value="{at}" data-window="{number}">'
+        f'<output id="window-{number}-{which}-text">{found.stops[at]}</output></label>'
+        for which, title, at in (("begin", "After step", begin), ("end", "Up to step", end))
+    )
+    yield Heading(4, "Another window of steps")
+    yield Paragraph(
+        "What the ratio would be if other steps were measured. The verdict stays: it rests on the steady steps, which "
+        "are found from the step times alone."
+    )
+    yield f'<fieldset class="window" data-window="{number}"><legend>Steps that count</legend>{sliders}</fieldset>'
+    header = ["", "In this window", "Ratio in this window", "By the verdict", "Ratio by the verdict"]
+    yield Table(header, rows, caption="Throughput in the window of the sliders, beside the verdict's")
+    yield from _other_windows(view, [pair for pair in group.pairs if pair.sensitivity])
 
 
-def _usable(side: SideResult) -> bool:
-    return side.refusal is None and side.value(RATE) is not None and bool(side.counted)
+def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
+    names = list(dict.fromkeys(name for pair in pairs for name, _ in pair.sensitivity))
+    rows = []
+    for pair in pairs:
+        ratios = dict(pair.sensitivity)
+        cells = [units.times(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
+        rows.append([view.of(pair.side).name, *cells])
+    if rows:
+        table = Table(["", *names], rows, caption="The ratio by the windows that other tools use")
+        yield Fold("Table: windows that other tools use", [table])
 
 
-def _rates(side: SideResult, found: Sequence[int]) -> Table:
+def _rates(side: SideResult, found: tuple[int, ...]) -> Values:
     """The mean over the runs of their rates, as the verdict takes it."""
     runs = [_Sums(result.run) for result in side.counted]
-    rows = []
-    for begin in found:
-        row: list[float | None] = []
-        for end in found:
-            each = [run.rate(begin, end) for run in runs] if end - begin >= LEAST else [None]
-            known = [value for value in each if value is not None]
-            row.append(statistics.fmean(known) if len(known) == len(each) else None)
-        rows.append(tuple(row))
-    return tuple(rows)
+
+    def mean(begin: int, end: int) -> float | None:
+        rates = [run.rate(begin, end) for run in runs]
+        known = [each for each in rates if each is not None]
+        return statistics.fmean(known) if len(known) == len(rates) else None
+
+    return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
 class _Sums:

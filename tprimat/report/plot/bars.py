@@ -8,15 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat import units
+from tprimat.analysis.summary import WITHHELD
 from tprimat.compare import SideResult
-from tprimat.report.plot.items import NOT_MEASURED, Item, note_below, nothing, shown_interval
-from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.report.plot.items import KINDS, NOT_MEASURED, Item, Kind, note_below, nothing
+from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit
 from tprimat.text import plain, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEP_TIME = "avg_step_time_seconds"
+
+BAR: dict[str, Any] = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
 
 LABEL_WIDTH = 30
 LABEL_LINES = 2
@@ -28,24 +31,6 @@ LETTER_POINTS = 5.2
 
 LEAST_ROWS = 4
 """With fewer bars there is air around them: a single bar that fills a panel looks like an error."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A kind of memory: its title, the metrics of its average and peak, and how its bars look."""
-
-    title: str
-    average: str | None
-    peak: str
-    hatch: str
-
-
-KINDS = (
-    Kind("allocated", "avg_memory_allocated_gb", "peak_memory_allocated_gb", ""),
-    Kind("reserved", "avg_memory_reserved_gb", "peak_memory_reserved_gb", "////"),
-    Kind("in use on the device", None, "peak_memory_device_used_gb", "...."),
-    Kind("process", "avg_memory_process_gb", "peak_memory_process_gb", "xxxx"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,54 +57,71 @@ def throughput(axes: Axes, items: Sequence[Item]) -> None:
     """Bars of tokens/s/GPU, with the range over runs."""
     unit = rate_unit([item.side for item in items])
     axes.set_title(f"Throughput, {unit} (more is better)")
-    values = [value for item in items if (value := item.side.value(RATE)) is not None]
-    if not values:
+    if all(item.side.value(RATE) is None for item in items):
         nothing(axes, [f"{item.label}: {_why_no_rate(item.side)}" for item in items])
         return
+    _bars(axes, items, RATE, _rate_bar, unit, 9)
+
+
+def _bars(
+    axes: Axes,
+    items: Sequence[Item],
+    metric: str,
+    bar: Callable[[Axes, float, Item], tuple[float, str]],
+    unit: str,
+    size: float,
+) -> None:
+    """A bar for each side with a figure that may be shown; for the others why there is none.
+
+    Args:
+        axes: of the panel.
+        items: the sides.
+        metric: name of the figure.
+        bar: draws one at a height; returns how far it reaches, and what stands beside it.
+        unit: of the axis.
+        size: of the text beside a bar, points.
+    """
     places = _places(items, lambda item: 1)
     ends = []
     for place in places:
         if place.item is None:
             continue
-        figure = place.item.side.figures.get(RATE)
-        if figure is None or place.item.side.refusal:
+        if place.item.side.value(metric) is None or place.item.side.refusal:
             _beside(axes, 0, place.y, _why_no_rate(place.item.side), style="italic")
-            continue
-        end, text = _rate_bar(axes, place, figure.value)
-        if place.item.is_reference:
-            text += " (reference)"
-        elif place.item.ratio is not None:
-            text += f" ({place.item.ratio})"
-        _beside(axes, end, place.y, text, size=9)
-        ends.append(_with_text(end, text))
-    _prepare(axes, places, max(ends), unit)
+        else:
+            end, text = bar(axes, place.y, place.item)
+            ends.append(_beside(axes, end, place.y, text, size=size))
+    _prepare(axes, places, max(ends, default=1.0), unit)
 
 
-def _rate_bar(axes: Axes, place: Place, value: float) -> tuple[float, str]:
-    """The bar of a rate with its interval; returns how far it reaches, and what stands beside it.
-
-    A run of several levels has no single rate: its bar is full up to the lowest level and pale up to
-    the highest.
-    """
-    assert place.item is not None
-    side = place.item.side
-    looks: dict[str, Any] = {"height": 0.62, "edgecolor": "black", "linewidth": 0.6}
+def _rate_bar(axes: Axes, y: float, item: Item) -> tuple[float, str]:
+    """A run of several levels has no single rate: its bar is full up to the lowest and pale up to the highest."""
+    side = item.side
+    value = side.value(RATE) or 0.0
+    ratio = " (reference)" if item.is_reference else f" ({item.ratio})" if item.ratio is not None else ""
     known = [level.tokens_per_second_per_gpu for level in side.levels]
     rates = [rate for rate in known if rate is not None]
     if rates:
-        axes.barh(place.y, max(rates), color=place.item.color, alpha=0.45, **looks)
-        axes.barh(place.y, min(rates), color=place.item.color, **looks)
-        return max(rates), f"{rate_of(side)} by level\nn = 1"
-    axes.barh(place.y, value, color=place.item.color, **looks)
-    shown = shown_interval(side)
-    count = len(side.counted)
-    if shown is None:
-        return value, f"{rate_of(side)}\nn = {count}"
-    axes.errorbar(
-        value, place.y, xerr=[[value - shown.low], [shown.high - value]], color="black", capsize=4, linewidth=1.2
-    )
-    half = max(shown.high - value, value - shown.low) / value
-    return max(shown.high, value), f"{rate_of(side)} ±{half:.1%}{shown.what}\nn = {count}"
+        axes.barh(y, max(rates), color=item.color, alpha=0.45, **BAR)
+        axes.barh(y, min(rates), color=item.color, **BAR)
+        return max(rates), f"{rate_of(side)} by level\nn = 1{ratio}"
+    bounds = bounds_of(side)
+    half, of = "", ""
+    if bounds is not None:
+        half = f" ±{max(bounds.high - value, value - bounds.low) / value:.1%}"
+        of = {"between": "", "range": " (range)", "within": " within the run"}[bounds.kind]
+    end = _bar(axes, y, item, value, (bounds.low, bounds.high) if bounds else None)
+    return end, f"{rate_of(side)}{half}{of}\nn = {len(side.counted)}{ratio}"
+
+
+def _bar(axes: Axes, y: float, item: Item, value: float, bounds: tuple[float, float] | None) -> float:
+    """A bar with its interval; returns how far it reaches."""
+    axes.barh(y, value, color=item.color, **BAR)
+    if bounds is None:
+        return value
+    low, high = bounds
+    axes.errorbar(value, y, xerr=[[value - low], [high - value]], color="black", capsize=4, linewidth=1.2)
+    return max(high, value)
 
 
 def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
@@ -128,33 +130,16 @@ def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
     if all(item.side.value(STEP_TIME) is None for item in items):
         nothing(axes, [f"{item.label}: the run {item.side.ended}" for item in items])
         return
-    places = _places(items, lambda item: 1)
-    ends = []
-    for place in places:
-        if place.item is None:
-            continue
-        side = place.item.side
-        figure = side.figures.get(STEP_TIME)
-        if figure is None or side.refusal:
-            _beside(axes, 0, place.y, _why_no_rate(side), style="italic")
-            continue
-        axes.barh(place.y, figure.value, height=0.62, color=place.item.color, edgecolor="black", linewidth=0.6)
-        end = figure.value
-        if figure.low is not None and figure.high is not None:
-            spread = [[figure.value - figure.low], [figure.high - figure.value]]
-            axes.errorbar(figure.value, place.y, xerr=spread, color="black", capsize=4, linewidth=1.2)
-            end = figure.high
-        text = units.seconds(figure.value)
-        _beside(axes, end, place.y, text)
-        ends.append(_with_text(end, text))
-    _prepare(axes, places, max(ends, default=1.0), "s per step")
-    works = {
-        (run.training_config.global_batch_size, run.training_config.sequence_length, run.num_gpus)
-        for item in items
-        for run in [item.side.run]
-    }
-    if len(works) > 1:
+    _bars(axes, items, STEP_TIME, _time_bar, "s per step", 9.5)
+    configs = [(item.side.run.training_config, item.side.run.num_gpus) for item in items]
+    if len({(config.global_batch_size, config.sequence_length, gpus) for config, gpus in configs}) > 1:
         note_below(axes, ["steps differ in batch, sequence or GPUs: a shorter one isn't a faster training"])
+
+
+def _time_bar(axes: Axes, y: float, item: Item) -> tuple[float, str]:
+    figure = item.side.figures[STEP_TIME]
+    bounds = None if figure.low is None or figure.high is None else (figure.low, figure.high)
+    return _bar(axes, y, item, figure.value, bounds), units.seconds(figure.value)
 
 
 def memory(axes: Axes, items: Sequence[Item]) -> None:
@@ -212,15 +197,7 @@ def _memory_bar(axes: Axes, item: Item, kind: Kind, y: float, height: float) -> 
     if average is not None and peak is not None and f"{average:.1f}" == f"{peak:.1f}":
         parts = [f"{average:.1f} average and peak"]
     end = max(value for value in (average, peak) if value is not None)
-    _beside(axes, end, y, ", ".join(parts), size=8.5)
-    return _with_text(end, ", ".join(parts))
-
-
-def _with_text(end: float, text: str) -> float:
-    """Right end of an axis that has room for a text beside a bar."""
-    longest = max(map(len, text.splitlines()), default=0)
-    share = min(0.8, (LETTER_POINTS * longest + 10) / AXIS_POINTS)
-    return max(end, 1e-9) / (1 - share)
+    return _beside(axes, end, y, ", ".join(parts), size=8.5)
 
 
 def _places(items: Sequence[Item], height: Callable[[Item], float]) -> list[Place]:
@@ -284,17 +261,22 @@ def _wrapped(name: str) -> str:
     return "\n".join(textwrap.wrap(shortened(name, LABEL_LINES * (LABEL_WIDTH - 4)), LABEL_WIDTH)[:LABEL_LINES])
 
 
-def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, style: str = "normal") -> None:
+def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, style: str = "normal") -> float:
+    """Writes a text beside a bar; returns the right end of an axis that has room for it."""
     axes.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", va="center", fontsize=size, fontstyle=style)
+    longest = max(map(len, text.splitlines()), default=0)
+    share = min(0.8, (LETTER_POINTS * longest + 10) / AXIS_POINTS)
+    return max(x, 1e-9) / (1 - share)
 
 
 def _why_no_rate(side: SideResult) -> str:
-    if side.value("avg_step_time_seconds") is None:
-        return textwrap.shorten(f"no step times: the run {side.ended}", 56, placeholder=" …")
-    if side.refusal is not None:
-        return textwrap.shorten(f"left out: {side.refusal.text}", 56, placeholder=" …")
-    doubt = next((doubt for doubt in side.doubts if "no throughput" in doubt), "unknown")
-    return textwrap.shorten(doubt, 56, placeholder=" …")
+    if side.value(STEP_TIME) is None:
+        why = f"no step times: the run {side.ended}"
+    elif side.refusal is not None:
+        why = f"left out: {side.refusal.text}"
+    else:
+        why = next((doubt for doubt in side.doubts if WITHHELD in doubt), "unknown")
+    return textwrap.shorten(why, 56, placeholder=" …")
 
 
 def _memory_height(item: Item) -> float:
@@ -302,9 +284,4 @@ def _memory_height(item: Item) -> float:
 
 
 def _has(side: SideResult, kind: Kind) -> bool:
-    return _most(side, kind) is not None
-
-
-def _most(side: SideResult, kind: Kind) -> float | None:
-    values = [side.value(name) for name in (kind.average, kind.peak) if name]
-    return max((value for value in values if value is not None), default=None)
+    return any(name and side.value(name) is not None for name in (kind.average, kind.peak))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tprimat.analysis import intervals
-from tprimat.compare import Comparison, ModelComparison, SideResult
+from tprimat.compare import Comparison, ModelComparison, RunResult, SideResult
+from tprimat.report.rates import first_counted
 from tprimat.report.verdict import ratio_text
 from tprimat.text import plain, shortened
 
@@ -22,6 +24,17 @@ NOTE_WIDTH = 84
 
 REASONS = 8
 """That many sides are named in a panel without data."""
+
+LOG_FROM = 4.0
+"""From this factor between the slowest and the fastest side on, steps are drawn on a log scale."""
+
+LEAST_SPAN = 0.2
+"""Share of the slowest side's step time that the axis shows at least."""
+
+SHOWN_SHARE = 0.995
+"""Share of the steady steps that must fit the scale when spikes would flatten the rest."""
+
+LOSS_LOG_FROM = 50.0
 
 # https://jfly.uni-koeln.de/color/ without yellow, which is too pale for lines on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -52,33 +65,62 @@ class Item:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
-    """The interval of a side's rate that a picture shows, tokens/s/GPU.
+class Kind:
+    """A kind of memory: its title, the metrics of its average and peak, and how its bars look."""
+
+    title: str
+    average: str | None
+    peak: str
+    hatch: str
+
+
+KINDS = (
+    Kind("allocated", "avg_memory_allocated_gb", "peak_memory_allocated_gb", ""),
+    Kind("reserved", "avg_memory_reserved_gb", "peak_memory_reserved_gb", "////"),
+    Kind("in use on the device", None, "peak_memory_device_used_gb", "...."),
+    Kind("process", "avg_memory_process_gb", "peak_memory_process_gb", "xxxx"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeSpan:
+    """Step times and the part of them that an axis shows, in s.
 
     Attributes:
-        what: which one it is, in the words that follow it; empty for the 95 % one between runs.
+        low, high: of the steady steps, without the spikes that would flatten the rest.
+        times: of all steps.
+        is_wide: whether some run is so much slower than another that the axis is logarithmic.
     """
 
     low: float
     high: float
-    what: str
+    times: Sequence[float]
+    is_wide: bool
+
+    def widened(self, foot: float, head: float) -> tuple[float, float]:
+        """Ends of a linear axis, with so much air as a share of it: noise of one percent must not fill the panel."""
+        missing = max(0.0, LEAST_SPAN * self.high - (self.high - self.low)) / 2
+        low, high = self.low - missing, self.high + missing
+        return max(0.0, low - foot * (high - low)), high + head * (high - low)
 
 
-def shown_interval(side: SideResult) -> Shown | None:
-    """Between runs from three runs on, else their range; of a single run that within it; None without any."""
-    rates = [rate for result in side.counted if (rate := result.summary.performance.tokens_per_second_per_gpu)]
-    one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
-    if len(rates) > 1:
-        between = intervals.between_run_interval(rates) if one_level else None
-        if between is not None:
-            return Shown(between.low, between.high, "")
-        return Shown(min(rates), max(rates), " (range)")
-    levels = side.counted[0].summary.segments if side.counted else ()
-    interval = levels[0].interval if len(levels) == 1 else None
-    if not rates or interval is None or interval.about != "mean":
-        return None
-    mean = levels[0].mean
-    return Shown(rates[0] * mean / interval.high, rates[0] * mean / interval.low, " within the run")
+def time_span(results: Sequence[RunResult], *, beyond: float) -> TimeSpan:
+    """The step times of runs that have some; the axis is cut where one is so many times the slowest run's median."""
+    times: list[float] = []
+    steady: list[float] = []
+    medians: list[float] = []
+    for result in results:
+        times += [time for time in result.run.step_times if time is not None]
+        own = [time for time in result.run.step_times[first_counted(result) :] if time is not None]
+        if own:
+            steady += own
+            medians.append(statistics.median(own))
+    ranked = sorted(steady or times)
+    low, high = ranked[0], ranked[-1]
+    slowest = max(medians, default=high)
+    if high > beyond * slowest:
+        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * slowest)
+    return TimeSpan(low, high, times, bool(medians) and slowest / min(medians) >= LOG_FROM)
 
 
 def items_of(comparison: Comparison) -> list[Item]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.compare import RunResult
-from tprimat.report.plot.items import Item, note_below, nothing
+from tprimat.report.plot.items import LOSS_LOG_FROM, Item, note_below, nothing, time_span
+from tprimat.report.rates import first_counted, first_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 FULL_SHADES = 4
 """Sides whose warm-up is shaded over the whole height; with more it would be mud, and each gets a
 strip at the foot of the panel."""
-
-LOG_FROM = 4.0
-"""From this factor between the slowest and the fastest side on, steps are drawn on a log scale."""
-
-LEAST_SPAN = 0.2
-"""Share of the slowest side's step time that the axis shows at least."""
-
-LOSS_LOG_FROM = 50.0
-SHOWN_SHARE = 0.995
-"""Share of the steady steps that must fit the scale when spikes would flatten the rest."""
 
 FEW = 40
 """Records that are drawn with a marker each; of more, some ten carry one."""
@@ -104,8 +94,7 @@ def _step_line(axes: Axes, item: Item, result: RunResult) -> Line2D:
     """The run as a line; the steps that are not in the average paler."""
     run = result.run
     times = [math.nan if time is None else time for time in run.step_times]
-    first = first_counted(result) or 1
-    cut = next((index for index, step in enumerate(run.steps) if step >= first), 0)
+    cut = first_counted(result)
     looks = _looks(item, len(times))
     # One step of overlap, so that the line has no gap at the cut.
     axes.plot(run.steps[: cut + 1], times[: cut + 1], **{**looks, "alpha": 0.4, "marker": None})
@@ -131,7 +120,7 @@ def _looks(item: Item, points: int) -> dict[str, Any]:
 
 def _shade(axes: Axes, item: Item, index: int, count: int) -> None:
     result = item.side.counted[0]
-    first = first_counted(result)
+    first = first_step(result)
     if first is None or first <= result.run.steps[0]:
         return
     if count <= FULL_SHADES:
@@ -151,7 +140,7 @@ def _shade(axes: Axes, item: Item, index: int, count: int) -> None:
 
 def _said_of_shades(items: Sequence[Item]) -> str | None:
     """What pale lines and shades mean, where there are any."""
-    firsts = ((result.run.steps[0], first_counted(result)) for item in items for result in item.side.counted)
+    firsts = ((result.run.steps[0], first_step(result)) for item in items for result in item.side.counted)
     if not any(steady is not None and steady > first for first, steady in firsts):
         return None
     return f"pale {'and shaded' if len(items) <= FULL_SHADES else 'and marked at the foot'}: not in the figures"
@@ -159,38 +148,17 @@ def _said_of_shades(items: Sequence[Item]) -> str | None:
 
 def _step_limits(axes: Axes, items: Sequence[Item]) -> str | None:
     """Makes the steady steps readable; says what that leaves off the scale."""
-    steady: list[float] = []
-    every: list[float] = []
-    medians: list[float] = []
-    for item in items:
-        for result in item.side.counted:
-            first = first_counted(result) or 1
-            pairs = zip(result.run.steps, result.run.step_times, strict=True)
-            timed = [(step, time) for step, time in pairs if time is not None]
-            own = [time for step, time in timed if step >= first]
-            steady += own
-            medians.append(statistics.median(own))
-            every += [time for _, time in timed]
-    ranked = sorted(steady)
-    low, high = ranked[0], ranked[-1]
-    if high > 2 * max(medians):
-        high = max(ranked[math.ceil(SHOWN_SHARE * len(ranked)) - 1], 1.1 * max(medians))
+    span = time_span([result for item in items for result in item.side.counted], beyond=2)
     foot = 0.12 if len(items) <= FULL_SHADES else 0.35
-    if max(medians) / min(medians) < LOG_FROM:
-        # Noise of one percent must not fill the panel.
-        missing = max(0.0, LEAST_SPAN * high - (high - low)) / 2
-        low, high = low - missing, high + missing
-        span = high - low
-        top = high + 0.1 * span
-        axes.set_ylim(max(0.0, low - foot * span), top)
-    else:
+    if span.is_wide:
         _log(axes)
-        top = high * (high / low) ** 0.1
-        axes.set_ylim(low / (high / low) ** foot, top)
-    beyond = [time for time in every if time > top]
-    if not beyond:
-        return None
-    return f"{len(beyond)} steps lie off the scale, the longest at {units.seconds(max(beyond))}"
+        factor = span.high / span.low
+        low, top = span.low / factor**foot, span.high * factor**0.1
+    else:
+        low, top = span.widened(foot, 0.1)
+    axes.set_ylim(low, top)
+    beyond = [time for time in span.times if time > top]
+    return f"{len(beyond)} steps lie off the scale, the longest at {units.seconds(max(beyond))}" if beyond else None
 
 
 def _log(axes: Axes) -> None:
@@ -200,12 +168,6 @@ def _log(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def first_counted(result: RunResult) -> int | None:
-    """The first step that the figures are of: that of the first level, where a run has several."""
-    levels = result.summary.segments
-    return levels[0].first_step if levels else result.summary.steady.first_step
 
 
 def _with_mean(item: Item) -> str:
