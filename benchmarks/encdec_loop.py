@@ -24,9 +24,9 @@ import torch
 from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import model as encdec_model
-from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import OPTIMIZER, Settings
 from tprimat.frameworks.loops import building
+from tprimat.record.ranks import Process
 
 ENOUGH = 0.98
 EPOCHS = 3
@@ -39,7 +39,7 @@ def bare(settings: Settings, device: torch.device) -> float:
     half = settings.precision == "fp16"
     scaler = torch.amp.GradScaler(device.type, enabled=half)
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(settings.precision)
-    batches = encdec_data.dataset(settings, Ranks())
+    batches = encdec_data.dataset(settings, Process())
     ready = [torch.as_tensor(batches[index][0]).to(device) for index in range(settings.steps_per_epoch)]
     best = 0.0
     for _ in range(settings.all_epochs):
@@ -59,7 +59,7 @@ def bare(settings: Settings, device: torch.device) -> float:
 
 def ours(settings: Settings) -> float:
     """Return samples/s of our loop, as its result states it."""
-    trained = encdec_loop.train(settings, Ranks(), say=lambda line: None)
+    trained = encdec_loop.train(settings, Process(), say=lambda line: None)
     assert trained.run is not None
     return max(epoch["samples_per_second"] or 0.0 for epoch in trained.run.epochs)
 

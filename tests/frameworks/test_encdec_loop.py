@@ -22,10 +22,10 @@ from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec import step as encdec_step
-from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings, parameters
 from tprimat.record import lifecycle, outcome, recovery
 from tprimat.record.journal import Journal
+from tprimat.record.ranks import Process
 from tprimat.store import store
 
 SAMPLES, BATCH, SLOW_S = 48, 4, 0.05
@@ -53,7 +53,7 @@ def settings(folder, **changes):
 
 def trained(wanted, **options):
     said = []
-    ended = encdec_loop.train(wanted, Ranks(), say=said.append, **options)
+    ended = encdec_loop.train(wanted, Process(), say=said.append, **options)
     assert ended.run is not None
     return ended.run, ended.path, said
 
@@ -73,7 +73,7 @@ class Slow:
     """Batches from memory whose reading takes longer, and what it really took."""
 
     def __init__(self, wanted):
-        self._batches = encdec_data.dataset(wanted, Ranks())
+        self._batches = encdec_data.dataset(wanted, Process())
         self.slept = []
 
     def __getitem__(self, index):
@@ -380,7 +380,7 @@ class TestPrecision:
             torch.set_float32_matmul_precision(before)
 
     def test_steps_that_overflow_are_counted(self, tmp_path):
-        step = encdec_step.Step(settings(tmp_path, precision="fp16"), torch.device("cpu"), Ranks())
+        step = encdec_step.Step(settings(tmp_path, precision="fp16"), Process().on("cpu"))
         tokens = torch.zeros(4, 17, dtype=torch.int32)
         step._scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
         for _ in range(2):
@@ -393,7 +393,7 @@ class TestPrecision:
         assert torch.equal(step._module.head.weight, weights)
 
     def test_without_loss_scaling_there_is_no_scale(self, tmp_path):
-        step = encdec_step.Step(settings(tmp_path), torch.device("cpu"), Ranks())
+        step = encdec_step.Step(settings(tmp_path), Process().on("cpu"))
         assert step.loss_scaling() == (None, None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.frameworks.encdec.waits import DataWait
+from tprimat.frameworks.encdec.data import DataWait
 
 
 class FakeClock:

@@ -83,7 +83,8 @@ def test_what_an_exception_means(exception, status, reason):
 
 
 def test_whatever_is_raised_after_a_sigterm_is_its_doing():
-    assert outcome.of_exception(RuntimeError("pipe"), terminated=True) == ("incomplete", "terminated (SIGTERM)")
+    for exception in (RuntimeError("pipe"), KeyboardInterrupt()):
+        assert outcome.of_exception(exception, terminated=True) == ("incomplete", "terminated (SIGTERM)")
 
 
 def test_a_reason_has_an_end():

@@ -19,26 +19,26 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.framework import ENCDEC, request_of
 from tprimat.frameworks.encdec.launch import RequestedSettings
-from tprimat.frameworks.encdec.ranks import Ranks, from_environment
 from tprimat.frameworks.encdec.settings import MODEL
 from tprimat.machine import platforms
 from tprimat.measure import session, torchrun
 from tprimat.measure.plan import Plan, cooldown, device_of
+from tprimat.record.ranks import Process, from_environment
 
 
 def measure(options: argparse.Namespace) -> int:
     """Measure, or show what would be run; the exit status."""
-    ranks = from_environment(os.environ)
-    if ranks is None:
+    process = from_environment(os.environ)
+    if process is None:
         return _start(options, requested_config(options))
-    console.current().is_main_process = ranks.first
+    console.current().is_main_process = process.is_first
     try:
         requested = requested_config(options)
-        _check_ranks(options, ranks)
+        _check_ranks(options, process)
         _check_packages()
-        return torchrun.train_encdec(requested, ranks, options.output_dir)
+        return torchrun.train_encdec(requested, process, options.output_dir)
     except TensorPrimatError as error:
-        if ranks.local_rank == 0:
+        if process.local_rank == 0:
             raise
         # All of them meet the same error: one prints it, before torchrun ends it because of another.
         time.sleep(encdec_options.FIRST_ERROR_S)
@@ -86,9 +86,9 @@ def _start(options: argparse.Namespace, requested: RequestedSettings) -> int:
     return session.measure(plan, machine)[0]
 
 
-def _check_ranks(options: argparse.Namespace, ranks: Ranks) -> None:
+def _check_ranks(options: argparse.Namespace, process: Process) -> None:
     """Refuse options that say what torchrun has said already."""
-    world = ranks.world_size
+    world = process.world_size
     processes = f"{world} {'process' if world == 1 else 'processes'}"
     wrong = None
     if options.single and world > 1:

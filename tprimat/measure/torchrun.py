@@ -12,7 +12,6 @@ from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.framework import ENCDEC, figures, request_of
-from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings
 from tprimat.frameworks.loops.launch import cores
 from tprimat.frameworks.request import Device
@@ -21,6 +20,7 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure import display
 from tprimat.measure.plan import Plan
 from tprimat.measure.training_files import check_writable
+from tprimat.record.ranks import Process
 from tprimat.results.run import Environment
 from tprimat.store import store
 
@@ -50,20 +50,20 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     return status
 
 
-def train_encdec(requested: encdec.RequestedSettings, ranks: Ranks, output_dir: Path) -> int:
+def train_encdec(requested: encdec.RequestedSettings, process: Process, output_dir: Path) -> int:
     """Train the encoder-decoder in this process; the exit status."""
     from tprimat.frameworks.encdec import loop
 
     settings, notes = encdec.resolve_config(
-        dataclasses.replace(requested, num_gpus=ranks.world_size), device_of_rank(ranks), Path.cwd() / output_dir
+        dataclasses.replace(requested, num_gpus=process.world_size), device_of_rank(process), Path.cwd() / output_dir
     )
-    if ranks.first:
+    if process.is_first:
         check_writable(settings.output_dir)
-        notes = (*notes, *_threads_note(settings, ranks))
+        notes = (*notes, *_threads_note(settings, process))
         display.introduce_requests(Plan((ENCDEC,), (request_of(settings),), output_dir, notes=notes), Environment())
-    trained = loop.train(settings, ranks, say=console.info)
+    trained = loop.train(settings, process, say=console.info)
     run = trained.run
-    if run is None:
+    if run is None or not process.is_first:
         return ExitStatus.WELL
     console.record(run, trained.path)
     summary = summarize(run)
@@ -80,7 +80,7 @@ def train_encdec(requested: encdec.RequestedSettings, ranks: Ranks, output_dir: 
     return ExitStatus.TRAINING_FAILED
 
 
-def device_of_rank(ranks: Ranks) -> Device:
+def device_of_rank(process: Process) -> Device:
     """Return the device of one of several processes, by torch alone: eight that ask the drivers take seconds.
 
     Raises:
@@ -89,28 +89,28 @@ def device_of_rank(ranks: Ranks) -> Device:
     import torch
 
     if not torch.cuda.is_available():
-        return Device("cpu", max(ranks.world_size, cores()), None)
+        return Device("cpu", max(process.world_size, cores()), None)
     count = torch.cuda.device_count()
-    if ranks.local_rank >= count:
+    if process.local_rank >= count:
         raise UsageError(
-            f"process {ranks.local_rank + 1} of this machine finds no GPU of its own, {count} are here: start {count} "
-            f"(torchrun --nproc_per_node={count})",
+            f"process {process.local_rank + 1} of this machine finds no GPU of its own, {count} are here: start "
+            f"{count} (torchrun --nproc_per_node={count})",
             heading="torchrun",
         )
-    properties = torch.cuda.get_device_properties(ranks.local_rank)
+    properties = torch.cuda.get_device_properties(process.local_rank)
     return Device(
         "amd" if torch.version.hip else "nvd",
-        ranks.world_size,
+        process.world_size,
         float(properties.total_memory),
         None if torch.version.hip else f"sm_{properties.major}{properties.minor}",
     )
 
 
-def _threads_note(settings: Settings, ranks: Ranks) -> list[str]:
+def _threads_note(settings: Settings, process: Process) -> list[str]:
     """Return a note where torchrun gave each process fewer threads than the machine has."""
     import torch
 
-    threads, share = torch.get_num_threads(), cores() // ranks.local_world_size
+    threads, share = torch.get_num_threads(), cores() // process.local_world_size
     if settings.platform != "cpu" or threads >= share:
         return []
     return [f"each process computes with {threads} of {share} threads that it could have: set OMP_NUM_THREADS={share}"]

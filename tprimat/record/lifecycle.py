@@ -6,7 +6,6 @@ the training. Clock, memory, journal, SIGTERM, the other ranks' times, console l
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import itertools
 import time
@@ -26,6 +25,7 @@ from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.options import Options
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
+from tprimat.record.ranks import Process
 from tprimat.record.recorder import Clock, Record, Recorder, Values
 from tprimat.record.result import Measurement
 from tprimat.record.sigterm import SigtermWatch
@@ -41,21 +41,12 @@ METRICS_SHARE = 0.05
 _RECORDINGS = itertools.count()
 
 
-@dataclasses.dataclass(frozen=True)
-class Processes:
-    """Rank of this process, and number of processes."""
-
-    rank: int = 0
-    world_size: int = 1
-
-
 class Recording:
     """One training, from before its first step to its result.
 
     Args:
         options: from the caller.
-        device: the torch.device that the training runs on.
-        processes: rank and world size; the first process writes.
+        process: with the device that it trains on; the first process writes.
         module: the trained module, for its name; None where unknown.
         covers: the scope of the step timer.
         warnings: returns the adapter's own warnings for a Run.
@@ -78,8 +69,7 @@ class Recording:
     def __init__(
         self,
         options: Options,
-        device: Any,
-        processes: Processes,
+        process: Process,
         *,
         module: Any = None,
         covers: str = result.COVERS,
@@ -89,18 +79,19 @@ class Recording:
     ) -> None:
         import torch
 
+        device = process.device
         self.platform = platform_of(device, torch, options.platform)
-        self.processes = processes
+        self.process = process
         # Only the process that writes asks the vendor's tools, which may take seconds.
-        machine = Machine(self.platform, GpuInfo(), Environment()) if processes.rank else detect()
-        self.machine = restrict_to_devices(machine, self.platform, device, processes.world_size)
+        machine = Machine(self.platform, GpuInfo(), Environment()) if process.rank else detect()
+        self.machine = restrict_to_devices(machine, self.platform, device, process.world_size)
         on_cpu = self.platform == "cpu"
         self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
         self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
         self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
         self.recorder = Recorder(self.clock, self._take)
         self.pause, self.resume = self.recorder.pause, self.recorder.resume
-        self.lap: Callable[[], None] = self.recorder.lap if processes.world_size > 1 else lambda: None
+        self.lap: Callable[[], None] = self.recorder.lap if process.world_size > 1 else lambda: None
         self.sigterm = SigtermWatch(self._terminate)
         self.step = self.first_step = 0
         self.is_ending = self.has_ended = False
@@ -124,7 +115,7 @@ class Recording:
 
     def prepare(self) -> None:
         """From here on, leave a result however the training ends; start() calls this if needed."""
-        if self.processes.rank == 0:
+        if self.process.rank == 0:
             self.sigterm.install()
             if self._journal is None:
                 self._journal = Journal(self._options.output_dir)
@@ -142,7 +133,7 @@ class Recording:
         self._description, self._planned = description, planned
         self.step = self.first_step = step
         self._timestamp = _now()
-        if self.processes.rank == 0:
+        if self.process.rank == 0:
             self.sigterm.install()
             self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
         self.memory.start()
@@ -191,7 +182,7 @@ class Recording:
             if regular:
                 self.memory.sample()
             self.run = self._run(outcome, self._gather(outcome, regular=regular))
-            if self.processes.rank == 0:
+            if self.process.rank == 0:
                 self._write(self.run)
             self.has_ended = True
         finally:
@@ -218,7 +209,7 @@ class Recording:
 
     def _gather(self, outcome: Outcome, *, regular: bool) -> ranks.Gathered:
         records = self._amend(self.recorder.records)
-        rank, world_size = self.processes.rank, self.processes.world_size
+        rank, world_size = self.process.rank, self.process.world_size
         if world_size == 1:
             return ranks.Gathered(records)
         if not regular:
@@ -240,7 +231,7 @@ class Recording:
         is_due = record.step // every > (record.step - record.window) // every
         if is_due:
             self.memory.sample()
-        if self.processes.rank or not (is_due or on_step):
+        if self.process.rank or not (is_due or on_step):
             return
         mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
         memory_gb = self.memory.current_gb()
@@ -251,7 +242,7 @@ class Recording:
 
     def _run_so_far(self) -> Run:
         """Return the run so far without steps and memory, for the journal."""
-        world_size = self.processes.world_size
+        world_size = self.process.world_size
         gathered = ranks.Gathered(()) if world_size == 1 else ranks.alone((), world_size, ranks.BEFORE_THE_END)
         run = self._run(Outcome("incomplete"), gathered)
         return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())

@@ -23,7 +23,8 @@ import msgspec
 from tprimat.errors import UsageError
 from tprimat.record import describe, options, outcome, shapes
 from tprimat.record.describe import Description
-from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.lifecycle import Recording
+from tprimat.record.ranks import Process
 from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
 
@@ -160,12 +161,10 @@ class LoopRecorder:
         """Start the first step."""
         if self._recording is not None:
             raise UsageError("record: a recorder records one loop: make a new one for the next", heading=HEADING)
-        processes = current_processes()
         with options.errors_of("record", HEADING):
             recording = Recording(
                 self._options,
-                self._find_device(),
-                processes,
+                current_process(self._find_device()),
                 module=self._module,
                 covers=self._options.known.timing.covers or COVERS,
                 warnings=self._warnings,
@@ -175,7 +174,7 @@ class LoopRecorder:
         if self._optimizer is not None and hasattr(self._optimizer, "register_step_pre_hook"):
             # At a step's end a schedule may have set the next one's already.
             self._hook = self._optimizer.register_step_pre_hook(self._note_rate)
-        recording.start(self._describe(recording, processes), step=self._first_step, planned=self._max_steps)
+        recording.start(self._describe(recording), step=self._first_step, planned=self._max_steps)
         return self
 
     def step(self, loss: Any = None, *, learning_rate: float | None = None, grad_norm: Any = None) -> None:
@@ -248,7 +247,7 @@ class LoopRecorder:
             return torch.device("cuda", torch.cuda.current_device())
         return torch.device("cpu")
 
-    def _describe(self, recording: Recording, processes: Processes) -> Description:
+    def _describe(self, recording: Recording) -> Description:
         known = self._options.known
         stated, detail = self._precision
         precision = stated = stated or known.training_config.precision
@@ -262,7 +261,8 @@ class LoopRecorder:
             warnings.append("precision of the matrix products unknown: pass precision= to record")
         elif stated == "fp32":
             precision, detail = describe.of_fp32(detail, recording.platform)
-        alone = 1 if processes.world_size == 1 else None
+        world_size = recording.process.world_size
+        alone = 1 if world_size == 1 else None
         module = self._module
         shape = shapes.of_module(module) if module is not None else None
         if module is not None and alone and hasattr(module, "parameters"):
@@ -273,7 +273,7 @@ class LoopRecorder:
             training_config=msgspec.structs.replace(
                 sizes,
                 max_steps=self._max_steps,
-                num_gpus=processes.world_size,
+                num_gpus=world_size,
                 precision=precision,
                 precision_detail=detail,
                 recomputation=None if module is None else describe.recomputation(module),
@@ -294,19 +294,19 @@ class LoopRecorder:
         if values is None or recording is None or not recording.step:
             return []
         absent = {LOSS: "recorder.step() was given no loss=", NORM: "recorder.step() was given no grad_norm="}
-        return values.warnings(absent, recording.processes.world_size)
+        return values.warnings(absent, recording.process.world_size)
 
 
-def current_processes() -> Processes:
-    """Return this process's rank by torch.distributed where it is set up, else by what torchrun and its like set."""
+def current_process(device: Any) -> Process:
+    """Return this process by torch.distributed where it is set up, else by what torchrun and its like set."""
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
-        return Processes(dist.get_rank(), dist.get_world_size())
+        return Process(dist.get_rank(), dist.get_world_size(), device=device)
     rank, world_size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     if rank.isdecimal() and world_size.isdecimal():
-        return Processes(int(rank), max(1, int(world_size)))
-    return Processes()
+        return Process(int(rank), max(1, int(world_size)), device=device)
+    return Process(device=device)
 
 
 def _accumulation(sizes: TrainingConfig) -> int | None:

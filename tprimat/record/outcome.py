@@ -59,10 +59,10 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
         terminated: whether SIGTERM came before.
     """
     name = type(exception).__name__
-    if isinstance(exception, KeyboardInterrupt):
-        return INTERRUPTED
     if terminated or name == "SIGTERMException":
         return TERMINATED
+    if isinstance(exception, KeyboardInterrupt):
+        return INTERRUPTED
     first_line = next((line.strip() for line in str(exception).splitlines() if line.strip()), "")
     text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):

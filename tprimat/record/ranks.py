@@ -1,4 +1,4 @@
-"""Step times of all ranks, gathered once, at the regular end of a training.
+"""The processes of a training: which one this is, and the step times of all, gathered at the regular end.
 
 A step takes as long as it takes the slowest process. The times travel through the key-value store
 that torch.distributed keeps beside its process group, and in no collective: a process that has died
@@ -9,14 +9,16 @@ touched.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import statistics
 import time
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from tprimat.errors import UsageError
 from tprimat.record.recorder import Record, format_steps
 
 TIMEOUT_S = 30.0
@@ -31,6 +33,70 @@ SLOW_SHARE = 0.1
 
 BEFORE_THE_END = "the training ended before they were gathered"
 WHILE_GATHERED = "the first process was ended while it gathered them"
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """This process among those that train together, in total and on this machine.
+
+    Attributes:
+        machine: number of this machine.
+        device: the torch.device that it trains on; None while that is open.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    machine: int = 0
+    device: Any = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that prints and writes."""
+        return self.rank == 0
+
+    def on(self, platform: str) -> Process:
+        """Return the process with its device; a GPU becomes torch's current one."""
+        import torch
+
+        device = torch.device("cpu") if platform == "cpu" else torch.device("cuda", self.local_rank)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        return dataclasses.replace(self, device=device)
+
+    def highest(self, values: Sequence[float]) -> list[float]:
+        """Return the highest of all processes, value by value; to be called by all of them."""
+        if self.world_size == 1:
+            return list(values)
+        import torch
+        import torch.distributed as dist
+
+        gathered = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(gathered, op=dist.ReduceOp.MAX)
+        return [float(value) for value in gathered]
+
+    def agree(self, vote: bool) -> bool:
+        """Return whether any process votes yes; to be called by all of them."""
+        return bool(self.highest([vote])[0])
+
+
+def from_environment(environ: Mapping[str, str]) -> Process | None:
+    """Return the process that torchrun or another launcher has described; None where none has.
+
+    Raises UsageError for a description that is wrong or has gaps.
+    """
+    if "RANK" not in environ or "WORLD_SIZE" not in environ:
+        return None
+    rank, world_size = _count(environ, "RANK"), _count(environ, "WORLD_SIZE")
+    local_rank = _count(environ, "LOCAL_RANK", rank)
+    if rank >= world_size:
+        raise _wrong(f"RANK is {rank} and WORLD_SIZE is {world_size}")
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environ]
+    if world_size > 1 and missing:
+        raise _wrong(f"{' and '.join(missing)} is not set")
+    local_world_size, machine = _count(environ, "LOCAL_WORLD_SIZE", world_size), _count(environ, "GROUP_RANK", 0)
+    return Process(rank, world_size, local_rank, local_world_size, machine)
 
 
 class Store(Protocol):
@@ -203,3 +269,20 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
 
 def _ranks(ranks: Sequence[int]) -> str:
     return format_steps(ranks).replace("step", "rank", 1)
+
+
+def _count(environ: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = environ.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal():
+        raise _wrong(f"{name} is {text!r}")
+    return int(text)
+
+
+def _wrong(what: str) -> UsageError:
+    return UsageError(
+        f"the environment says that this is one of several processes, but {what}: start them with torchrun, or unset "
+        "RANK and WORLD_SIZE to have benchmark.py start them",
+        heading="torchrun",
+    )

@@ -14,8 +14,8 @@ from typing import Any
 import deepspeed
 
 from tprimat.frameworks.loops import own_loop
-from tprimat.frameworks.loops.processes import Process
 from tprimat.frameworks.loops.recipe import MIXED, Recipe
+from tprimat.record.ranks import Process
 
 PRECISION_DETAILS = {
     "fp32": MIXED["fp32"],

@@ -1,4 +1,4 @@
-"""The batches of the encoder-decoder, from memory or from shards on disk, and the loader over them."""
+"""The batches of the encoder-decoder, from memory or from shards on disk, their loader, and waiting for them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import mmap
 import os
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import Settings
 from tprimat.frameworks.encdec.shards import Contents
+from tprimat.record.ranks import Process
+from tprimat.record.recorder import Clock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,6 +138,40 @@ class EpochSampler:
         return len(self.batches)
 
 
+class DataWait:
+    """Sums up how long the device stood idle for want of data, not how long the host slept.
+
+    Marks are set when the loop begins to wait and when the batch is there. On a GPU they are events in the device's
+    queue: while the device is still busy with the step before, both lie behind that work and next to each other, and
+    the wait is nothing.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began: Any = None
+        self._open: deque[tuple[Any, Any]] = deque()
+        self._seconds = 0.0
+
+    def begin(self) -> None:
+        """Mark that the loop asks for a batch."""
+        self._began = self._clock.mark()
+
+    def end(self) -> None:
+        """Mark that the host has the batch."""
+        self._open.append((self._began, self._clock.mark()))
+        self._resolve()
+
+    def take(self) -> float:
+        """Return the seconds waited since the last call, of the marks that the device has passed."""
+        self._resolve()
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+    def _resolve(self) -> None:
+        while self._open and self._clock.is_ready(self._open[0][1]):
+            self._seconds += self._clock.seconds(*self._open.popleft())
+
+
 def contents_of(settings: Settings) -> Contents:
     """Return what lies on disk for a training; independent of the batch and of the number of processes."""
     return Contents(
@@ -159,15 +195,15 @@ def files_of(settings: Settings) -> list[Path]:
     return [] if folder is None else [folder / shard.name for shard in contents_of(settings).shards()]
 
 
-def dataset(settings: Settings, ranks: Ranks) -> Batches:
+def dataset(settings: Settings, process: Process) -> Batches:
     """Return the batches of one process."""
     source: Pairs | ShardReader = settings.pairs
     if settings.data_dir is not None:
         source = ShardReader(settings.data_dir, contents_of(settings), settings.samples_per_epoch)
-    return Batches(source, settings.batch_size, ranks.rank, ranks.world_size)
+    return Batches(source, settings.batch_size, process.rank, process.world_size)
 
 
-def loader(batches: Any, sampler: EpochSampler, settings: Settings, on_gpu: bool) -> Any:
+def loader(batches: Any, sampler: EpochSampler, settings: Settings) -> Any:
     """Return a DataLoader over the sampled batches; an item is pairs, and the seconds that reading them took."""
     from torch.utils.data import DataLoader
 
@@ -179,5 +215,5 @@ def loader(batches: Any, sampler: EpochSampler, settings: Settings, on_gpu: bool
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         persistent_workers=workers > 0,
-        pin_memory=on_gpu,
+        pin_memory=settings.platform != "cpu",
     )

@@ -9,31 +9,32 @@ result. A loop in plain PyTorch: what is measured is the machine, not a framewor
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import datetime
 import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat import units
 from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
 from tprimat.frameworks.encdec import data
 from tprimat.frameworks.encdec import result as encdec_result
-from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
+from tprimat.frameworks.encdec.data import DataWait
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
-from tprimat.frameworks.encdec.waits import DataWait
+from tprimat.frameworks.loops.processes import joined
+from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Sampler
 from tprimat.record.describe import Description
-from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.lifecycle import Recording
 from tprimat.record.options import Options
 from tprimat.record.outcome import OUT_OF_MEMORY, Outcome
 from tprimat.record.progress import reporter
+from tprimat.record.ranks import Process, from_environment
 
 if TYPE_CHECKING:
     import torch
@@ -43,42 +44,34 @@ if TYPE_CHECKING:
 MOST_RECORDS = 20_000
 """Longer trainings are recorded in windows of steps, so that the result stays readable."""
 
-LIMIT_CHECKED_EVERY = 10
-"""Steps between the processes' agreeing whether to end early; each time costs a short wait."""
-
 REPORT_EVERY_S = 30.0
 
+DATA_TIMEOUT = datetime.timedelta(hours=24)
+"""How long the others wait for the one that writes the data: longer than any disk takes."""
 
-class Terminated(BaseException):
-    """SIGTERM came."""
 
-
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """The result of a training: the run and its file, both None on other processes than the first."""
-
-    run: Run | None
-    path: Path | None
+class Interrupted(BaseException):
+    """SIGTERM or Ctrl-C ended the training, whose result is written."""
 
 
 def main(arguments: list[str]) -> int:
     """Train as requested; return the exit status of the process."""
     try:
-        trained = train(Settings.from_arguments(arguments), from_environment(os.environ) or Ranks(), say=_print)
+        recording = train(Settings.from_arguments(arguments), from_environment(os.environ) or Process(), say=_print)
     except TensorPrimatError as error:
         if isinstance(error, TrainingFailedError) and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)  # for the log
         print(error.line(), file=sys.stderr, flush=True)
         return error.status
-    return ExitStatus.WELL if trained.run is None or trained.run.status == "complete" else ExitStatus.TRAINING_FAILED
+    return ExitStatus.WELL if recording.run and recording.run.status == "complete" else ExitStatus.TRAINING_FAILED
 
 
-def train(settings: Settings, ranks: Ranks, *, say: Callable[[str], None], dataset: Any = None) -> Trained:
-    """Train, and write the result to the settings' folder; also one that is incomplete.
+def train(settings: Settings, process: Process, *, say: Callable[[str], None], dataset: Any = None) -> Recording:
+    """Train, and write the result to the settings' folder; also one that is incomplete. Return the ended recording.
 
     Args:
         settings: what, on what, how long.
-        ranks: which process this is.
+        process: which one this is.
         say: called by the first process with each progress line.
         dataset: batches instead of those that the settings describe.
 
@@ -86,21 +79,12 @@ def train(settings: Settings, ranks: Ranks, *, say: Callable[[str], None], datas
         UsageError: the data can't be had, or there is no such GPU.
         TrainingFailedError: the training failed; what was recorded until then is written.
     """
-    say = say if ranks.first else lambda line: None
-    rendezvous = Rendezvous(ranks)
-    _prepare_data(settings, rendezvous, say)
-    training = Training(settings, rendezvous, say, dataset)
-    recording = training.recording
-    with _sigterm_raises(recording):
-        try:
+    say = say if process.is_first else lambda line: None
+    with contextlib.suppress(Interrupted), _connected(settings, process, say) as connected:
+        training = Training(settings, connected, say, dataset)
+        with _sigterm_interrupts(training.recording):
             training.run()
-        except BaseException as error:
-            training.fail(error)
-            if isinstance(error, (RuntimeError, MemoryError, OSError)) and recording.run is not None:
-                raise _failed(recording.run.status_reason or "", ranks, settings) from error
-            if not isinstance(error, (Terminated, KeyboardInterrupt)):
-                raise
-    return Trained(recording.run, recording.path) if ranks.first else Trained(None, None)
+    return training.recording
 
 
 class Training:
@@ -111,20 +95,12 @@ class Training:
         state: what is known beyond them.
     """
 
-    def __init__(self, settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None], dataset: Any) -> None:
-        import torch
-
+    def __init__(self, settings: Settings, process: Process, say: Callable[[str], None], dataset: Any) -> None:
         from tprimat.frameworks.encdec import step
 
         self._settings = settings
-        self._rendezvous = rendezvous
-        self._ranks = ranks = rendezvous.ranks
+        self._process = process
         self._say = say
-        on_gpu = settings.platform != "cpu"
-        self._device = torch.device("cuda", ranks.local_rank) if on_gpu else torch.device("cpu")
-        if on_gpu:
-            torch.cuda.set_device(self._device)
-        rendezvous.connect(self._device)
         self.state = TrainingState()
         self.recording = Recording(
             Options(
@@ -133,55 +109,68 @@ class Training:
                 log_every=settings.steps_per_epoch,
                 known=encdec_result.setup_of(settings, step.set_precision(settings)),
                 quiet=True,
-                on_step=reporter(ranks.rank),
+                on_step=reporter(process.rank),
             ),
-            self._device,
-            Processes(ranks.rank, ranks.world_size),
+            process,
             covers=encdec_result.COVERS,
             warnings=lambda: encdec_result.warnings_of(settings, self.state),
             complete=self._complete,
         )
-        self._scalars = self.recording.scalars
         self._waits = DataWait(self.recording.clock)
-        self._files = [] if dataset is not None or ranks.local_rank else data.files_of(settings)
-        dataset = dataset if dataset is not None else data.dataset(settings, ranks)
+        self._files = [] if dataset is not None or process.local_rank else data.files_of(settings)
+        dataset = dataset if dataset is not None else data.dataset(settings, process)
         self._order = data.EpochSampler()
-        self._loader = data.loader(dataset, self._order, settings, on_gpu)
-        self._step = step.Step(settings, self._device, ranks)
+        self._loader = data.loader(dataset, self._order, settings)
+        self._step = step.Step(settings, process)
         self._sampler = None
-        if ranks.first:
-            self._sampler = Sampler(settings.platform, self.recording.machine.devices[: ranks.local_world_size])
+        if process.is_first:
+            self._sampler = Sampler(settings.platform, self.recording.machine.devices[: process.local_world_size])
         self._total = settings.all_epochs * settings.steps_per_epoch
         self._window = -(-self._total // MOST_RECORDS)
         self._steps = 0
         self._stopped: str | None = None
-        self._started = self._reported = time.monotonic()
 
     def run(self) -> None:
-        """Train all epochs, and write the result."""
-        self._rendezvous.barrier()
-        self._started = time.monotonic()
+        """Train all epochs, and write the result however they end.
+
+        Raises:
+            Interrupted: by SIGTERM or Ctrl-C.
+            TrainingFailedError: by what a training may fail on.
+        """
+        try:
+            self._train()
+        except BaseException as error:
+            self.recording.fail(error)
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted from error
+            if isinstance(error, (RuntimeError, MemoryError, OSError)) and self.recording.run is not None:
+                raise self._failure(self.recording.run.status_reason or "") from error
+            raise
+        finally:
+            if self._sampler is not None:
+                self._sampler.stop()
+
+    def _train(self) -> None:
+        process, settings = self._process, self._settings
+        process.highest([0.0])  # all are ready
+        self._started = self._reported = time.monotonic()
+        self._limit = TimeLimit(self._total, settings.time_limit_s, process.world_size, process.agree)
         self.recording.start(Description(FRAMEWORK), planned=self._total)
         self.recording.pause()
-        for index in range(self._settings.all_epochs):
-            if not self._epoch(index):
-                break
+        for index in range(settings.all_epochs):
+            if self._stopped is None:
+                self._epoch(index)
         self.state.loss_scale, self.state.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
-        memory = self.recording.memory.metrics()
-        self.state.memory = encdec_result.with_highest(memory, self._rendezvous.highest)
+        self.state.memory = encdec_result.with_highest(self.recording.memory.metrics(), process.highest)
         self.recording.end(Outcome("complete", self._stopped), regular=True)
-        self._release()
-        self._rendezvous.leave()
 
-    def fail(self, error: BaseException) -> None:
-        """Write what there is."""
-        self.recording.fail(error)
-        self._release()
-
-    def _release(self) -> None:
-        if self._sampler is not None:
-            self._sampler.stop()
+    def _failure(self, reason: str) -> TrainingFailedError:
+        process, advice = self._process, ""
+        who = f"process {process.rank} of {process.world_size}: " if process.world_size > 1 else ""
+        if reason.startswith(OUT_OF_MEMORY):
+            advice = f": choose a --batch-size below {self._settings.batch_size}, or a smaller model"
+        return TrainingFailedError(f"{who}{reason}{advice}", heading="training-failed")
 
     def _complete(self, run: Run) -> Run:
         """Add what only this loop knows; in the first process, which alone samples the GPUs."""
@@ -192,34 +181,38 @@ class Training:
         if self._sampler is not None:
             self.state.readings, self.state.utilisation_unknown = self._sampler.readings(), self._sampler.unknown
 
-    def _epoch(self, index: int) -> bool:
-        """Train on all the data once; return False where the time is up."""
+    def _epoch(self, index: int) -> None:
+        """Train on all the data once, or until the time is up."""
         settings, recording, steps = self._settings, self.recording, self._settings.steps_per_epoch
+        process, clock = self._process, self.recording.clock
         cached = self._caches(index)
         self._order.batches = range(index * steps, (index + 1) * steps)
-        self._rendezvous.barrier()
+        process.highest([0.0])  # all are ready
         began = time.monotonic()
         recording.resume()
         batches = iter(self._loader)
-        read_s, last, going = 0.0, self._steps, True
-        while going and self._steps < last + steps:
+        read_s, first, whole = 0.0, self._steps, False
+        while not whole and self._stopped is None:
             self._waits.begin()
             tokens, seconds = next(batches)
             self._waits.end()
             loss = self._step(tokens)
             read_s += float(seconds)
             self._steps += 1
-            going = self._steps == last + steps or not self._time_is_up()
-            if not going or self._steps == last + steps:
+            whole = self._steps == first + steps
+            self._stopped = self._limit.reached(self._steps)
+            if whole or self._stopped is not None:
                 # Before the record: the time that writing it takes is none of the next epoch's first step.
                 recording.pause()
                 self._record(loss)
             elif self._steps % self._window == 0:
                 self._record(loss)
-        self._synchronize()
-        self._rendezvous.barrier()
+        if not whole:
+            self._stopped = f"{self._stopped}; what its last epoch gives is of its first steps alone"
+        clock.wait(clock.mark(), None)
+        process.highest([0.0])  # all are done
         ended = time.monotonic()
-        wall, waited, read_s = self._rendezvous.highest([ended - began, self._waits.take(), read_s])
+        wall, waited, read_s = process.highest([ended - began, self._waits.take(), read_s])
         recording.memory.sample()
         self._read_utilisation()
         epoch = Epoch(
@@ -228,41 +221,28 @@ class Training:
             began=began,
             ended=ended,
             wall_s=wall,
-            samples=(self._steps - last) * settings.effective_batch,
-            steps=self._steps - last,
+            samples=(self._steps - first) * settings.effective_batch,
+            steps=self._steps - first,
             data_wait_s=min(waited, wall),
             read_s=read_s if settings.data_dir is not None else None,
             cached_share=cached,
-            whole=self._steps == last + steps,
+            whole=whole,
             gpu_utilisation=utilisation.mean(self.state.readings, began, ended),
         )
         self.state.epochs.append(epoch)
         recording.epoch_end(encdec_result.stored(epoch, settings))
         self._say(encdec_result.line_of(epoch, settings))
-        return going
 
     def _record(self, loss: torch.Tensor) -> None:
         """End a record with the step that has just been given to the device."""
-        copied = self._scalars.copy(loss.detach())
-        self.recording.step_end(self._steps, lambda: (self._scalars.read(copied), None), OPTIMIZER.learning_rate)
+        scalars = self.recording.scalars
+        copied = scalars.copy(loss.detach())
+        self.recording.step_end(self._steps, lambda: (scalars.read(copied), None), OPTIMIZER.learning_rate)
         now = time.monotonic()
         if now - self._reported > REPORT_EVERY_S:
             self._reported = now
             self.recording.memory.sample()
             self._say(f"step {self._steps} of {self._total}, after {units.duration(now - self._started)}")
-
-    def _time_is_up(self) -> bool:
-        limit, several = self._settings.time_limit_s, self._ranks.world_size > 1
-        if limit is None or (several and self._steps % LIMIT_CHECKED_EVERY):
-            return False
-        elapsed = self._rendezvous.highest([time.monotonic() - self._started])[0]
-        if elapsed < limit:
-            return False
-        self._stopped = (
-            f"{self._steps} of {self._total} steps: the time limit of {units.duration(limit)} was reached; what its "
-            "last epoch gives is of its first steps alone"
-        )
-        return True
 
     def _caches(self, index: int) -> float | None:
         """Empty the page cache where requested; return the share of the data that it holds now."""
@@ -272,55 +252,64 @@ class Training:
                 self.state.warnings.append(f"--drop-caches: {problem}")
         return page_cache.cached_share(self._files)
 
-    def _synchronize(self) -> None:
-        if self._device.type == "cuda":
-            import torch
-
-            torch.cuda.synchronize(self._device)
-
 
 def _print(line: str) -> None:
     print(line, flush=True)
 
 
-def _prepare_data(settings: Settings, rendezvous: Rendezvous, say: Callable[[str], None]) -> None:
+@contextlib.contextmanager
+def _connected(settings: Settings, process: Process, say: Callable[[str], None]) -> Iterator[Process]:
+    """Yield the process with its device, in the group of all, once the data are there."""
+    if process.world_size == 1:
+        _prepare_data(settings, process, None, say)
+        yield process.on(settings.platform)
+        return
+    import torch.distributed as dist
+
+    store = dist.PrefixStore("tensorprimat", next(dist.rendezvous("env://"))[0])
+    _prepare_data(settings, process, store, say)
+    process = process.on(settings.platform)
+    # Without its device NCCL guesses which GPU is whose when it first meets.
+    device_id = process.device if process.device.type == "cuda" else None
+    with joined(process, store=store, rank=process.rank, world_size=process.world_size, device_id=device_id):
+        yield process
+
+
+def _prepare_data(settings: Settings, process: Process, store: Any, say: Callable[[str], None]) -> None:
     """Write or check the data, in one process of each machine; the others wait for it."""
     if settings.data_dir is None or settings.data_checked:
         return
-    if rendezvous.ranks.local_rank != 0:
-        if not rendezvous.wait_for_data():
+    key = f"data-{process.machine}"
+    if process.local_rank:
+        # No collective: those give up after minutes, and a disk may take hours.
+        store.wait([key], DATA_TIMEOUT)
+        if store.get(key) != b"there":
             # The process that prepares them has printed why.
             sys.exit(int(ExitStatus.USAGE))
         return
+    outcome = "failed"
     try:
         data.prepare(settings, say)
-    except TensorPrimatError as error:
-        rendezvous.announce_data(error.message)
-        raise
-    rendezvous.announce_data("")
+        outcome = "there"
+    finally:
+        if store is not None:
+            store.set(key, outcome)
 
 
 @contextlib.contextmanager
-def _sigterm_raises(recording: Recording) -> Iterator[None]:
-    """Let SIGTERM raise Terminated within, but not while the result is being written."""
+def _sigterm_interrupts(recording: Recording) -> Iterator[None]:
+    """Let SIGTERM interrupt as Ctrl-C does, but not while the result is being written."""
 
     def handle(number: int, frame: object) -> None:
         if not (recording.is_ending or recording.has_ended):
-            raise Terminated
+            recording.sigterm.received = True
+            raise KeyboardInterrupt
 
     previous = signal.signal(signal.SIGTERM, handle)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-def _failed(reason: str, ranks: Ranks, settings: Settings) -> TrainingFailedError:
-    who = f"process {ranks.rank} of {ranks.world_size}: " if ranks.world_size > 1 else ""
-    advice = ""
-    if reason.startswith(OUT_OF_MEMORY):
-        advice = f": choose a --batch-size below {settings.batch_size}, or a smaller model"
-    return TrainingFailedError(f"{who}{reason}{advice}", heading="training-failed")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ import os
 import torch
 
 from tprimat.frameworks.encdec import model
-from tprimat.frameworks.encdec.ranks import Ranks
 from tprimat.frameworks.encdec.settings import OPTIMIZER, Settings
 from tprimat.frameworks.loops import building
+from tprimat.record.ranks import Process
 
 
 class Step:
@@ -17,17 +17,16 @@ class Step:
 
     Args:
         settings: sizes and precision.
-        device: that it trains on.
-        ranks: which process this is.
+        process: which one this is, with its device.
     """
 
-    def __init__(self, settings: Settings, device: torch.device, ranks: Ranks) -> None:
-        self._device = device
+    def __init__(self, settings: Settings, process: Process) -> None:
+        self._device = device = process.device
         self._source = settings.seq_len
         module: torch.nn.Module = model.build(settings, device)
         # Each process drops other activations.
-        torch.manual_seed(settings.seed + ranks.rank)
-        if ranks.world_size > 1:
+        torch.manual_seed(settings.seed + process.rank)
+        if process.world_size > 1:
             module = torch.nn.parallel.DistributedDataParallel(
                 module, device_ids=[device] if device.type == "cuda" else None, gradient_as_bucket_view=True
             )

@@ -15,8 +15,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from tprimat.frameworks.loops import own_loop
-from tprimat.frameworks.loops.processes import Process
 from tprimat.frameworks.loops.recipe import MIXED, Recipe
+from tprimat.record.ranks import Process
 
 
 class FullyShard:

@@ -15,9 +15,10 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.lightning.description import describe, planned_steps
 from tprimat.frameworks.lightning.step_metrics import StepMetrics
 from tprimat.record import outcome, result
-from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.lifecycle import Recording
 from tprimat.record.options import Benchmark
 from tprimat.record.outcome import Outcome
+from tprimat.record.ranks import Process
 from tprimat.results.run import Run
 
 
@@ -45,9 +46,12 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         self._has_started, self._rate_unseen = False, True
         self._recording = Recording(
             self._options,
-            trainer.strategy.root_device,
             # The process that Lightning calls the first one writes.
-            Processes(0 if trainer.is_global_zero else max(1, trainer.global_rank), trainer.world_size),
+            Process(
+                0 if trainer.is_global_zero else max(1, trainer.global_rank),
+                trainer.world_size,
+                device=trainer.strategy.root_device,
+            ),
             module=pl_module,
             warnings=lambda: self._metrics.warnings(),
             complete=self._complete,

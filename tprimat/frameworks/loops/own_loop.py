@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import msgspec
 
 from tprimat.frameworks.loops import processes, recipe
-from tprimat.frameworks.loops.processes import Process, joined, this_one
+from tprimat.frameworks.loops.processes import joined, this_one
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.record import loop
 from tprimat.record.progress import reporter
+from tprimat.record.ranks import Process
 from tprimat.record.result import COVERS
 from tprimat.results.run import Timing
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tprimat.errors import TensorPrimatError
 from tprimat.frameworks.request import Request
-from tprimat.record.ranks import Store
-
-if TYPE_CHECKING:
-    import torch
+from tprimat.record.ranks import Process, Store, from_environment
 
 TIMEOUT = datetime.timedelta(seconds=600)
 """How long a process waits for the others within a step; torch's own half an hour is long for a GPU
@@ -37,59 +33,29 @@ def main(arguments: list[str], train: Callable[[Request], None]) -> int:
     return 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Process:
-    """One process of a training.
-
-    Attributes:
-        device: that it trains on.
-    """
-
-    rank: int
-    local_rank: int
-    world_size: int
-    device: torch.device
-
-    def agree(self, vote: bool) -> bool:
-        """Return whether any process votes yes; to be called by all of them."""
-        import torch
-        import torch.distributed as dist
-
-        if self.world_size == 1:
-            return vote
-        votes = torch.tensor(int(vote), device=self.device)
-        dist.all_reduce(votes, dist.ReduceOp.MAX)
-        return bool(votes.item())
-
-
 def this_one(platform: str) -> Process:
     """Return this process as torchrun has described it; one alone where torchrun didn't start it. Selects the GPU."""
-    import torch
-
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    if platform == "cpu":
-        device = torch.device("cpu")
-    else:
-        device = torch.device("cuda", local_rank)
-        torch.cuda.set_device(device)
-    return Process(int(os.environ.get("RANK", "0")), local_rank, int(os.environ.get("WORLD_SIZE", "1")), device)
+    return (from_environment(os.environ) or Process()).on(platform)
 
 
 @contextlib.contextmanager
-def joined(process: Process) -> Iterator[None]:
+def joined(process: Process, **more: Any) -> Iterator[None]:
     """Hold the default process group, for one process too, which frameworks that shard ask for.
 
     At a regular end the processes leave it together: one that goes while another still talks to it
     ends that one with SIGABRT. After an error nobody waits.
+
+    Args:
+        process: this one.
+        more: further arguments of torch.distributed.init_process_group.
     """
     import torch.distributed as dist
 
-    alone: dict[str, Any] = {}
     if process.world_size == 1:
         # No port, so that nothing else on the machine can be met.
-        alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+        more = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     backend = "gloo" if process.device.type == "cpu" else "nccl"
-    dist.init_process_group(backend, timeout=TIMEOUT, **alone)
+    dist.init_process_group(backend, timeout=TIMEOUT, **more)
     yield
     dist.barrier()
     dist.destroy_process_group()

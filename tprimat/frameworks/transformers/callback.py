@@ -20,9 +20,10 @@ from transformers import TrainerCallback
 from tprimat.errors import UsageError
 from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
 from tprimat.record import outcome, result
-from tprimat.record.lifecycle import Processes, Recording
+from tprimat.record.lifecycle import Recording
 from tprimat.record.options import Benchmark, Options, errors_of
 from tprimat.record.outcome import Outcome
+from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record
 from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
 from tprimat.results.run import Run
@@ -158,8 +159,7 @@ class _Training:
         self._norms_seen = self._batch_varies = False
         self.recording = Recording(
             options,
-            args.device,
-            Processes(args.process_index, args.world_size),
+            Process(args.process_index, args.world_size, device=args.device),
             module=self._model,
             warnings=self._warnings,
             amend=self._amend,

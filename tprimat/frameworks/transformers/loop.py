@@ -20,12 +20,13 @@ from torch.utils.data import SequentialSampler
 from transformers import Trainer, TrainingArguments, default_data_collator
 
 from tprimat.frameworks.loops import processes, recipe
-from tprimat.frameworks.loops.processes import TIMEOUT, Process, joined, this_one
+from tprimat.frameworks.loops.processes import TIMEOUT, joined, this_one
 from tprimat.frameworks.loops.recipe import PREFETCHED, Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.transformers.callback import TrainerBenchmarkCallback
 from tprimat.record.progress import reporter
+from tprimat.record.ranks import Process
 
 
 def train(request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tprimat.errors import UsageError
-from tprimat.frameworks.encdec.ranks import Ranks, Rendezvous, from_environment
+from tprimat.record.ranks import Process, from_environment
 
 TORCHRUN = {
     "RANK": "11",
@@ -19,8 +19,8 @@ TORCHRUN = {
 
 
 def test_torchrun_says_all_of_it():
-    assert from_environment(TORCHRUN) == Ranks(11, 16, 3, 8, 1)
-    assert not Ranks(11, 16, 3, 8, 1).first
+    assert from_environment(TORCHRUN) == Process(11, 16, 3, 8, 1)
+    assert not Process(11, 16, 3, 8, 1).is_first
 
 
 def test_nobody_says_anything():
@@ -29,7 +29,7 @@ def test_nobody_says_anything():
 
 
 def test_one_process_needs_nobody_to_meet():
-    assert from_environment({"RANK": "0", "WORLD_SIZE": "1"}) == Ranks()
+    assert from_environment({"RANK": "0", "WORLD_SIZE": "1"}) == Process()
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,7 @@ def test_half_of_it_is_wrong_usage(change, said):
     assert "torchrun" in refused.value.message
 
 
-def test_alone_everything_is_true_at_once():
-    meeting = Rendezvous(Ranks())
-    meeting.connect(None)
-    meeting.barrier()
-    assert meeting.highest([1.0, 3.5]) == [1.0, 3.5]
-    meeting.leave()
+def test_alone_everything_is_agreed_at_once():
+    assert Process().highest([1.0, 3.5]) == [1.0, 3.5]
+    assert Process().agree(True)
+    assert not Process().agree(False)
