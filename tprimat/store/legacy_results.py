@@ -34,22 +34,7 @@ from tprimat.results.run import (
     TrainingConfig,
     finite,
 )
-from tprimat.store.legacy_schema import (
-    CALLBACK_TIMING,
-    FRAMEWORKS,
-    INVENTED_DEVICE,
-    LOG_TIMING,
-    PLAIN,
-    PLATFORM_OF_STACK,
-    PLATFORMS,
-    PRECISIONS,
-    STACKS,
-    UNKNOWN_WORDS,
-    Result,
-    from_name,
-    model_name,
-    parse,
-)
+from tprimat.store import legacy_schema as schema
 from tprimat.text import plain
 from tprimat.units import gib_to_gb, round_figure
 
@@ -60,18 +45,11 @@ LONGEST_TEXT = 200
 
 
 def decode(content: bytes, name: str) -> tuple[Run, ...]:
-    """Return the one run of a file of an earlier tool.
+    """Return the one run of a file of an earlier tool; its name stands for what the file itself doesn't state.
 
-    Args:
-        content: the file.
-        name: its name, without folders, for what the file itself doesn't state.
-
-    Raises:
-        msgspec.DecodeError: the content is not JSON.
-        msgspec.ValidationError: it is no result, or a field has a wrong type; the text names
-            the field.
+    Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for what is no result.
     """
-    parsed = parse(content)
+    parsed = schema.parse(content)
     if not isinstance(parsed, dict) or not (parsed.get("step_times") or parsed.get("raw_step_times")):
         raise msgspec.ValidationError("no step times: this is not a result of a benchmark")
     file = SourceFile(path=name, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
@@ -82,9 +60,9 @@ class _LegacyFile:
     """A file that becomes a Run; collects the warnings and the names of the missing fields."""
 
     def __init__(self, parsed: dict[str, Any], file: SourceFile) -> None:
-        self.stated = msgspec.convert(parsed, type=Result)
+        self.stated = msgspec.convert(parsed, type=schema.Result)
         self.file = file
-        self.named = from_name(file.path)
+        self.named = schema.from_name(file.path)
         self.warnings: list[str] = []
         self.missing: list[str] = []
         self.unread = _unread(parsed, self.stated, "")
@@ -93,7 +71,9 @@ class _LegacyFile:
     def run(self) -> Run:
         """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't be."""
         stated = self.stated
-        times = self._step_times()
+        if stated.step_times and stated.raw_step_times and stated.step_times != stated.raw_step_times:
+            self.warnings.append("step_times and raw_step_times differ; step_times are taken")
+        times = tuple(stated.step_times or stated.raw_step_times)
         count = len(times)
         framework = self._framework()
         from_log = stated.source == "primus_log_extraction" or framework == "primus"
@@ -117,7 +97,7 @@ class _LegacyFile:
             gpu_info=gpu_info,
             training_config=training,
             parallelism_config=self._parallelism(),
-            timing=LOG_TIMING if from_log else CALLBACK_TIMING if by_callback else Timing(),
+            timing=schema.LOG_TIMING if from_log else schema.CALLBACK_TIMING if by_callback else Timing(),
             timestamp=self._timestamp(from_log),
             status="incomplete" if status_reason else "complete",
             status_reason=status_reason,
@@ -135,12 +115,6 @@ class _LegacyFile:
         self._check_printed_values(times, training.max_steps)
         self._warn_of_missing(timed=from_log or by_callback)
         return msgspec.structs.replace(run, warnings=tuple(self.warnings))
-
-    def _step_times(self) -> tuple[float, ...]:
-        stated, raw = self.stated.step_times, self.stated.raw_step_times
-        if stated and raw and stated != raw:
-            self.warnings.append("step_times and raw_step_times differ; step_times are taken")
-        return tuple(stated or raw)
 
     def _series(self, name: str, values: list[float | None], count: int) -> tuple[float | None, ...]:
         if not values:
@@ -181,9 +155,9 @@ class _LegacyFile:
 
     def _platform(self) -> Platform | None:
         stated, device = self.stated.platform or "", (self.stated.gpu_info.device_name or "").lower()
-        stack = STACKS.get((self.stated.gpu_info.software_stack or "").lower())
-        platform = PLATFORMS.get(stated.lower())
-        if device.endswith(INVENTED_DEVICE):
+        stack = schema.STACKS.get((self.stated.gpu_info.software_stack or "").lower())
+        platform = schema.PLATFORMS.get(stated.lower())
+        if device.endswith(schema.INVENTED_DEVICE):
             # The warning is given with the device's other inventions.
             return None
         of_device: Platform | None = "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
@@ -192,10 +166,10 @@ class _LegacyFile:
             return None
         if platform:
             return platform
-        if stated.lower() not in UNKNOWN_WORDS:
+        if stated.lower() not in schema.UNKNOWN_WORDS:
             self.warnings.append(f"platform {_quoted(stated)} is none of nvd, amd and cpu")
         if of_device or stack:
-            return of_device or (PLATFORM_OF_STACK[stack] if stack else None)
+            return of_device or (schema.PLATFORM_OF_STACK[stack] if stack else None)
         if self.named.platform:
             self.warnings.append(f"platform {self.named.platform} is taken from the file's name")
         return self.named.platform
@@ -203,11 +177,11 @@ class _LegacyFile:
     def _framework(self) -> str | None:
         stack = (self.stated.gpu_info.software_stack or "").lower()
         framework = (self.stated.framework or "").lower()
-        if PLAIN.fullmatch(framework) and framework not in UNKNOWN_WORDS:
-            return FRAMEWORKS.get(framework, framework)
+        if schema.PLAIN.fullmatch(framework) and framework not in schema.UNKNOWN_WORDS:
+            return schema.FRAMEWORKS.get(framework, framework)
         if self.stated.source == "primus_log_extraction":
             return "primus"
-        of_stack = FRAMEWORKS[stack] if stack in ("nemo", "prim") else None
+        of_stack = schema.FRAMEWORKS[stack] if stack in ("nemo", "prim") else None
         named = self.named.framework
         if of_stack and named and of_stack != named:
             # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
@@ -223,8 +197,8 @@ class _LegacyFile:
 
     def _model(self) -> str | None:
         model = self.stated.model or ""
-        if PLAIN.fullmatch(model) and model.lower() not in UNKNOWN_WORDS:
-            return model_name(model)
+        if schema.PLAIN.fullmatch(model) and model.lower() not in schema.UNKNOWN_WORDS:
+            return schema.model_name(model)
         if self.named.model:
             self.warnings.append(f"model {self.named.model} is taken from the file's name: the file doesn't state it")
         else:
@@ -233,15 +207,15 @@ class _LegacyFile:
 
     def _gpu_info(self, platform: Platform | None, from_log: bool) -> GpuInfo:
         gpu = self.stated.gpu_info
-        if (gpu.device_name or "").endswith(INVENTED_DEVICE):
+        if (gpu.device_name or "").endswith(schema.INVENTED_DEVICE):
             self.warnings.append(
                 f"gpu_info and platform are left out: where torch was missing, as here, this tool wrote "
                 f"{_quoted(gpu.device_name or '')} with one card's constants, whatever had trained"
             )
             return GpuInfo()
-        name = self._text("gpu_info.device_name", gpu.device_name)
+        name = self._known("gpu_info.device_name", gpu.device_name)
         version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
-        stack = STACKS.get((gpu.software_stack or "").lower()) or (
+        stack = schema.STACKS.get((gpu.software_stack or "").lower()) or (
             "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
         )
         if stack is None:
@@ -252,12 +226,12 @@ class _LegacyFile:
             )
         info = GpuInfo(
             device_name=name,
-            device_count=self._count("gpu_info.device_count", gpu.device_count),
-            total_memory_gb=self._amount("gpu_info.total_memory_gb", gpu.total_memory_gb),
-            gpu_cores=self._count("gpu_info.gpu_cores", gpu.gpu_cores),
+            device_count=self._known("gpu_info.device_count", gpu.device_count),
+            total_memory_gb=self._known("gpu_info.total_memory_gb", gpu.total_memory_gb),
+            gpu_cores=self._known("gpu_info.gpu_cores", gpu.gpu_cores),
             software_stack=stack,
-            software_version=self._text("gpu_info.software_version", version),
-            pytorch_version=self._text("gpu_info.pytorch_version", gpu.pytorch_version),
+            software_version=self._known("gpu_info.software_version", version),
+            pytorch_version=self._known("gpu_info.pytorch_version", gpu.pytorch_version),
         )
         card = gpus.match(info).gpu
         if card and info.gpu_cores and info.gpu_cores != card.cores:
@@ -268,32 +242,30 @@ class _LegacyFile:
         return info
 
     def _training_config(self) -> TrainingConfig:
-        training = self.stated.training_config
-        names = ("max_steps", "global_batch_size", "micro_batch_size", "sequence_length", "num_gpus")
-        counts: dict[str, Any] = {n: self._count(f"training_config.{n}", getattr(training, n)) for n in names}
-        precision = self._text("training_config.precision", training.precision)
+        stated = msgspec.structs.asdict(self.stated.training_config)
+        del stated["parallel_strategy"]
+        known = {name: self._known(f"training_config.{name}", value) for name, value in stated.items()}
+        precision = known.pop("precision")
         return TrainingConfig(
-            **counts, precision=precision if precision in PRECISIONS else None, precision_detail=precision
+            **known, precision=precision if precision in schema.PRECISIONS else None, precision_detail=precision
         )
 
     def _parallelism(self) -> ParallelismConfig:
         stated = self.stated.parallelism_config
         sizes: dict[str, Any] = {
-            name: self._count(f"parallelism_config.{name}", size)
+            name: self._known(f"parallelism_config.{name}", size)
             for name, size in msgspec.structs.asdict(stated).items()
             if name != "strategy_name" and size is not None
         }
         if not any(sizes.values()):
             self.missing.append("parallelism_config")
-        names = (stated.strategy_name, self.stated.training_config.parallel_strategy)
-        strategy = next(
-            (plain(name, LONGEST_TEXT) for name in names if name and name.lower() not in UNKNOWN_WORDS), None
-        )
+        names = (stated.strategy_name or "", self.stated.training_config.parallel_strategy or "")
+        strategy = next((plain(name, LONGEST_TEXT) for name in names if name.lower() not in schema.UNKNOWN_WORDS), None)
         return ParallelismConfig(strategy_name=strategy, **sizes)
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
         stated = self.stated.memory_metrics
-        known = {name: gb for name, each in msgspec.structs.asdict(stated).items() if (gb := self._amount(None, each))}
+        known = {name: gb for name, gb in msgspec.structs.asdict(stated).items() if gb and 0 < gb <= LARGEST_VALUE}
         if not known:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
@@ -370,8 +342,8 @@ class _LegacyFile:
             )
 
     def _warn_of_missing(self, *, timed: bool) -> None:
-        never = ["recomputation", "optimizer", "data", "the model's shape"]
-        self.warnings.append(f"not in the file, so unknown: {', '.join([*self.missing, *never])}")
+        missing = [*self.missing, "recomputation", "optimizer", "data", "the model's shape"]
+        self.warnings.append(f"not in the file, so unknown: {', '.join(missing)}")
         self.warnings.append("the file has no step numbers: they are counted from 1")
         if not timed:
             self.warnings.append("what a step time covers is unknown: the file doesn't say what wrote it")
@@ -384,24 +356,16 @@ class _LegacyFile:
             names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
             self.warnings.append(f"fields of the file that are not used: {names}")
 
-    def _text(self, name: str, value: str | None) -> str | None:
-        text = plain(value or "", LONGEST_TEXT)
-        if text.lower() in UNKNOWN_WORDS:
+    def _known(self, name: str, value: Any) -> Any:
+        """Return a text, a count or an amount; None, with its name among the missing fields, where it can't be one."""
+        if isinstance(value, str):
+            value = plain(value, LONGEST_TEXT)
+            if value.lower() in schema.UNKNOWN_WORDS:
+                value = None
+        elif value is not None and not 0 < value <= LARGEST_VALUE:
+            name, value = f"{name} ({value})", None
+        if value is None:
             self.missing.append(name)
-            return None
-        return text
-
-    def _count(self, name: str, value: int | None) -> int | None:
-        if value is None or value < 1:
-            self.missing.append(name if value is None else f"{name} ({value})")
-            return None
-        return value
-
-    def _amount(self, name: str | None, value: float | None) -> float | None:
-        if value is None or not 0 < value <= LARGEST_VALUE:
-            if name:
-                self.missing.append(name if value is None else f"{name} ({value})")
-            return None
         return value
 
 

@@ -1,14 +1,11 @@
-"""The files of an earlier tool: fields, vocabulary and file names.
-
-legacy_results.py makes a Run of it. Knows no files.
-"""
+"""The files of an earlier tool: fields, vocabulary and file names. legacy_results.py makes a Run of it."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -16,11 +13,8 @@ from tprimat.catalog import models
 from tprimat.results.run import LARGEST_COUNT, Platform, SoftwareStack, StepTime, Timing
 
 PLATFORMS: dict[str, Platform] = {
-    "nvd": "nvd",
-    "nvidia": "nvd",
-    "cuda": "nvd",
-    "amd": "amd",
-    "rocm": "amd",
+    **dict.fromkeys(("nvd", "nvidia", "cuda"), "nvd"),
+    **dict.fromkeys(("amd", "rocm"), "amd"),
     "cpu": "cpu",
 }
 STACKS: dict[str, SoftwareStack] = {"cuda": "cuda", "nemo": "cuda", "rocm": "rocm", "prim": "rocm", "cpu": "cpu"}
@@ -122,7 +116,7 @@ class Result(msgspec.Struct):
     learning_rates: list[float | None] = []
 
 
-class Named(msgspec.Struct, frozen=True):
+class Named(NamedTuple):
     """Facts from a file's name."""
 
     platform: Platform | None = None

@@ -12,27 +12,19 @@ ENCODER_DECODER = "encdec"
 
 def file_name(run: Run) -> str:
     """Return the name under which users know a result of this kind."""
+    model = _plain(run.model or "model")
     if run.model == ENCODER_DECODER:
-        return _encoder_decoder_name(run)
-    platform_of = {"nemo": "cuda", "primus": "rocm"}
-    framework = _plain(run.framework or "unknown")
-    if run.framework in platform_of:
-        stem = f"benchmark_{platform_of[framework]}"
+        # Each training has a file of its own.
+        gpu = "cpu" if run.platform == "cpu" else _plain(gpus.short_name(run.gpu_info.device_name))
+        moment = run.started.strftime("%Y%m%d_%H%M%S") if run.started else "unknown"
+        stem = f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}"
+    elif run.framework in ("nemo", "primus"):
+        stem = f"benchmark_{'cuda' if run.framework == 'nemo' else 'rocm'}_{model}"
     elif run.platform == "cpu" and run.framework == "lightning":
-        stem = "benchmark_cpu"
+        stem = f"benchmark_cpu_{model}"
     else:
-        stem = f"train_{framework}"
-    parts = [stem, _plain(run.model or "model"), *([_plain(run.label)] if run.label else [])]
-    return "_".join(parts) + ".json"
-
-
-def _encoder_decoder_name(run: Run) -> str:
-    """Return bench_{GPU}_{N}gpu_{TIMESTAMP}: each training has a file of its own."""
-    on_cpu = run.platform == "cpu"
-    gpu = "cpu" if on_cpu else _plain(gpus.short_name(run.gpu_info.device_name))
-    moment = run.started.strftime("%Y%m%d_%H%M%S") if run.started else "unknown"
-    parts = [f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}", *([_plain(run.label)] if run.label else [])]
-    return "_".join(parts) + ".json"
+        stem = f"train_{_plain(run.framework or 'unknown')}_{model}"
+    return f"{stem}_{_plain(run.label)}.json" if run.label else f"{stem}.json"
 
 
 def _plain(name: str) -> str:

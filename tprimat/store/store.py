@@ -7,7 +7,7 @@ setup, and a file of another setup that stands in the way moves to history/.
 from __future__ import annotations
 
 import codecs
-import dataclasses
+import contextlib
 import hashlib
 import os
 import re
@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -37,21 +37,13 @@ SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, are of one training."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Saved:
-    """The outcome of saving a run.
-
-    Attributes:
-        path: the result file.
-        moved: new path of another setup's older file, or None.
-        runs: how many runs the file now holds.
-        known: whether the file already held this training.
-    """
+class Saved(NamedTuple):
+    """The result file with so many runs, the new path of another setup's older file, and whether the run was there."""
 
     path: Path
     moved: Path | None
     runs: int
-    known: bool = False
+    known: bool
 
 
 def read(path: Path) -> tuple[Run, ...]:
@@ -59,29 +51,32 @@ def read(path: Path) -> tuple[Run, ...]:
 
     Raises UnreadableError, one line with the file and the field, for anything else.
     """
-    return _decoded(_content(path), path)
+    return _load(path).runs
 
 
 def _content(path: Path) -> bytes:
     try:
         with files.open_plain(path) as file:
             if os.fstat(file.fileno()).st_size > LARGEST_FILE:
-                raise UnreadableError(
-                    path, f"too large for a result file: is it one?{_if_a_log(path)}", heading="not-a-result"
-                )
+                raise _not_a_result(path, "too large for a result file: is it one?")
             return file.read()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
 
 
-def _if_a_log(path: Path) -> str:
-    """Return the hint for a log that is named as a result."""
-    return "" if path.suffix == ".json" else "; scripts/analyze_existing_logs.py makes a result of a training's log"
+def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
+    """Return the error about a file, with a hint where it may be a log."""
+    if path.suffix != ".json":
+        why += "; scripts/analyze_existing_logs.py makes a result of a training's log"
+    return UnreadableError(path, why, line=line, heading="not-a-result")
 
 
 def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
-    content = _as_utf8(content)
+    # Editors and shells on Windows put a byte order mark before the content.
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        content = content.decode("utf-16", errors="replace").encode()
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
         version = _version(content)
         if version is None:
@@ -94,11 +89,11 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
             )
         return decode(content)
     except msgspec.ValidationError as error:
-        raise UnreadableError(path, f"not a result: {error}{_if_a_log(path)}", heading="not-a-result") from error
+        raise _not_a_result(path, f"not a result: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        line = _line_of(content, error)
-        why = f"not whole JSON: {error}{_if_a_log(path)}"
-        raise UnreadableError(path, why, line=line, heading="not-a-result") from error
+        position = re.search(r"byte (\d+)", str(error))
+        line = content[: int(position[1])].count(b"\n") + 1 if position else None
+        raise _not_a_result(path, f"not whole JSON: {error}", line) from error
 
 
 def fingerprint(run: Run) -> str:
@@ -110,13 +105,10 @@ def fingerprint(run: Run) -> str:
 def locate(path: Path, mark: str) -> tuple[Run, Path] | None:
     """Return a run by its fingerprint, from its file or from where that was moved."""
     for file in _places(path):
-        try:
-            runs = read(file)
-        except UnreadableError:
-            continue
-        for run in runs:
-            if fingerprint(run) == mark:
-                return run, file
+        with contextlib.suppress(UnreadableError):
+            for run in read(file):
+                if fingerprint(run) == mark:
+                    return run, file
     return None
 
 
@@ -129,10 +121,9 @@ def _places(path: Path) -> Iterator[Path]:
 def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """Read files, and folders with all below them except history/.
 
-    Returns:
-        The files, in the order of the arguments and within a folder by name; and a warning
-        for each file in a folder that is no result. What vanishes from a folder meanwhile counts as
-        never there. A broken file that was named itself raises UnreadableError.
+    Return them in the order of the arguments and within a folder by name, and a warning for each file in a folder
+    that is no result. What vanishes from a folder meanwhile counts as never there. A broken file that was named
+    itself raises UnreadableError.
     """
     loaded: dict[str, Loaded] = {}
     warnings: list[str] = []
@@ -160,14 +151,9 @@ def _load(path: Path) -> Loaded:
 
 
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
-    """Write a run to its file in a folder, joining earlier runs of the same setup.
+    """Write a run, with its summary where the caller has it, to its file in a folder; earlier runs of the setup stay.
 
-    Args:
-        run: the run.
-        folder: made where there is none.
-        summary: of the run, where the caller has it.
-
-    Raises UsageError when the folder can't be written.
+    Raises UsageError when the folder can't be made or written.
     """
     return save_as(run, folder / file_name(run), summary)
 
@@ -200,13 +186,9 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
 
 
 def as_file(runs: Sequence[Run], known: Mapping[int, Summary] = MappingProxyType({})) -> ResultFile:
-    """Return the result file of one or more runs of one setup.
+    """Return the result file of runs of one setup, in the order in which they were made; raise ValueError for several.
 
-    Args:
-        runs: in the order in which they were made.
-        known: available summaries by the id of their run.
-
-    Raises ValueError when their setups differ.
+    Summaries that are known, by the id of their run, are not computed again.
     """
     if len({setup_key(run) for run in runs}) != 1:
         raise ValueError("runs of different setups can't share a file")
@@ -239,27 +221,14 @@ class _VersionOnly(msgspec.Struct):
 def _version(content: bytes) -> int | None:
     try:
         version = msgspec.json.decode(content, type=_VersionOnly).schema_version
-        return None if version is msgspec.UNSET else version
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
+    except msgspec.DecodeError as error:
         # Python wrote the earlier files, and with them the NaN of a training that diverged.
-        parsed = parse(content)
-        if isinstance(parsed, dict) and "schema_version" not in parsed:
-            return None
+        if not isinstance(error, msgspec.ValidationError):
+            parsed = parse(content)
+            if isinstance(parsed, dict) and "schema_version" not in parsed:
+                return None
         raise
-
-
-def _as_utf8(content: bytes) -> bytes:
-    """Return the content without a byte order mark, which editors and shells on Windows put before it."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return content.decode("utf-16", errors="replace").encode()
-    return content.removeprefix(codecs.BOM_UTF8)
-
-
-def _line_of(content: bytes, error: Exception) -> int | None:
-    position = re.search(r"byte (\d+)", str(error))
-    return content[: int(position[1])].count(b"\n") + 1 if position else None
+    return None if version is msgspec.UNSET else version
 
 
 def _results_below(folder: Path, warnings: list[str]) -> Iterator[Path]:
