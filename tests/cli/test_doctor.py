@@ -9,7 +9,7 @@ from gpu_fakes import NVIDIA_QUERY, amd_files, fake_host, nvidia_row
 
 from tprimat.cli import doctor, run
 from tprimat.errors import ExitStatus
-from tprimat.machine import gpu_state
+from tprimat.machine import platforms
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
@@ -30,7 +30,7 @@ def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
 
 def test_the_gpus_of_both_vendors(tmp_path):
     host = fake_host(tmp_path, {NVIDIA_QUERY: nvidia_row(0, "aa-0")}, files=amd_files())
-    assert [state.name for state in gpu_state.states(host)] == ["NVIDIA H100 80GB HBM3", "AMD Instinct MI300X OAM"]
+    assert [state.name for state in platforms.states(host)] == ["NVIDIA H100 80GB HBM3", "AMD Instinct MI300X OAM"]
 
 
 class TestDiagnosis:

@@ -28,7 +28,7 @@ from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.request import Launch
 from tprimat.machine import gpu_processes, platforms
-from tprimat.machine.gpu_processes import Process
+from tprimat.machine.gpu import GpuProcess
 from tprimat.machine.platforms import Machine
 from tprimat.measure import session
 from tprimat.report import json_values
@@ -159,7 +159,7 @@ def doctor(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 
 def gpu_memory(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
-    found = (Process(7, "0", "python3", 12.5, "me", f"python3 train.py {'x' * 80}", "5"), Process(8, "1"))
+    found = (GpuProcess(7, "0", None, "python3", 12.5, "me", f"python3 train.py {'x' * 80}"), GpuProcess(8, "1"))
     patch.setattr(gpu_processes, "list_processes", lambda host: found)
     patch.setattr(gpu_processes, "can_terminate", lambda process, host: process.pid == 7)
     return ["gpu-memory"]

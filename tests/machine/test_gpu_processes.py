@@ -14,7 +14,7 @@ import pytest
 from gpu_fakes import AMD_PROCESSES, NVIDIA_APPS, NVIDIA_QUERY, fake_host, nvidia_row
 
 from tprimat.machine import gpu_processes
-from tprimat.machine.gpu_processes import Process
+from tprimat.machine.gpu import GpuProcess
 from tprimat.machine.host import Host
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
@@ -42,7 +42,7 @@ def start(device):
         child = subprocess.Popen(argv, stdout=subprocess.PIPE)
         children.append(child)
         assert child.stdout.readline() == b"1\n"
-        return Process(child.pid, started=psutil.Process(child.pid).create_time())
+        return GpuProcess(child.pid, started=psutil.Process(child.pid).create_time())
 
     yield begin
     for child in children:
@@ -64,12 +64,12 @@ class TestListed:
         assert here.command.startswith(f"{sys.executable} -c import sys")
         assert here.user == getpass.getuser()
         assert here.started == psutil.Process(pid).create_time()
-        assert elsewhere == Process(2000000001, gpu="0", name="x")
+        assert elsewhere == GpuProcess(2000000001, gpu="0", gpu_id="aa", name="x")
 
     def test_amd(self, tmp_path):
         listed = [{"gpu": 0, "process_list": [{"process_info": {"pid": 2000000001, "name": "x", "mem_usage": 5}}]}]
         (found,) = gpu_processes.list_processes(fake_host(tmp_path, {AMD_PROCESSES: json.dumps(listed)}))
-        assert found == Process(2000000001, gpu="0", name="x", memory_gb=5e-9)
+        assert found == GpuProcess(2000000001, gpu="0", name="x", memory_gb=5e-9)
 
     def test_nobody_and_no_tool_differ(self, tmp_path):
         assert gpu_processes.list_processes(fake_host(tmp_path, {NVIDIA_APPS: ""})) == ()
@@ -86,9 +86,9 @@ class TestMayEnd:
 
     def test_nothing_that_is_not_there_or_whose_number_was_used_again(self, start):
         process = start()
-        assert not gpu_processes.can_terminate(Process(2000000001, started=process.started), Host())
-        assert not gpu_processes.can_terminate(Process(process.pid, started=process.started - 1), Host())
-        assert not gpu_processes.can_terminate(Process(process.pid), Host())
+        assert not gpu_processes.can_terminate(GpuProcess(2000000001, started=process.started), Host())
+        assert not gpu_processes.can_terminate(GpuProcess(process.pid, started=process.started - 1), Host())
+        assert not gpu_processes.can_terminate(GpuProcess(process.pid), Host())
 
     def test_nothing_of_others(self, start, monkeypatch):
         process = start()
@@ -100,7 +100,7 @@ class TestMayEnd:
         with device.open():
             for pid in (os.getpid(), os.getppid(), 1):
                 started = psutil.Process(pid).create_time()
-                assert not gpu_processes.can_terminate(Process(pid, started=started), Host())
+                assert not gpu_processes.can_terminate(GpuProcess(pid, started=started), Host())
 
     def test_a_dead_one_that_nobody_has_waited_for(self, start, monkeypatch):
         process = start()

@@ -36,7 +36,7 @@ INTERNALS = {
     "record": "benchmark_utils",
     "Host": "tprimat.machine.host",
     "detect": "tprimat.machine.platforms",
-    "states": "tprimat.machine.gpu_state",
+    "states": "tprimat.machine.platforms",
     "list_processes": "tprimat.machine.gpu_processes",
     "match": "tprimat.catalog.gpus",
     "FRAMEWORKS": "tprimat.frameworks",

@@ -14,7 +14,7 @@ from tprimat.cli.options.gpu_memory import name
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.machine import gpu_processes
-from tprimat.machine.gpu_processes import Process
+from tprimat.machine.gpu import GpuProcess
 from tprimat.machine.host import Host
 from tprimat.text import plain
 
@@ -64,7 +64,7 @@ def _list_and_terminate(options: argparse.Namespace) -> int:
     return ExitStatus.TRAINING_FAILED if remaining else ExitStatus.WELL
 
 
-def _lines(processes: Sequence[Process], own: Sequence[Process]) -> list[str]:
+def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[str]:
     if not processes:
         return ["No process holds GPU memory."]
     is_verbose = console.verbosity() is Verbosity.VERBOSE
@@ -83,7 +83,7 @@ def _lines(processes: Sequence[Process], own: Sequence[Process]) -> list[str]:
     return console.table(rows)
 
 
-def _is_confirmed(processes: Sequence[Process]) -> bool:
+def _is_confirmed(processes: Sequence[GpuProcess]) -> bool:
     """Ask the user. Raises UsageError where there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(

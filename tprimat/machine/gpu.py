@@ -1,4 +1,4 @@
-"""GPUs and their processes: the rows that every vendor's module fills, and shared helpers."""
+"""GPUs and their processes: the rows that every vendor's module fills, and the helpers that both share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ class Device:
     """One GPU as torch numbers it.
 
     Attributes:
-        index: torch's number.
-        info: what is known of it; device_count is 1.
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
-        uuid: as the driver names it, without GPU-; None where torch doesn't state it.
-        pci_address: domain:bus:device.function; None where torch doesn't state it.
-        memory_held_gb: what others held when this was read, GB; None where unknown.
+        uuid: as the driver names it, without GPU-.
+        pci_address: domain:bus:device.function.
+        memory_held_gb: what others held when this was read.
     """
 
     index: int
@@ -37,14 +35,12 @@ class GpuState:
     """One GPU as its driver states it; None where it doesn't.
 
     Attributes:
-        index: the vendor's number.
-        name: the driver's name, or what the bus calls it.
-        memory_total_gb, memory_used_gb: GB of 10⁹ bytes; used by all processes.
+        memory_used_gb: by all processes.
         power_cap_w, power_default_w, power_max_w: the cap that holds now, the factory's, and the
             highest that may be set.
         clock_mhz, clock_max_mhz: of the compute units, now and at most.
         partitioned: whether it is cut into parts (MIG).
-        id: unique: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
+        id: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
         utilisation_percent: share of the time in which at least one kernel ran, as the vendor defines it.
     """
 
@@ -64,23 +60,20 @@ class GpuState:
     @property
     def is_capped(self) -> bool:
         """Whether somebody set the cap below the factory's."""
-        return (
-            self.power_cap_w is not None
-            and self.power_default_w is not None
-            and self.power_cap_w < 0.99 * self.power_default_w
-        )
+        cap, default = self.power_cap_w, self.power_default_w
+        return cap is not None and default is not None and cap < 0.99 * default
 
 
 @dataclasses.dataclass(frozen=True)
 class GpuProcess:
-    """A process that holds GPU memory, as the driver states it.
+    """A process that holds GPU memory, as the driver states it; None where it doesn't.
 
     Attributes:
         pid: its number; in a container it may mean another process.
-        gpu: the vendor's number of the GPU; None where unknown.
-        gpu_id: the GpuState.id of the GPU; None where unknown.
-        name: None where unknown.
-        memory_gb: GB of 10⁹ bytes; None where hidden.
+        gpu: the vendor's number of the GPU.
+        gpu_id: the GpuState.id of the GPU.
+        user, command: of the process that has this number here.
+        started: its start time, seconds since the epoch, to recognise a reused number.
     """
 
     pid: int
@@ -88,15 +81,13 @@ class GpuProcess:
     gpu_id: str | None = None
     name: str | None = None
     memory_gb: float | None = None
+    user: str | None = None
+    command: str | None = None
+    started: float | None = None
 
 
 class VendorLibrary:
-    """A vendor's Python library, ready to be asked until the block ends; without one, its answers are None.
-
-    Attributes:
-        name, error, start, stop: of its module, its errors' base, and the functions that open and close it.
-        module: None where it isn't installed or finds no driver.
-    """
+    """A vendor's Python library, ready to be asked until the block ends; without one, its answers are None."""
 
     name: ClassVar[str]
     error: ClassVar[str]

@@ -7,12 +7,12 @@ the process that was listed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import psutil
 
@@ -27,30 +27,7 @@ _POLL_SECONDS = 0.1
 _DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD")
 
 
-@dataclasses.dataclass(frozen=True)
-class Process:
-    """A process that holds GPU memory.
-
-    Attributes:
-        pid: its number, as the driver states it.
-        gpu: the vendor's number of the GPU; None where unknown.
-        name: as the driver states it.
-        memory_gb: GB of 10⁹ bytes; None where hidden.
-        user: owner of the process of this number here; None where there is none.
-        command: of the process of this number here.
-        started: start time, seconds since the epoch, to recognise a reused pid.
-    """
-
-    pid: int
-    gpu: str | None = None
-    name: str | None = None
-    memory_gb: float | None = None
-    user: str | None = None
-    command: str | None = None
-    started: float | None = None
-
-
-def list_processes(host: Host) -> tuple[Process, ...] | None:
+def list_processes(host: Host) -> tuple[GpuProcess, ...] | None:
     """Return the processes on all GPUs, in the order of their GPUs; None where no vendor's library or tool answers."""
     for vendor in (nvidia, amd):
         held = vendor.processes(host)
@@ -59,7 +36,7 @@ def list_processes(host: Host) -> tuple[Process, ...] | None:
     return None
 
 
-def can_terminate(process: Process, host: Host) -> bool:
+def can_terminate(process: GpuProcess, host: Host) -> bool:
     """Return whether a process is the caller's and certainly the one that holds GPU memory."""
     if process.pid in (os.getpid(), os.getppid(), 0, 1) or not _has_gpu_open(process.pid, host):
         return False
@@ -75,24 +52,16 @@ def can_terminate(process: Process, host: Host) -> bool:
 
 
 def terminate(
-    processes: Sequence[Process],
+    processes: Sequence[GpuProcess],
     host: Host,
     *,
     report: Callable[[str], None],
     send: Callable[[int, int], None] = os.kill,
     grace_period_s: float = GRACE_PERIOD_S,
-) -> tuple[Process, ...]:
-    """Terminate processes, and kill those that don't exit.
+) -> tuple[GpuProcess, ...]:
+    """Terminate processes, and kill those that still run after the grace period; return those that outlive even that.
 
-    Args:
-        processes: those that can_terminate() accepts; checked again before each signal.
-        host: where processes are looked up.
-        report: called with a line about each.
-        send: sends a signal to a process.
-        grace_period_s: seconds between SIGTERM and SIGKILL.
-
-    Returns:
-        The processes still running.
+    Each is checked by can_terminate() before each signal, and reported in a line.
     """
     remaining = list(processes)
     for number, word in ((signal.SIGTERM, "asked to end"), (getattr(signal, "SIGKILL", signal.SIGTERM), "killed")):
@@ -119,31 +88,24 @@ def terminate(
     return tuple(remaining)
 
 
-def _with_details(process: GpuProcess) -> Process:
+def _with_details(process: GpuProcess) -> GpuProcess:
     """Return a process with what this machine knows of its number."""
-    row = Process(process.pid, process.gpu, process.name, process.memory_gb)
     try:
         known = psutil.Process(process.pid)
         with known.oneshot():
             if known.status() == psutil.STATUS_ZOMBIE:
-                return row
+                return process
             command = " ".join(word for word in known.cmdline() if word) or None
-            return dataclasses.replace(row, user=known.username(), command=command, started=known.create_time())
+            return dataclasses.replace(process, user=known.username(), command=command, started=known.create_time())
     except psutil.Error:
-        return row
+        return process
 
 
 def _has_gpu_open(pid: int, host: Host) -> bool:
     # psutil lists regular files alone.
-    try:
-        links = list(host.path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
-        return False
-    return any(_target(link).startswith(_DEVICES) for link in links)
-
-
-def _target(link: Path) -> str:
-    try:
-        return str(link.readlink())
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError):
+        for link in host.path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if str(link.readlink()).startswith(_DEVICES):
+                    return True
+    return False

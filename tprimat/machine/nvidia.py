@@ -18,10 +18,19 @@ SOURCES = "NVML and nvidia-smi"
 """What is asked, in words."""
 
 _MIB = 2**20
-_QUERY = (
-    "index,name,uuid,memory.total,memory.used,power.limit,power.default_limit,power.max_limit,"
-    "clocks.current.sm,clocks.max.sm,utilization.gpu,mig.mode.current"
-)
+_NUMBERS = {
+    "memory.total": "memory_total_gb",
+    "memory.used": "memory_used_gb",
+    "power.limit": "power_cap_w",
+    "power.default_limit": "power_default_w",
+    "power.max_limit": "power_max_w",
+    "clocks.current.sm": "clock_mhz",
+    "clocks.max.sm": "clock_max_mhz",
+    "utilization.gpu": "utilisation_percent",
+}
+"""Numbers that nvidia-smi prints, and the fields of GpuState that hold them; memory is in MiB."""
+
+_QUERY = ("index", "name", "uuid", *_NUMBERS, "mig.mode.current")
 _APPS = "gpu_uuid,pid,process_name,used_memory"
 
 
@@ -83,13 +92,8 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     # Version 2 counts what the driver reserves apart, as nvidia-smi does.
     version = getattr(nvml.module, "nvmlMemory_v2", None)
     memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle, version) or nvml.ask("nvmlDeviceGetMemoryInfo", handle)
-    limits = nvml.ask("nvmlDeviceGetPowerManagementLimitConstraints", handle)
-    milliwatts = (
-        nvml.ask("nvmlDeviceGetPowerManagementLimit", handle),
-        nvml.ask("nvmlDeviceGetPowerManagementDefaultLimit", handle),
-        limits[1] if limits else None,
-    )
-    cap, default, most = (None if each is None else each / 1000 for each in milliwatts)
+    _, most = nvml.ask("nvmlDeviceGetPowerManagementLimitConstraints", handle) or (None, None)
+    cap, default = (nvml.ask(f"nvmlDeviceGetPowerManagement{which}Limit", handle) for which in ("", "Default"))
     clock, clock_max = (
         nvml.ask(f"nvmlDeviceGet{which}ClockInfo", handle, nvml.module.NVML_CLOCK_SM) for which in ("", "Max")
     )
@@ -99,9 +103,9 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         name=_text(nvml.ask("nvmlDeviceGetName", handle)) or "unknown GPU",
         memory_total_gb=memory.total / GB if memory else None,
         memory_used_gb=memory.used / GB if memory else None,
-        power_cap_w=cap,
-        power_default_w=default,
-        power_max_w=most,
+        power_cap_w=_watts(cap),
+        power_default_w=_watts(default),
+        power_max_w=_watts(most),
         clock_mhz=clock,
         clock_max_mhz=clock_max,
         partitioned=bool(mig and mig[0]),
@@ -133,29 +137,18 @@ def _processes(nvml: VendorLibrary, index: int, handle: Any) -> list[GpuProcess]
 
 
 def _smi_states(host: Host) -> list[GpuState]:
-    text = host.command(["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]) or ""
+    text = host.command(["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]) or ""
     rows = []
     for line in text.splitlines():
-        fields = [field.strip() for field in line.split(", ")]
-        if len(fields) != _QUERY.count(",") + 1 or not fields[0].isdigit():
-            continue
-        total, used, cap, default, most, clock, clock_max, utilisation = map(_number, fields[3:11])
-        rows.append(
-            GpuState(
-                index=int(fields[0]),
-                name=fields[1],
-                memory_total_gb=None if total is None else total * _MIB / GB,
-                memory_used_gb=None if used is None else used * _MIB / GB,
-                power_cap_w=cap,
-                power_default_w=default,
-                power_max_w=most,
-                clock_mhz=clock,
-                clock_max_mhz=clock_max,
-                partitioned=fields[11] == "Enabled",
-                id=_id(fields[2]),
-                utilisation_percent=utilisation,
-            )
-        )
+        cells = [cell.strip() for cell in line.split(", ")]
+        if len(cells) == len(_QUERY) and cells[0].isdigit():
+            index, name, uuid, *texts, mig = cells
+            numbers: dict[str, Any] = {
+                field: number * _MIB / GB if field.endswith("_gb") else number
+                for text, field in zip(texts, _NUMBERS.values(), strict=True)
+                if (number := _number(text)) is not None
+            }
+            rows.append(GpuState(int(index), name, partitioned=mig == "Enabled", id=_id(uuid), **numbers))
     return rows
 
 
@@ -183,6 +176,10 @@ def _id(uuid: str | None) -> str | None:
 def _text(value: bytes | str | None) -> str | None:
     """Return a string of NVML, which older versions of the package give as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
 
 
 def _number(text: str) -> float | None:

@@ -14,13 +14,14 @@ import platform
 import warnings as python_warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from tprimat.machine import amd, held_memory, nvidia, torch_build
 from tprimat.machine import host as hosts
-from tprimat.machine.gpu import Device
+from tprimat.machine.gpu import Device, GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.torch_build import first_line
 from tprimat.results.run import Environment, GpuInfo, Platform
@@ -43,9 +44,7 @@ class Machine:
     """This machine, as a training would find it.
 
     Attributes:
-        platform: nvd, amd or cpu.
         gpu_info: the first device and how many there are; without a GPU, the CPU.
-        environment: software and surroundings.
         devices: the GPUs; empty without any.
         warnings: doubtful or unknown facts, and why.
     """
@@ -73,25 +72,18 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     if torch is None:
         return _without_torch(host, warnings)
     stack = torch_build.stack_of(torch)
-    devices: tuple[Device, ...] = ()
-    if stack in _VENDOR:
-        devices, problems = _devices(torch, stack, host)
-        warnings += problems
-    else:
-        warnings += _why_no_gpu(torch, stack, host)
+    devices, problems = _devices(torch, stack, host)
+    warnings += problems
     if not devices:
         return _without_gpu(host, warnings, str(torch.__version__))
-    vendor = _VENDOR[stack][0]
-    held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
-    environment = _environment(
-        host,
-        hosts.cpu_name(host),
-        versions={**torch_build.versions(torch, stack), **_driver(host, vendor)},
-        memory_held_by_others_gb=round_figure(max(held)) if held else None,
-    )
     warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
-    return Machine(vendor, info, environment, devices, tuple(warnings))
+    return _machine(host, _VENDOR[stack][0], info, warnings, torch_build.versions(torch, stack), devices)
+
+
+def states(host: Host) -> tuple[GpuState, ...]:
+    """Return the state of all GPUs of this machine, without torch, NVIDIA's first; none where no driver answers."""
+    return (*nvidia.states(host), *amd.states(host))
 
 
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
@@ -110,6 +102,8 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
 
 def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], list[str]]:
     """Return the GPUs that torch can use, and warnings."""
+    if stack not in _VENDOR:
+        return (), _why_no_gpu(torch, stack, host)
     failure = None
     properties: list[Any] = []
     with python_warnings.catch_warnings(record=True) as torch_warnings:
@@ -183,7 +177,6 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     warnings.append(
         f"platform taken from {_DRIVER_FILE[stack]}{', ' + ', '.join(hints) if hints else ''}, without torch"
     )
-    vendor = _VENDOR[stack][0]
     # AMD's driver has no name for most GPUs that a training would report.
     states = nvidia.states(host) if stack == "cuda" else ()
     if states:
@@ -196,8 +189,7 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     else:
         info = GpuInfo(software_stack="cuda" if stack == "cuda" else "rocm")
         warnings.append("the GPUs' name, number and memory are unknown without torch")
-    environment = _environment(host, hosts.cpu_name(host), versions=_driver(host, vendor))
-    return Machine(vendor, info, environment, (), tuple(warnings))
+    return _machine(host, _VENDOR[stack][0], info, warnings)
 
 
 def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
@@ -219,27 +211,29 @@ def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -
         warnings.append(f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory")
     if info.device_name is None:
         warnings.append("the processor's name is unknown: the system doesn't state it")
-    versions = {"torch": pytorch_version} if pytorch_version else {}
-    return Machine("cpu", info, _environment(host, info.device_name, versions=versions), (), tuple(warnings))
+    return _machine(host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {})
 
 
-def _environment(
-    host: Host, cpu: str | None, *, versions: Mapping[str, str], memory_held_by_others_gb: float | None = None
-) -> Environment:
-    return Environment(
-        versions={**hosts.versions(host), **versions},
+def _machine(
+    host: Host,
+    vendor: Platform,
+    info: GpuInfo,
+    warnings: Sequence[str],
+    versions: Mapping[str, str] = MappingProxyType({}),
+    devices: tuple[Device, ...] = (),
+) -> Machine:
+    driver = None if vendor == "cpu" else _DRIVER[vendor](host)
+    held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
+    environment = Environment(
+        versions={**hosts.versions(host), **versions, **({"driver": driver} if driver else {})},
         hostname=platform.node() or None,
         os=hosts.operating_system(host),
         container=hosts.container(host),
         tprimat_commit=hosts.commit(host, Path(__file__).resolve().parents[2]),
-        cpu=cpu,
+        cpu=info.device_name if vendor == "cpu" else hosts.cpu_name(host),
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),
-        memory_held_by_others_gb=memory_held_by_others_gb,
+        memory_held_by_others_gb=round_figure(max(held)) if held else None,
         settings=hosts.settings(host.environ),
     )
-
-
-def _driver(host: Host, vendor: Platform) -> dict[str, str]:
-    version = _DRIVER[vendor](host)
-    return {"driver": version} if version else {}
+    return Machine(vendor, info, environment, devices, tuple(warnings))

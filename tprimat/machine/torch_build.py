@@ -35,15 +35,7 @@ def stack_of(torch: Any) -> str:
 
 
 def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:
-    """Return a GPU.
-
-    Args:
-        torch: the module.
-        stack: cuda or rocm.
-        index: torch's number of the GPU.
-        properties: as torch.cuda.get_device_properties() states them.
-        peak_clock_mhz: of the GPU, where torch doesn't state it.
-    """
+    """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock where torch states none."""
     units = getattr(properties, "multi_processor_count", None)
     clock = getattr(properties, "clock_rate", None)
     architecture = f"sm_{properties.major}{properties.minor}"

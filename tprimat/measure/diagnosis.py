@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tprimat import units
 from tprimat.frameworks import FRAMEWORKS
-from tprimat.machine import amd, gpu_state, nvidia, platforms
+from tprimat.machine import amd, nvidia, platforms
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
@@ -55,7 +55,7 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     """Examine the machine, or a host and what a training would find there; and the disk that holds the output."""
     host = host or Host()
     machine = machine or platforms.detect(host=host)
-    gpus = gpu_state.states(host)
+    gpus = platforms.states(host)
     reasons = [(framework.name, framework.unavailable()) for framework in FRAMEWORKS]
     free, where = free_space(output)
     return Diagnosis(
