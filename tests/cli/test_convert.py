@@ -40,7 +40,7 @@ def nemo_model(tmp_path):
 
 
 def test_every_model_has_its_classes():
-    assert set(nemo_convert.CLASSES) == set(nemo_convert.TYPES) == set(models.names())
+    assert set(nemo_convert.CLASSES) == set(models.names())
 
 
 class TestSource:
@@ -49,7 +49,7 @@ class TestSource:
 
     @pytest.mark.parametrize("model", models.names())
     def test_a_folder(self, model, hugging_face):
-        folder = hugging_face(nemo_convert.TYPES[model])
+        folder = hugging_face(nemo_convert.CLASSES[model][0])
         assert nemo_convert.hugging_face_source(model, str(folder)) == f"hf://{folder}"
 
     @pytest.mark.parametrize("text", ["./no-such-folder", "/no/such/folder", "llama", ".hidden/x"])

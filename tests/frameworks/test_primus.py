@@ -21,7 +21,7 @@ from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus import launch as primus
 from tprimat.frameworks.primus import match as primus_match
 from tprimat.frameworks.primus.installation import Installation
-from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
+from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo, Optimizer, ParallelismConfig, Run, TrainingConfig
@@ -41,7 +41,7 @@ def primus_request(model: str, **options) -> PrimusRequest:
     return PrimusRequest(model=model, **options)
 
 
-def planned(tree: Path, wanted: PrimusRequest, environ: dict[str, str] | None = None, **options) -> Plan:
+def planned(tree: Path, wanted: PrimusRequest, environ: dict[str, str] | None = None, **options) -> PrimusTraining:
     return plan(wanted, Installation(tree), environ or {}, **{"gpu": "mi300x", "devices": 8, **options})
 
 
@@ -280,7 +280,7 @@ class TestPlan:
     def test_machines_and_gpus_come_from_the_environment(self, tree):
         environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
         made = planned(tree, primus_request("llama"), environ)
-        assert (made.nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
+        assert (made.num_nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
         assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus == 2
         assert planned(tree, primus_request("llama"), devices=0).gpus == 8
 
@@ -419,9 +419,10 @@ AMD = Machine("amd", MI300X, Environment())
 
 
 class TestChecks:
-    def check(self, made: Plan, tmp_path: Path, environ=None, machine=AMD, free_gb=500.0):
+    def check(self, made: PrimusTraining, tmp_path: Path, environ=None, machine=AMD, free_gb=500.0):
         environ = {"HF_TOKEN": "made-up", "HOME": str(tmp_path)} if environ is None else environ
-        return primus_checks.check(made, machine, environ, tmp_path / "output", lambda path: Space(free_gb * 1e9))
+        made = dataclasses.replace(made, output_dir=tmp_path / "output")
+        return primus_checks.check(made, machine, environ, lambda path: Space(free_gb * 1e9))
 
     def test_nothing_is_wrong(self, tree, tmp_path):
         found = self.check(planned(tree, primus_request("llama")), tmp_path)

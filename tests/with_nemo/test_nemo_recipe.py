@@ -108,7 +108,7 @@ def test_an_unknown_field_names_the_nearest(request_of):
 
 
 def test_the_recipe_can_be_shown(request_of):
-    lines = nemo_recipe.lines(nemo_recipe.build(request_of()))
+    lines = list(nemo_recipe.lines(nemo_recipe.build(request_of())))
     assert "trainer.strategy.context_parallel_size = 2" in lines
     assert "resume = None" in lines
 
@@ -136,7 +136,7 @@ def without_fused_rope(monkeypatch):
     """NeMo's configurations of models, which ask for Transformer Engine by default."""
     from nemo.collections import llm
 
-    for _, config in nemo_convert.CLASSES.values():
+    for _, _, config in nemo_convert.CLASSES.values():
         monkeypatch.setattr(llm, config, functools.partial(getattr(llm, config), apply_rope_fusion=False))
 
 

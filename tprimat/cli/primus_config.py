@@ -15,7 +15,7 @@ from tprimat.errors import ExitStatus
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.match import SHOWN, differences
-from tprimat.frameworks.primus.plan import Plan, PrimusRequest, model_of, plan
+from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, model_of, plan
 from tprimat.machine import platforms
 from tprimat.store import store
 from tprimat.text import plain
@@ -34,7 +34,7 @@ def main(options: argparse.Namespace) -> int:
 def _show_all(options: argparse.Namespace) -> int:
     config = options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
     machine = platforms.detect()
-    chosen = plan(
+    training = plan(
         PrimusRequest(
             model=_model(options, config),
             precision=options.precision,
@@ -47,11 +47,11 @@ def _show_all(options: argparse.Namespace) -> int:
         gpu=primus_installation.gpu_of(machine.gpu_info),
         devices=(machine.gpu_info.device_count or 0) if machine.platform == "amd" else 0,
     )
-    _show(chosen)
+    _show(training)
     if options.against is None:
-        _show_essence(chosen)
+        _show_essence(training)
         return ExitStatus.WELL
-    different = list(differences(chosen.setup(), store.read(options.against)[0]))
+    different = list(differences(training.setup(), store.read(options.against)[0]))
     _show_differences(different, options.against)
     return ExitStatus.NOT_COMPARABLE if different else ExitStatus.WELL
 
@@ -65,26 +65,26 @@ def _model(options: argparse.Namespace, config: Path | None) -> str:
     return model_of(config, primus_installation.from_environment(os.environ, options.primus_path), os.environ)
 
 
-def _show(chosen: Plan) -> None:
-    run = chosen.setup()
+def _show(training: PrimusTraining) -> None:
+    run = training.setup()
     title = models.title(run.model)
     console.current().values |= {
-        "configuration": str(chosen.configuration.path),
+        "configuration": str(training.configuration.path),
         "model": run.model,
-        "precision": chosen.precision,
-        "num_gpus": chosen.num_gpus,
+        "precision": training.precision,
+        "num_gpus": training.num_gpus,
         "settings": {
             name: {"value": setting.value, "set_by": setting.origin}
-            for name, setting in sorted(chosen.configuration.settings.items())
+            for name, setting in sorted(training.configuration.settings.items())
         },
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),
-        "arguments": list(chosen.arguments),
+        "arguments": list(training.arguments),
     }
-    console.info(f"{plain(str(chosen.configuration.path))}: {title}, {chosen.precision}, {chosen.num_gpus} GPUs")
+    console.info(f"{plain(str(training.configuration.path))}: {title}, {training.precision}, {training.num_gpus} GPUs")
     rows = [("", "in force", "set by")]
     for label, name in SHOWN:
-        setting = chosen.configuration.settings.get(name)
+        setting = training.configuration.settings.get(name)
         if setting is None:
             rows.append((label, units.UNKNOWN, ""))
         else:
@@ -98,18 +98,18 @@ def _show(chosen: Plan) -> None:
     for line in console.table(rows):
         console.info(f"  {line}")
     named = {name for _, name in SHOWN}
-    for name, setting in sorted(chosen.configuration.settings.items()):
+    for name, setting in sorted(training.configuration.settings.items()):
         if name not in named:
             console.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
-    console.debug(f"  command line: {plain(shlex.join(chosen.arguments)) or 'nothing'}")
-    for note in chosen.notes:
+    console.debug(f"  command line: {plain(shlex.join(training.arguments)) or 'nothing'}")
+    for note in training.notes:
         console.note(note)
 
 
-def _show_essence(chosen: Plan) -> None:
+def _show_essence(training: PrimusTraining) -> None:
     """Print what is in force, where it is stated, without what set it."""
     for label, name in SHOWN:
-        setting = chosen.configuration.settings.get(name)
+        setting = training.configuration.settings.get(name)
         if setting is not None and setting.value is not None:
             console.summary(f"{label}: {plain(setting.value)}")
 

@@ -6,6 +6,7 @@ The scripts run_primus_*.sh call this; `./benchmark.py --framework primus` goes 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shlex
 from pathlib import Path
@@ -17,8 +18,7 @@ from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus import launch as primus
 from tprimat.frameworks.primus.installation import Installation
-from tprimat.frameworks.primus.plan import Plan as PrimusPlan
-from tprimat.frameworks.primus.plan import PrimusRequest, models_of, plan
+from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, models_of, plan
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
@@ -54,23 +54,23 @@ def _measure(options: argparse.Namespace) -> int:
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")
     machine = platforms.detect()
-    plans = _plans(options, installation, machine)
-    iterations = min(plan.configuration.count("train_iters") or 0 for plan in plans)
-    output_dir = Path.cwd() / options.output_dir
-    session_plan = Plan(
-        frameworks=(frameworks.by_name(primus.NAME),),
-        requests=tuple(primus.request_of(plan, output_dir, label=options.label) for plan in plans),
+    trainings = _trainings(options, installation, machine)
+    iterations = min(training.steps for training in trainings)
+    plan_of_session = Plan(
+        frameworks=(frameworks.by_name("primus"),),
+        # Megatron ends the training after --exit-after; it is killed after --time-limit alone.
+        requests=tuple(dataclasses.replace(training, time_limit_s=None) for training in trainings),
         output_dir=options.output_dir,
         runs=options.runs,
         cooldown_s=cooldown(options.cooldown, machine.platform),
-        notes=tuple(dict.fromkeys(note for plan in plans for note in primus.notes(plan))),
+        notes=tuple(dict.fromkeys(note for training in trainings for note in primus.notes(training))),
         bundle=options.bundle,
         limit_s=options.time_limit,
         stops_at_failure=True,
         advice=_advice(options, iterations) if iterations < SMOKE_TEST_BELOW else None,
     )
-    introduce(session_plan, machine)
-    session = Session(session_plan, machine)
+    introduce(plan_of_session, machine)
+    session = Session(plan_of_session, machine)
     is_ready = session.is_ready()
     if options.dry_run:
         session.show()
@@ -81,7 +81,7 @@ def _measure(options: argparse.Namespace) -> int:
     return INTERRUPTED if session.interrupted else session.status
 
 
-def _plans(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusPlan, ...]:
+def _trainings(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusTraining, ...]:
     """Return the trainings that are asked for, all of them planned before any is started."""
     config = options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
     names, own, notes = models_of(options.model, config, installation, os.environ)
@@ -103,6 +103,7 @@ def _plans(options: argparse.Namespace, installation: Installation, machine: Mac
             os.environ,
             gpu=primus_installation.gpu_of(machine.gpu_info),
             devices=(machine.gpu_info.device_count or 0) if machine.platform == "amd" else 0,
+            output_dir=Path.cwd() / options.output_dir,
         )
         for name in names
     )

@@ -178,20 +178,12 @@ def _requested_config(
     options: argparse.Namespace, device: Device, framework: Framework
 ) -> tuple[tuple[str, ...], RequestedConfig, list[str]]:
     """Return models, settings and notes: the options override the result to match."""
-    stated = RequestedConfig(
-        scale=options.scale,
-        steps=options.steps,
-        global_batch_size=options.global_batch_size,
-        micro_batch_size=options.micro_batch_size,
-        sequence_length=options.sequence_length,
-        seed=options.seed,
-        time_limit_s=options.time_limit,
-        label=options.label,
-        **nemo_options.requested(options),
-    )
     nemo_options.check(framework.name, framework.divides, options)
+    sizes = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
+    known = {name: getattr(options, name) for name in sizes} | {"time_limit_s": options.time_limit}
+    stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}
     if options.match is None:
-        return options.model or framework.models, stated, []
+        return options.model or framework.models, RequestedConfig(**stated), []
     if options.scale is not None:
         raise UsageError("--scale and --match contradict each other: the result states its shape", heading="cant-match")
     name, matched, notes = _matched(options, device, framework)
@@ -199,13 +191,11 @@ def _requested_config(
         raise UsageError(
             f"{options.match} is a result of {name}: leave --model out, or say --model {name}", heading="cant-match"
         )
-    known = {field.name: getattr(stated, field.name) for field in dataclasses.fields(stated)}
-    for field, value in known.items():
+    for field, value in stated.items():
         reference = getattr(matched, field)
-        if value is not None and reference is not None and value != reference:
+        if reference not in (None, value):
             notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as you asked")
-    changes = {field: value for field, value in known.items() if value is not None}
-    return (name,), dataclasses.replace(matched, **changes), notes
+    return (name,), dataclasses.replace(matched, **stated), notes
 
 
 def _matched(

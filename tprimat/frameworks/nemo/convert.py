@@ -10,14 +10,11 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 
 CLASSES = {
-    "llama": ("LlamaModel", "Llama31Config8B"),
-    "qwen": ("Qwen2Model", "Qwen25Config7B"),
-    "mistral": ("MistralModel", "MistralConfig7B"),
+    "llama": ("llama", "LlamaModel", "Llama31Config8B"),
+    "qwen": ("qwen2", "Qwen2Model", "Qwen25Config7B"),
+    "mistral": ("mistral", "MistralModel", "MistralConfig7B"),
 }
-"""NeMo's model and configuration. Sizes are those of what is imported."""
-
-TYPES = {"llama": "llama", "qwen": "qwen2", "mistral": "mistral"}
-"""`model_type` in config.json."""
+"""`model_type` in config.json, and NeMo's model and configuration. Sizes are those of what is imported."""
 
 HEADING = "convert"
 
@@ -34,11 +31,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def hugging_face_source(model: str, text: str) -> str:
-    """Return what NeMo's importer is given for a folder or a name on the hub.
-
-    Args:
-        model: a name in models.py.
-        text: as the user wrote it.
+    """Return what NeMo's importer is given for a folder or a name on the hub, as the user wrote it.
 
     Raises:
         UsageError: it is neither, or the folder holds another model.
@@ -58,9 +51,9 @@ def hugging_face_source(model: str, text: str) -> str:
             "transformers writes it",
             heading=HEADING,
         ) from None
-    if kind != TYPES[model]:
-        fits = next((name for name, its_kind in TYPES.items() if its_kind == kind), None)
-        other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(TYPES)}"
+    if kind != CLASSES[model][0]:
+        fits = next((name for name, (own, *_) in CLASSES.items() if own == kind), None)
+        other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(CLASSES)}"
         raise UsageError(
             f"{folder}: holds a model of type {kind}, which isn't {models.title(model)}: {other}", heading=HEADING
         )
@@ -80,20 +73,14 @@ def nemo_folder(text: str) -> Path:
 
 
 def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
-    """Import a model.
-
-    Args:
-        model: a name in models.py.
-        source: hf://ORG/NAME or hf:///folder.
-        target: folder to write.
-        overwrite: whether it may be there.
+    """Import a model from hf://ORG/NAME or hf:///folder.
 
     Raises:
         UsageError: the source can't be had, or the target can't be written.
     """
     from nemo.collections import llm
 
-    kind, config = (getattr(llm, name) for name in CLASSES[model])
+    kind, config = (getattr(llm, name) for name in CLASSES[model][1:])
     try:
         llm.import_ckpt(model=kind(config()), source=source, output_path=target, overwrite=overwrite)
     except ValueError as error:

@@ -36,14 +36,10 @@ class Defaults:
     """One configuration.
 
     Attributes:
-        model: a name in models.py.
-        gpus: short names of the GPUs that it is for; empty for all.
-        precisions: that it is for.
+        gpus, precisions: short names of the GPUs, none of them for all, and the precisions that it is for.
         num_gpus: on which the global batch was trained; on another number it grows or shrinks
             alike. None for a batch that stays.
         tensor, pipeline, context: parallelism.
-        micro_batch_size, global_batch_size: sequences.
-        sequence_length: tokens.
         cuda_graphs: whether kernels are recorded and played back.
         source: where this is published.
         note: what the row was made for, where it is used for something else; or None.
@@ -84,14 +80,7 @@ RECIPES = (
 
 
 def choose(model: str, preset: str, device_name: str | None, precision: str) -> Defaults:
-    """Return the configuration for a model on a GPU.
-
-    Args:
-        model: a name in models.py.
-        preset: a name in PRESETS.
-        device_name: short name of the GPU, as gpus.short_name gives it; None where it isn't known.
-        precision: bf16 or fp8.
-    """
+    """Return the configuration for a model on a GPU of this short name, or None where it isn't known."""
     recipe = next(row for row in RECIPES if row.model == model)
     if preset == CLASSIC:
         return dataclasses.replace(recipe, **CLASSIC_ROW)  # type: ignore[arg-type]  # names and types of fields
@@ -100,8 +89,7 @@ def choose(model: str, preset: str, device_name: str | None, precision: str) -> 
     for row in PUBLISHED:
         if row.model == model and device_name in row.gpus and precision in row.precisions:
             return row
-    if device_name is None:
-        return dataclasses.replace(recipe, note="which card will train isn't known: the recipe's own is taken")
-    return dataclasses.replace(
-        recipe, note=f"NVIDIA publishes no configuration of this model for {device_name}: the recipe's own is taken"
-    )
+    why = "which card will train isn't known"
+    if device_name is not None:
+        why = f"NVIDIA publishes no configuration of this model for {device_name}"
+    return dataclasses.replace(recipe, note=f"{why}: the recipe's own is taken")

@@ -31,18 +31,14 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def assign(recipe: Any, setting: str) -> None:
-    """Set one field.
+    """Set one field of NeMo's recipe by path=value, such as trainer.strategy.sequence_parallel=true.
 
-    Args:
-        recipe: NeMo's recipe, a fiddle configuration.
-        setting: path=value, such as trainer.strategy.sequence_parallel=true. The path's parts are
-            fields, or places in a list.
+    The path's parts are fields, or places in a list.
 
     Raises:
         UsageError: there is no such field, or the setting has another form.
     """
-    path, sign, text = setting.partition("=")
-    path = path.strip()
+    path, sign, text = (part.strip() for part in setting.partition("="))
     if not sign or not path:
         raise UsageError(
             f"--set {setting}: write path=value, such as trainer.strategy.sequence_parallel=true", heading="nemo-set"
@@ -55,7 +51,7 @@ def assign(recipe: Any, setting: str) -> None:
         _check(owner, part, parts[:depth], setting)
         owner = owner[int(part)] if isinstance(owner, (list, tuple)) else getattr(owner, part, None)
     _check(owner, parts[-1], parts[:-1], setting)
-    value = parsed(text.strip())
+    value = parsed(text)
     if isinstance(owner, list):
         owner[int(parts[-1])] = value
     else:

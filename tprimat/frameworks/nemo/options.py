@@ -38,17 +38,13 @@ def requested(options: argparse.Namespace, environ: Mapping[str, str] = os.envir
 def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
     """Raise UsageError for options that a framework has no use for."""
     fields = requested(options)
-    given = [name for name in SETTINGS if fields[name] is not None]
-    if given and not divides:
-        option = {"settings": "set", "num_nodes": "nodes"}.get(given[0], given[0]).replace("_", "-")
+    given = next((name for name in SETTINGS if fields[name] is not None), None)
+    option = f"--executor {options.executor}" if options.executor != "local" else None
+    if given is not None:
+        option = "--" + {"settings": "set", "num_nodes": "nodes"}.get(given, given).replace("_", "-")
+    if option is not None and not divides:
         raise UsageError(
-            f"--{option} is for NeMo, and {framework} trains here: say --framework nemo, or leave it out",
-            heading="nemo-options",
-        )
-    if options.executor != "local" and not divides:
-        raise UsageError(
-            f"--executor {options.executor} is for NeMo, and {framework} trains here: say --framework nemo, or leave "
-            "it out",
+            f"{option} is for NeMo, and {framework} trains here: say --framework nemo, or leave it out",
             heading="nemo-options",
         )
     if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun(os.environ):
@@ -65,20 +61,19 @@ def under_torchrun(environ: Mapping[str, str]) -> bool:
 
 def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Device:
     """Return the device that will train, which isn't this one for a Slurm job, and needn't be for a dry run."""
-    elsewhere = options.executor == "slurm" or options.gpu is not None
-    if not elsewhere and (here.platform != "cpu" or not options.dry_run or is_emulated()):
-        return here
-    if not elsewhere:
+    if options.executor != "slurm" and options.gpu is None:
+        if here.platform != "cpu" or not options.dry_run or is_emulated():
+            return here
         notes.append(
             f"no GPU is here: this is shown for {options.gpus or GPUS_OF_A_NODE} NVIDIA GPUs; --gpus and --gpu NAME "
             "say which"
         )
     nodes = options.num_nodes or 1
-    on_each = (options.gpus or GPUS_OF_A_NODE * nodes) // nodes
+    on_each = max(1, (options.gpus or GPUS_OF_A_NODE * nodes) // nodes)
     if options.gpu is None:
-        return Device("nvd", max(1, on_each), None)
+        return Device("nvd", on_each, None)
     card = _card(options.gpu)
-    return Device("nvd", max(1, on_each), card.memory_gb * GB, card.architecture, card.short_name)
+    return Device("nvd", on_each, card.memory_gb * GB, card.architecture, card.short_name)
 
 
 def _card(name: str) -> Gpu:

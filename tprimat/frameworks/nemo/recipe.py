@@ -67,21 +67,17 @@ def build(request: Request) -> Any:
     return recipe
 
 
-def lines(recipe: Any) -> list[str]:
-    """Return the recipe as lines, one for each field that is set: path = value."""
-    return list(_lines(recipe, ""))
-
-
-def _lines(node: Any, path: str) -> Iterator[str]:
+def lines(node: Any, path: str = "") -> Iterator[str]:
+    """Yield a recipe, or what is at a path in it, as lines, one for each field that is set: path = value."""
     arguments = getattr(node, "__arguments__", None)
     if arguments is not None:
         kind = node.__fn_or_cls__
         yield f"{path or 'recipe'} = {kind.__module__}.{kind.__qualname__}"
         for name, value in arguments.items():
-            yield from _lines(value, f"{path}.{name}" if path else name)
+            yield from lines(value, f"{path}.{name}" if path else name)
     elif isinstance(node, (list, tuple)) and any(hasattr(each, "__arguments__") for each in node):
         for index, value in enumerate(node):
-            yield from _lines(value, f"{path}.{index}")
+            yield from lines(value, f"{path}.{index}")
     else:
         yield f"{path} = {node!r}"
 

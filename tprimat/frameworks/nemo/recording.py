@@ -29,7 +29,7 @@ TIMER = "train_step_timing"
 SIZES = (*scales.SIZES, "head_dim", "tie_word_embeddings", "sliding_window")
 """Fields of a ModelConfig that make the shape of a model here."""
 
-MODEL_SETTINGS = (
+_MODEL_SETTINGS = (
     "apply_rope_fusion",
     "attention_backend",
     "bias_activation_fusion",
@@ -54,7 +54,7 @@ MODEL_SETTINGS = (
 )
 """Fields of Megatron's model configuration that change speed or memory."""
 
-DDP_SETTINGS = (
+_DDP_SETTINGS = (
     "average_in_collective",
     "bucket_size",
     "check_for_nan_in_grad",
@@ -68,11 +68,7 @@ DDP_SETTINGS = (
 
 
 class NemoBenchmark(RequestedBenchmark):
-    """Times the steps of a NeMo training.
-
-    Args:
-        arguments: the request, as Request.to_arguments() writes it.
-    """
+    """Times the steps of a NeMo training, whose request is given as Request.to_arguments() writes it."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         request = Request.from_arguments(list(arguments))
@@ -136,11 +132,9 @@ def setup_of(request: Request) -> Run:
 
 
 def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig, str]:
-    """Return the shape that NeMo's configuration states, with its number of parameters; and its scale.
+    """Return the shape that the recorder read, with its number of parameters, and its scale.
 
-    Args:
-        config: what the recorder read; without sizes where the model never came to be.
-        request: what was requested, which --set may have changed.
+    It has no sizes where the model never came to be; --set may have changed those of the request.
     """
     requested = shape_of(request)
     if config.num_layers is None or all(getattr(config, size) == getattr(requested, size) for size in SIZES):
@@ -163,15 +157,12 @@ def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
 
 def settings_of(trainer: Any, module: Any) -> Iterator[tuple[str, bool | int | float | str | None]]:
     """Yield the framework's settings as they are once the model is built, by their paths in a recipe."""
-    config = getattr(module, "config", None)
-    for name in MODEL_SETTINGS:
-        if hasattr(config, name):
-            yield f"model.config.{name}", _plain(getattr(config, name))
-    ddp = getattr(trainer.strategy, "ddp_config", None)
-    for name in DDP_SETTINGS:
-        if hasattr(ddp, name):
-            yield f"trainer.strategy.ddp.{name}", _plain(getattr(ddp, name))
-
-
-def _plain(value: Any) -> bool | int | float | str | None:
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    for path, owner, names in (
+        ("model.config", getattr(module, "config", None), _MODEL_SETTINGS),
+        ("trainer.strategy.ddp", getattr(trainer.strategy, "ddp_config", None), _DDP_SETTINGS),
+    ):
+        for name in names:
+            if hasattr(owner, name):
+                value = getattr(owner, name)
+                is_plain = value is None or isinstance(value, (bool, int, float, str))
+                yield f"{path}.{name}", value if is_plain else str(value)

@@ -33,8 +33,7 @@ def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
     Raises:
         UsageError: NeMo or NeMo-Run isn't here, or Slurm refuses.
     """
-    reason = nemo.unavailable()
-    if reason is not None:
+    if reason := nemo.unavailable():
         raise UsageError(f"the job is written by NeMo-Run: {reason}", heading="no-framework")
     if not sys.stdout.isatty():
         # NeMo-Run shows the job in lines of a terminal's width, and breaks them in a pipe.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tprimat.errors import TensorPrimatError, TrainingFailedError, UsageError
+from tprimat.errors import TrainingFailedError, UsageError
 from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.loops import processes
 from tprimat.frameworks.nemo import data
@@ -32,6 +32,7 @@ def train(request: Request) -> None:
 
     Raises:
         UsageError: the recipe can't be built or run as it was asked for.
+        TrainingFailedError: a GPU's memory ran out.
     """
     for name, value in nemo.environment(request).items():
         os.environ.setdefault(name, value)
@@ -42,24 +43,14 @@ def train(request: Request) -> None:
     try:
         run.run(recipe, direct=True)
     except (RuntimeError, ValueError) as error:
-        message = _explained(error, request)
-        if message is None:
-            raise
-        raise message from error
-
-
-def _explained(error: Exception, request: Request) -> TensorPrimatError | None:
-    """Return what an exception of NeMo means for the user, where one line can tell; None otherwise."""
-    first = next(iter(str(error).splitlines()), "")
-    if WITHOUT_TE in str(error):
-        return UsageError(
-            f"{first}: NeMo's recipes need Transformer Engine on a GPU, which its container has", heading="no-framework"
-        )
-    if type(error).__name__ == "OutOfMemoryError":
-        return TrainingFailedError(
-            out_of_memory_advice.advised(f"{OUT_OF_MEMORY}: {first}", request), heading="training-failed"
-        )
-    return None
+        first = next(iter(str(error).splitlines()), "")
+        if WITHOUT_TE in str(error):
+            needs = "NeMo's recipes need Transformer Engine on a GPU, which its container has"
+            raise UsageError(f"{first}: {needs}", heading="no-framework") from error
+        if type(error).__name__ == "OutOfMemoryError":
+            advice = out_of_memory_advice.advised(f"{OUT_OF_MEMORY}: {first}", request)
+            raise TrainingFailedError(advice, heading="training-failed") from error
+        raise
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 from tprimat.catalog import models
 from tprimat.frameworks.primus.installation import DEFAULT_PATH
-from tprimat.frameworks.primus.plan import Plan
+from tprimat.frameworks.primus.plan import PrimusTraining
 from tprimat.frameworks.request import PreflightResult
 from tprimat.machine.platforms import Machine
 from tprimat.units import GB
@@ -33,26 +33,25 @@ _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
 
 
 def check(
-    plan: Plan,
+    request: PrimusTraining,
     machine: Machine,
     environ: Mapping[str, str],
-    output_dir: Path,
     disk_usage: Callable[[Path], Any] = shutil.disk_usage,
 ) -> PreflightResult:
     """Check all that a training by Primus needs; disk_usage returns the `free` bytes at a path."""
     errors = [
-        *_backend(plan, environ),
-        *_tokenizer(plan, environ),
-        *_gpus(plan, machine),
-        *_space(plan, output_dir, disk_usage),
+        *_backend(request, environ),
+        *_tokenizer(request, environ),
+        *_gpus(request, machine),
+        *_space(request, disk_usage),
     ]
-    return PreflightResult(tuple(errors), tuple(_warnings(plan, machine, environ)))
+    return PreflightResult(tuple(errors), tuple(_warnings(request, machine, environ)))
 
 
-def _warnings(plan: Plan, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
-    value = plan.configuration.value
+def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
+    value = request.configuration.value
     given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
-    if plan.configuration.framework == "megatron" and value("mock_data") is not True and not given:
+    if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:
         yield (
             "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
             "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
@@ -60,31 +59,31 @@ def _warnings(plan: Plan, machine: Machine, environ: Mapping[str, str]) -> Itera
     if machine.platform != "amd":
         yield NO_AMD_GPU
     visible = environ.get("HIP_VISIBLE_DEVICES")
-    used = ",".join(str(index) for index in range(plan.gpus))
-    if visible and visible != used and plan.launcher == "run_pretrain.sh":
+    used = ",".join(str(index) for index in range(request.gpus))
+    if visible and visible != used and request.launcher == "run_pretrain.sh":
         yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"
 
 
-def _backend(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
+def _backend(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
     """Check for Megatron: a clone without its submodules has an empty folder there."""
-    if plan.configuration.framework != "megatron" or any(environ.get(name) for name in _BACKEND_VARIABLES):
+    if request.configuration.framework != "megatron" or any(environ.get(name) for name in _BACKEND_VARIABLES):
         return
-    root = plan.installation.path
+    root = request.installation.path
     there = [folder for name in _MEGATRON if (folder := root / name).is_dir()]
     if there and not any(any(folder.iterdir()) for folder in there):
         yield f"{there[0]} is empty: git -C {root} submodule update --init --recursive"
 
 
-def _tokenizer(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
-    kind, name = plan.configuration.value("tokenizer_type"), plan.configuration.value("tokenizer_model")
+def _tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
+    kind, name = request.configuration.value("tokenizer_type"), request.configuration.value("tokenizer_model")
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return
     path = Path(name).expanduser()
     if path.is_absolute() or name.startswith(("./", "../", "~")):
-        if not (plan.installation.path / path).exists():
+        if not (request.installation.path / path).exists():
             yield f"the tokenizer {name} is not there: give its folder with -- --tokenizer_model DIR"
         return
-    caches = _caches(plan, environ)
+    caches = _caches(request, environ)
     if any(_cached(cache, name) for cache in caches):
         return
     if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
@@ -99,11 +98,11 @@ def _tokenizer(plan: Plan, environ: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _caches(plan: Plan, environ: Mapping[str, str]) -> list[Path]:
+def _caches(request: PrimusTraining, environ: Mapping[str, str]) -> list[Path]:
     """Return folders that Primus' versions and Hugging Face's library take for HF_HOME."""
     if environ.get("HF_HOME"):
         return [Path(environ["HF_HOME"])]
-    data = Path(environ.get("DATA_PATH") or plan.installation.path / "data")
+    data = Path(environ.get("DATA_PATH") or request.installation.path / "data")
     home = environ.get("HOME")
     own = [Path(home) / ".cache" / "huggingface"] if home else []
     return [DEFAULT_PATH.parent / "hf_cache", data / "huggingface", *own]
@@ -114,18 +113,18 @@ def _cached(cache: Path, name: str) -> bool:
     return any(snapshots.glob("*/tokenizer*"))
 
 
-def _gpus(plan: Plan, machine: Machine) -> Iterator[str]:
+def _gpus(request: PrimusTraining, machine: Machine) -> Iterator[str]:
     there = machine.gpu_info.device_count or 0
-    if machine.platform == "amd" and plan.gpus > there > 0:
-        yield f"{plan.gpus} GPUs are asked for, and this machine has {there}: GPUS_PER_NODE={there}"
+    if machine.platform == "amd" and request.gpus > there > 0:
+        yield f"{request.gpus} GPUs are asked for, and this machine has {there}: GPUS_PER_NODE={there}"
 
 
-def _space(plan: Plan, output_dir: Path, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
-    needed = {output_dir: LEAST_FREE_GB}
+def _space(request: PrimusTraining, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
+    needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
-    if plan.configuration.framework == "megatron" and plan.configuration.value("disable_last_saving") is False:
-        run, root = plan.setup(), plan.installation.path
-        full = models.by_name(plan.model).shape.num_parameters if run.scale == "full" else None
+    if request.configuration.framework == "megatron" and request.configuration.value("disable_last_saving") is False:
+        run, root = request.setup(), request.installation.path
+        full = models.by_name(request.model).shape.num_parameters if run.scale == "full" else None
         parameters = run.model_config.num_parameters or full or 0
         needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB
     for folder, gigabytes in needed.items():

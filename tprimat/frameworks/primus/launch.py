@@ -5,7 +5,6 @@ Primus writes a log and no result: the log is read, with the record of its start
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from tprimat.frameworks import defaults, resolve, scales
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.primus import checks, start_record
 from tprimat.frameworks.primus import installation as primus_installation
-from tprimat.frameworks.primus.plan import Plan, PrimusRequest, plan
+from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
 from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
@@ -28,23 +27,7 @@ from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import GpuInfo
 
-NAME = "primus"
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PrimusTraining(Request):
-    """A request with what Primus is started with: its configuration, its command line, its machines."""
-
-    plan: Plan
-
-    @property
-    def result_elsewhere(self) -> str | None:
-        """Why another machine makes the result; None where this one does."""
-        last = self.plan.nodes - 1
-        if self.plan.node == last:
-            return None
-        return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
 
 
 def unavailable() -> str | None:
@@ -72,79 +55,48 @@ class Resolver(resolve.Resolver):
         devices = device.devices if device.platform != "cpu" else 0
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
         options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}
-        chosen = plan(
+        request = plan(
             PrimusRequest(model=model.name, config=Path(config) if config else None, **options),
             primus_installation.from_environment(os.environ),
             os.environ,
             gpu=gpu,
             devices=devices,
+            output_dir=output_dir,
         )
-        request = request_of(chosen, output_dir, label=requested.label, time_limit_s=requested.time_limit_s)
         if not (request.global_batch_size and request.micro_batch_size and request.sequence_length):
             raise UsageError(
-                f"{chosen.configuration.path}: doesn't state the batch and the sequence length: give "
+                f"{request.configuration.path}: doesn't state the batch and the sequence length: give "
                 "--global-batch-size, --micro-batch-size and --sequence-length",
                 heading="primus-config",
             )
-        self.notes += notes(chosen)
+        self.notes += notes(request)
         if device.platform != "amd":
             self.notes.append(checks.NO_AMD_GPU)
         return request
 
 
-def notes(chosen: Plan) -> tuple[str, ...]:
-    """Return what the user should know of a plan."""
-    spread = chosen.setup().parallelism_config
+def notes(request: PrimusTraining) -> tuple[str, ...]:
+    """Return what the user should know of a training."""
     sizes = {
-        "TP": spread.tensor_model_parallel_size,
-        "PP": spread.pipeline_model_parallel_size,
-        "CP": spread.context_parallel_size,
-        "EP": spread.expert_model_parallel_size,
+        "TP": request.tensor_model_parallel_size,
+        "PP": request.pipeline_model_parallel_size,
+        "CP": request.context_parallel_size,
+        "EP": request.setup().parallelism_config.expert_model_parallel_size or 1,
     }
-    divided = "".join(f", {name} {size}" for name, size in sizes.items() if size and size > 1)
-    where = f"Primus in {chosen.installation.path}, {chosen.launcher}, {chosen.configuration.path.name}{divided}"
-    return (where, *chosen.notes)
-
-
-def request_of(
-    chosen: Plan, output_dir: Path, *, label: str | None = None, time_limit_s: float | None = None
-) -> PrimusTraining:
-    """Return a plan as a request; sizes that the configuration leaves open are 0."""
-    setup = chosen.setup()
-    training, spread = setup.training_config, setup.parallelism_config
-    seed = chosen.configuration.value("seed")
-    return PrimusTraining(
-        framework=NAME,
-        platform="amd",
-        model=chosen.model,
-        scale=scales.FULL,
-        precision=chosen.precision,
-        steps=chosen.configuration.count("train_iters") or 0,
-        global_batch_size=training.global_batch_size or 0,
-        micro_batch_size=training.micro_batch_size or 0,
-        sequence_length=training.sequence_length or 0,
-        seed=seed if isinstance(seed, int) else defaults.SEED,
-        num_gpus=chosen.num_gpus,
-        output_dir=output_dir,
-        time_limit_s=time_limit_s,
-        label=label,
-        num_nodes=chosen.nodes,
-        tensor_model_parallel_size=spread.tensor_model_parallel_size or 1,
-        pipeline_model_parallel_size=spread.pipeline_model_parallel_size or 1,
-        context_parallel_size=spread.context_parallel_size or 1,
-        plan=chosen,
-    )
+    divided = "".join(f", {name} {size}" for name, size in sizes.items() if size > 1)
+    where = f"Primus in {request.installation.path}, {request.launcher}, {request.configuration.path.name}{divided}"
+    return (where, *request.notes)
 
 
 def launch(request: PrimusTraining) -> Launch:
     """Return Primus' own command, with TIME in the place of the moment of its start."""
-    name = _experiment(request.plan, "TIME")
-    return request.plan.launch(name, _train_log(request, name))
+    name = _experiment(request, "TIME")
+    return request.launch(name, _train_log(request, name))
 
 
 def preflight(request: PrimusTraining, machine: Machine) -> PreflightResult:
     """Return what Primus would fail on after minutes of starting."""
-    return checks.check(request.plan, machine, os.environ, request.output_dir)
+    return checks.check(request, machine, os.environ)
 
 
 def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
@@ -153,9 +105,8 @@ def start(framework: Framework, request: PrimusTraining, machine: Machine, log: 
     Raises:
         UsageError: the folder for Primus' own logs can't be made.
     """
-    chosen = request.plan
     moment = re.search(r"\d{8}_\d{6}.*", log.stem)
-    name = _experiment(chosen, f"{moment[0] if moment else log.stem}_{os.getpid()}")
+    name = _experiment(request, f"{moment[0] if moment else log.stem}_{os.getpid()}")
     copy = _train_log(request, name)
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -164,18 +115,18 @@ def start(framework: Framework, request: PrimusTraining, machine: Machine, log: 
             f"{copy.parent}: can't be made: {error.strerror or error}: choose another --output-dir",
             heading="unwritable-folder",
         ) from error
-    command = chosen.launch(name, copy)
-    files.write_atomically(start_record.path_for(log), start_record.encode(_record(chosen, name, command, machine)))
+    command = request.launch(name, copy)
+    files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, name, command, machine)))
     return command
 
 
-def _record(chosen: Plan, name: str, command: Launch, machine: Machine) -> StartRecord:
-    run, host = chosen.setup(), Host()
+def _record(request: PrimusTraining, name: str, command: Launch, machine: Machine) -> StartRecord:
+    run, host = request.setup(), Host()
     # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
     # packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
     own = {
-        "primus": hosts.commit(host, chosen.installation.path),
+        "primus": hosts.commit(host, request.installation.path),
         "rocm": (host.read(ROCM_VERSION_FILE) or "").strip(),
     }
     versions = machine.environment.versions if amd else {}
@@ -186,7 +137,7 @@ def _record(chosen: Plan, name: str, command: Launch, machine: Machine) -> Start
         platform="amd" if amd else None,
         gpu_info=machine.gpu_info if amd else GpuInfo(),
         environment=msgspec.structs.replace(machine.environment, versions=versions),
-        model=run.model or chosen.model,
+        model=run.model or request.model,
         scale=run.scale,
         model_config=run.model_config,
         training_config=run.training_config,
@@ -206,14 +157,14 @@ def latest_log(request: PrimusTraining) -> str | None:
 
 
 def _node(request: PrimusTraining) -> str:
-    return f"_node{request.plan.node}" if request.plan.nodes > 1 else ""
+    return f"_node{request.node}" if request.num_nodes > 1 else ""
 
 
 def _train_log(request: PrimusTraining, name: str) -> Path:
     """Return where Primus' own copy of an experiment's log goes."""
-    return request.output_dir.absolute() / NAME / name / "train.log"
+    return request.output_dir.absolute() / "primus" / name / "train.log"
 
 
-def _experiment(chosen: Plan, moment: str) -> str:
+def _experiment(request: PrimusTraining, moment: str) -> str:
     """Return a name for Primus' folder of logs that tells trainings apart."""
-    return f"tprimat_{chosen.model}_{chosen.precision}_{moment}"
+    return f"tprimat_{request.model}_{request.precision}_{moment}"

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.primus import DEFAULT_PRECISION, match
 from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, ConfigFile, Installation
-from tprimat.frameworks.request import Launch, RequestedConfig
+from tprimat.frameworks.request import Launch, Request, RequestedConfig
 from tprimat.frameworks.resolve import check_batch
 from tprimat.results.run import Run
 
@@ -53,40 +54,42 @@ class PrimusRequest(RequestedConfig):
     launcher: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """A training by Primus, every choice made.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrimusTraining(Request):
+    """A training by Primus, every choice made; sizes that the configuration leaves open are 0.
 
     Attributes:
+        installation: Primus.
+        launcher: one of LAUNCHERS.
         configuration: what is in force, the command line included.
         arguments: the command line.
-        gpus, nodes, node: GPUs of a machine, machines, and which of them this is.
+        node: which of the machines this is, from 0.
         notes: what should be known of the choices.
     """
 
     installation: Installation
     launcher: str
-    model: str
     configuration: Configuration
     arguments: tuple[str, ...]
-    gpus: int
-    nodes: int
     node: int
     notes: tuple[str, ...]
 
     @property
-    def num_gpus(self) -> int:
-        """Processes that train, on all machines."""
-        return self.gpus * self.nodes
+    def gpus(self) -> int:
+        """Processes that train on each machine."""
+        return self.num_gpus // self.num_nodes
+
+    @property
+    def result_elsewhere(self) -> str | None:
+        """Why another machine makes the result; None where this one does."""
+        last = self.num_nodes - 1
+        if self.node == last:
+            return None
+        return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
 
     def setup(self) -> Run:
         """Return the setup, as the training's log would state it."""
         return primus_config.setup(self.configuration, self.num_gpus)
-
-    @property
-    def precision(self) -> str:
-        """Of the matrix products; "unknown" where the configuration doesn't say."""
-        return self.setup().training_config.precision or "unknown"
 
     def launch(self, experiment: str, train_log: Path) -> Launch:
         """Return the command.
@@ -169,8 +172,14 @@ def model_of(config: Path, installation: Installation, environ: Mapping[str, str
 
 
 def plan(
-    requested: PrimusRequest, installation: Installation, environ: Mapping[str, str], *, gpu: str | None, devices: int
-) -> Plan:
+    requested: PrimusRequest,
+    installation: Installation,
+    environ: Mapping[str, str],
+    *,
+    gpu: str | None,
+    devices: int,
+    output_dir: Path = Path(),
+) -> PrimusTraining:
     """Make every choice that is left open.
 
     Args:
@@ -179,6 +188,7 @@ def plan(
         environ: environment variables: NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
         gpu: key of the GPU's row in gpus.csv; None where unknown.
         devices: GPUs of this machine; 0 where unknown.
+        output_dir: folder for the result, absolute.
 
     Raises:
         UsageError, UnreadableError: it can't be met, with what would do.
@@ -227,9 +237,35 @@ def plan(
         words += _precision(base.with_arguments(words), precision, gpus * nodes)
     words += [*_logging(base), *requested.passed]
     configuration = base.with_arguments(words)
-    chosen = Plan(installation, launcher, model.name, configuration, tuple(words), gpus, nodes, node, tuple(notes))
-    _check_sizes(chosen)
-    return chosen
+    _check_sizes(configuration, gpus * nodes)
+    setup = primus_config.setup(configuration, gpus * nodes)
+    training, division, seed = setup.training_config, setup.parallelism_config, configuration.value("seed")
+    return PrimusTraining(
+        framework="primus",
+        platform="amd",
+        model=model.name,
+        scale=scales.FULL,
+        precision=training.precision or "unknown",
+        steps=configuration.count("train_iters") or 0,
+        global_batch_size=training.global_batch_size or 0,
+        micro_batch_size=training.micro_batch_size or 0,
+        sequence_length=training.sequence_length or 0,
+        seed=seed if isinstance(seed, int) else defaults.SEED,
+        num_gpus=gpus * nodes,
+        output_dir=output_dir,
+        time_limit_s=requested.time_limit_s,
+        label=requested.label,
+        num_nodes=nodes,
+        tensor_model_parallel_size=division.tensor_model_parallel_size or 1,
+        pipeline_model_parallel_size=division.pipeline_model_parallel_size or 1,
+        context_parallel_size=division.context_parallel_size or 1,
+        installation=installation,
+        launcher=launcher,
+        configuration=configuration,
+        arguments=tuple(words),
+        node=node,
+        notes=tuple(notes),
+    )
 
 
 def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
@@ -273,24 +309,23 @@ def _logging(configuration: Configuration) -> list[str]:
     return words
 
 
-def _check_sizes(chosen: Plan) -> None:
+def _check_sizes(configuration: Configuration, num_gpus: int) -> None:
     """Refuse what Megatron would refuse after minutes of starting."""
-    configuration = chosen.configuration
     sizes = {
         short: configuration.count(f"{kind}_parallel_size") or 1
         for short, kind in (("TP", "tensor_model"), ("PP", "pipeline_model"), ("CP", "context"))
     }
     share = math.prod(sizes.values())
-    if chosen.num_gpus % share:
+    if num_gpus % share:
         product = " × ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
         raise UsageError(
-            f"{chosen.num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or "
+            f"{num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or "
             "other parallel sizes",
             heading="batch-sizes",
         )
     batch, micro = configuration.count("global_batch_size"), configuration.count("micro_batch_size")
     if batch is not None and micro is not None:
-        replicas = chosen.num_gpus // share
+        replicas = num_gpus // share
         check_batch(batch, micro, f"{replicas} replicas", replicas)
 
 
