@@ -12,7 +12,7 @@ from tprimat.analysis.records import unprofiled
 from tprimat.analysis.summary import summarize
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops import profiled
-from tprimat.frameworks.loops.profiled import Ending, OuterProfiler, Window
+from tprimat.frameworks.loops.profiled import OuterProfiler, Window
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.profiling import WINDOW
 from tprimat.frameworks.request import Request
@@ -49,24 +49,25 @@ class Clock:
         return self.now
 
 
-def train(steps, window, limit_s=None, batches_a_step=1):
-    """The steps that ran, and the reason for their end; each takes a second."""
+def train(steps, profiler, kind="torch", limit_s=None, batches_a_step=1):
+    """The steps that ran, the reason for their end, and the window; each takes a second."""
     clock = Clock()
-    ending = Ending(steps, TimeLimit(steps, limit_s, 1, lambda over: over, clock), window)
+    limit = TimeLimit(steps, limit_s, 1, lambda over: over, clock)
+    window = Window(profiler, kind, steps, limit) if profiler else limit
     for step in range(1, steps + 1):
         clock.now += 1.0
         for _ in range(batches_a_step):
-            reason = ending.reached(step)
+            reason = window.reached(step)
         if reason is not None:
-            return step, reason
-    return steps, None
+            return step, reason, window
+    return steps, None, window
 
 
 class TestWindow:
     def test_the_last_steps_are_watched(self):
         watching = Watching()
-        window = Window(watching, "torch")
-        assert train(20, window) == (20, None)
+        *ended, window = train(20, watching)
+        assert ended == [20, None]
         assert watching.calls == ["start", *["step"] * WINDOW, "stop"]
         noted = window.noted(run_of(range(1, 21), step_times=(1.0,) * 20))
         assert noted.profiled_steps == (17, 18, 19, 20)
@@ -75,48 +76,48 @@ class TestWindow:
 
     def test_a_step_of_several_batches_counts_once(self):
         watching = Watching()
-        train(20, Window(watching, "torch"), batches_a_step=3)
+        train(20, watching, batches_a_step=3)
         assert watching.calls == ["start", *["step"] * WINDOW, "stop"]
 
     def test_when_the_time_is_up_the_window_still_comes(self):
         watching = Watching()
-        window = Window(watching, "torch")
-        ended, reason = train(100, window, limit_s=30.0)
+        ended, reason, window = train(100, watching, limit_s=30.0)
         assert ended == 30 + WINDOW
         assert reason == "34 of max_steps=100 steps: the time limit of 30.0 s was reached"
         assert watching.calls[-1] == "stop"
         assert window.noted(run_of(range(1, 35), step_times=(1.0,) * 34)).profiled_steps == (31, 32, 33, 34)
 
     def test_time_that_is_up_within_the_window_changes_nothing(self):
-        assert train(20, Window(Watching(), "torch"), limit_s=18.0) == (20, None)
+        assert train(20, Watching(), limit_s=18.0)[:2] == (20, None)
 
     def test_without_a_window_the_limit_alone_decides(self):
         assert train(100, None, limit_s=30.0)[0] == 30
 
     @pytest.mark.parametrize("limit_s", [None, 30.0])
     def test_a_profiler_that_fails_ends_no_training(self, limit_s):
-        window = Window(Watching(RuntimeError("CUPTI: insufficient privileges\nand more")), "nsys")
-        ended, _ = train(60, window, limit_s=limit_s)
+        trouble = RuntimeError("CUPTI: insufficient privileges\nand more")
+        ended, _, window = train(60, Watching(trouble), "nsys", limit_s=limit_s)
         assert ended == (60 if limit_s is None else 31)
         noted = window.noted(run_of(range(1, ended + 1), step_times=(1.0,) * ended))
         assert noted.warnings == ("--profile nsys: RuntimeError: CUPTI: insufficient privileges",)
         assert noted.profile == {}
 
     def test_a_training_that_fails_before_its_window_has_none(self):
-        window = Window(Watching(), "torch")
+        *_, window = train(3, Watching())
         run = run_of(range(1, 4), step_times=(1.0,) * 3)
         assert window.noted(run) is run
 
     def test_an_outer_profiler_is_told_when(self, tmp_path):
         told = []
-        window = Window(OuterProfiler("nsys", tmp_path / "trace", told.append), "nsys")
-        train(20, window)
+        *_, window = train(20, OuterProfiler("nsys", tmp_path / "trace", told.append), "nsys")
         assert told == [True, False]
         noted = window.noted(run_of(range(1, 21), step_times=(1.0,) * 20))
         assert noted.profile == {"nsys": f"{tmp_path}/trace.nsys-rep"}
 
     def test_rocprof_leaves_a_folder(self, tmp_path):
-        assert profiling.traces("rocprof", tmp_path / "trace") == {"rocprof": f"{tmp_path}/trace"}
+        profiler = OuterProfiler("rocprof", tmp_path / "trace", lambda on: None)
+        profiler.start()
+        assert profiler.traces == {"rocprof": f"{tmp_path}/trace"}
 
 
 class TestFigures:
@@ -192,4 +193,4 @@ def test_torchs_trace_of_a_training(tmp_path, monkeypatch):
 
 def test_no_request_no_window(tmp_path):
     request = Request("nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path)
-    assert profiled.window(request, first_process=True) is None
+    assert profiled.window(request, None, first_process=True) is None

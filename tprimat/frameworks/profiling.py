@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -16,14 +17,60 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, Launch, Request
 from tprimat.machine.emulation import is_emulated
-from tprimat.results.run import Run
+from tprimat.results.run import Platform, Run
 from tprimat.store.naming import file_name
 
-_PLATFORMS = {NSYS: "nvd", ROCPROF: "amd"}
-PROGRAMS = {NSYS: "nsys", ROCPROF: "rocprofv3"}
-_BRINGS = {
-    NSYS: "it comes with CUDA's toolkit, and with NVIDIA's containers",
-    ROCPROF: "it comes with ROCm 6.2 and newer",
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A profiler that a training is started under.
+
+    Attributes:
+        platform: that it is for.
+        name: of the program.
+        origin: how it gets on a machine.
+        options: words between its name and the training's command.
+        trace: path of what it leaves: a file or a folder. Here and in the options, {prefix} is where traces go.
+    """
+
+    platform: Platform
+    name: str
+    origin: str
+    options: tuple[str, ...]
+    trace: str
+
+
+PROGRAMS = {
+    NSYS: Program(
+        platform="nvd",
+        name="nsys",
+        origin="it comes with CUDA's toolkit, and with NVIDIA's containers",
+        options=(
+            "profile",
+            "--capture-range=cudaProfilerApi",
+            # Without an end of its own nsys ends the training together with the range.
+            "--capture-range-end=stop",
+            "--kill=none",
+            "--trace=cuda,nvtx",
+            "--sample=none",
+            "--cpuctxsw=none",
+            "--output={prefix}",
+        ),
+        trace="{prefix}.nsys-rep",
+    ),
+    ROCPROF: Program(
+        platform="amd",
+        name="rocprofv3",
+        origin="it comes with ROCm 6.2 and newer",
+        options=(
+            "--runtime-trace",
+            "--selected-regions",
+            "--output-format=pftrace",
+            "--output-directory={prefix}",
+            "--",
+        ),
+        trace="{prefix}",
+    ),
 }
 
 TRACED = 3
@@ -49,66 +96,36 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
         torchrun: whether the user has started the processes.
         dry_run: whether the program needn't be here.
     """
-    kind = request.profile or ""
+    kind, problem = request.profile, None
+    program = PROGRAMS.get(kind or "")
     if not framework.profiles:
-        watched = [each.name for each in frameworks.FRAMEWORKS if each.profiles]
-        raise UsageError(
-            f"--profile watches {' and '.join(watched)}, and {framework.name} trains here: name one with --framework, "
-            "or leave it out",
-            heading="profile",
+        able = " and ".join(each.name for each in frameworks.FRAMEWORKS if each.profiles)
+        problem = f"watches {able}, and {framework.name} trains here: name one with --framework, or leave it out"
+    elif program and program.platform != request.platform and not is_emulated():
+        fits = next((other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH)
+        problem = f"{kind} is {PROFILERS[kind or TORCH]}: say --profile {fits} here"
+    elif program and (executor != "local" or torchrun):
+        problem = (
+            f"{kind} starts the training under {program.name}, which it can't do for "
+            f"{'torchrun, when you have started that' if torchrun else executor}: say --profile torch"
         )
-    platform = _PLATFORMS.get(kind)
-    if platform is not None and platform != request.platform and not is_emulated():
-        fits = next((other for other, its in _PLATFORMS.items() if its == request.platform), TORCH)
-        raise UsageError(f"--profile {kind} is {PROFILERS[kind]}: say --profile {fits} here", heading="profile")
-    program = PROGRAMS.get(kind)
-    if program is not None and (executor != "local" or torchrun):
-        raise UsageError(
-            f"--profile {kind} starts the training under {program}, which it can't do for "
-            f"{'torchrun, when you have started that' if torchrun else executor}: say --profile torch",
-            heading="profile",
+    elif program and not dry_run and shutil.which(program.name) is None:
+        problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or say --profile torch"
+    elif request.steps < LEAST_STEPS:
+        problem = (
+            f"watches the last {WINDOW} steps of a training that has come to its pace: --steps {LEAST_STEPS} is the "
+            "least"
         )
-    if program is not None and not dry_run and shutil.which(program) is None:
-        raise UsageError(
-            f"--profile {kind} needs {program}, which isn't on the PATH: {_BRINGS[kind]}; or say --profile torch",
-            heading="profile",
-        )
-    if request.steps < LEAST_STEPS:
-        raise UsageError(
-            f"--profile watches the last {WINDOW} steps of a training that has come to its pace: --steps "
-            f"{LEAST_STEPS} is the least",
-            heading="profile",
-        )
+    if problem is not None:
+        raise UsageError(f"--profile {problem}", heading="profile")
 
 
 def around(request: Request, launch: Launch) -> Launch:
     """Return the command with the request's profiler around it; the same where it has none."""
     if request.profile is None:
         return launch
-    prefix = free_prefix(request)
-    before: tuple[str, ...] = ()
-    if request.profile == NSYS:
-        # Without an end of its own nsys ends the training together with the range.
-        before = (
-            PROGRAMS[NSYS],
-            "profile",
-            "--capture-range=cudaProfilerApi",
-            "--capture-range-end=stop",
-            "--kill=none",
-            "--trace=cuda,nvtx",
-            "--sample=none",
-            "--cpuctxsw=none",
-            f"--output={prefix}",
-        )
-    elif request.profile == ROCPROF:
-        before = (
-            PROGRAMS[ROCPROF],
-            "--runtime-trace",
-            "--selected-regions",
-            "--output-format=pftrace",
-            f"--output-directory={prefix}",
-            "--",
-        )
+    prefix, program = free_prefix(request), PROGRAMS.get(request.profile)
+    before = [program.name, *(option.format(prefix=prefix) for option in program.options)] if program else []
     return dataclasses.replace(launch, argv=(*before, *launch.argv), env={**launch.env, TRACE: str(prefix)})
 
 
@@ -117,21 +134,12 @@ def free_prefix(request: Request) -> Path:
     same = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
     stem = f"{Path(file_name(same)).stem}_{datetime.datetime.now():%Y%m%d_%H%M%S}"
     folder = request.output_dir / FOLDER
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    number = 1
-    name = stem
-    while any(each.startswith(name) for each in names):
-        number += 1
-        name = f"{stem}_{number}"
-    return folder / name
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    candidates = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
+    return folder / next(name for name in candidates if not any(each.startswith(name) for each in names))
 
 
 def prefix(request: Request) -> Path:
     """Return where this process' training puts its traces."""
     path = os.environ.get(TRACE)
     return Path(path) if path else free_prefix(request)
-
-
-def traces(kind: str, prefix: Path) -> dict[str, str]:
-    """Return the files or the folder that a profiler around the training leaves, by kind."""
-    return {kind: f"{prefix}.nsys-rep" if kind == NSYS else str(prefix)}

@@ -29,14 +29,14 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
         super().__init__(request.output_dir, setup=setup, on_step=reporter())
         self.request = request
         self._window: profiled.Window | None = None
-        self._ending: profiled.Ending | None = None
+        self._ending: profiled.Window | TimeLimit | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step."""
         request = self.request
-        self._window = profiled.window(request, first_process=bool(trainer.is_global_zero))
         limit = TimeLimit(request.steps, request.time_limit_s, trainer.world_size, self.agreement(trainer))
-        self._ending = profiled.Ending(request.steps, limit, self._window)
+        self._window = profiled.window(request, limit, first_process=bool(trainer.is_global_zero))
+        self._ending = self._window or limit
         super().on_train_start(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -49,12 +49,7 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
 
     def agreement(self, trainer: Any) -> Callable[[bool], bool]:
         """Return a function by which all processes vote whether the time is up; it returns whether any does."""
-
-        def agree(vote: bool) -> bool:
-            agreed: bool = trainer.strategy.reduce_boolean_decision(vote, all=False)
-            return agreed
-
-        return agree
+        return lambda vote: bool(trainer.strategy.reduce_boolean_decision(vote, all=False))
 
     def completed(self, run: Run) -> Run:
         """Mark the steps that were profiled."""
