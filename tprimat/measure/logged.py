@@ -44,7 +44,7 @@ def follower(on_line: Callable[[str], None], on_step: Callable[[Message], None])
             if record.seconds is not None and record.iteration > 2:
                 times.append(record.seconds)
             average = sum(times) / len(times) if times else None
-            on_step(Step(record.iteration, max(record.planned, 1), record.seconds, average))
+            on_step(Step(record.iteration, max(record.kind.planned, 1), record.seconds, average))
 
     return follow
 

@@ -13,8 +13,8 @@ import datetime
 import math
 import re
 
-from tprimat.read.megatron.line import ANCHOR, RANK, TIMED, USAGE, Record, labelled, seconds_of
-from tprimat.read.megatron.table import FIGURES, Kind, micros
+from tprimat.read.megatron.line import ANCHOR, RANK, TIMED, USAGE, Kind, Record, labelled, micros, seconds_of
+from tprimat.read.megatron.table import FIGURES
 from tprimat.read.megatron.training import MOST_CONFLICTS, SAME_MOMENT, MegatronTraining
 from tprimat.read.parsing.text import Numbers, clean, last_stamp, last_stamp_span
 
@@ -37,8 +37,6 @@ _AMBIGUOUS = re.compile(r"\[[0-9;]+m|[\\\r\x00]|^\{")
 _PLAIN = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][-+]?[0-9]{1,2})?")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{3}(?:\d{3})?)?")
 
-_EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 _NOTHING = slice(0, 0)
 
 
@@ -50,9 +48,8 @@ class Layout:
         iteration, planned, stamp, rank, world: bytes of the line; none where it doesn't have them.
         figures: the same of each of FIGURES; None where the line doesn't have it.
         fields: names of the figures that it has.
-        aware, resolution: of the stamp; None where it has none.
         iso: whether the stamp is written in the plainest way.
-        shape, paired: of the record.
+        kind: of the line that it was learnt from.
     """
 
     iteration: slice
@@ -62,22 +59,19 @@ class Layout:
     world: slice
     figures: tuple[slice | None, ...]
     fields: frozenset[str]
-    aware: bool | None
-    resolution: float | None
     iso: bool
-    shape: str
-    paired: bool
+    kind: Kind
 
     def micros(self, stamp: bytes) -> int | None:
         """Return microseconds since 1970 of a stamp in this layout; None where no clock shows it."""
         text = stamp.decode()
         if self.iso:
             try:
-                return (datetime.datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+                return micros(datetime.datetime.fromisoformat(text))
             except ValueError:
                 return None
         known = last_stamp(text) or last_stamp(f"[{text}]")
-        return micros(known) if known else None
+        return micros(known.time) if known else None
 
 
 def layout_of(raw: bytes, record: Record) -> Layout | None:
@@ -87,15 +81,11 @@ def layout_of(raw: bytes, record: Record) -> Layout | None:
         raw: the line, without its end.
         record: its only record.
     """
-    if record.garbled or record.not_finite or not raw.isascii():
+    if record.kind.garbled or record.kind.not_finite or not raw.isascii():
         return None
     spelled = raw.decode().rstrip("\r")
-    places: list[int] = []
-    at = 0
-    for colour in (*_COLOUR.finditer(spelled), None):
-        end = colour.start() if colour else len(spelled)
-        places += range(at, end)
-        at = colour.end() if colour else end
+    coloured = {place for colour in _COLOUR.finditer(spelled) for place in range(*colour.span())}
+    places = [place for place in range(len(spelled)) if place not in coloured]
     text = _COLOUR.sub("", spelled)
     anchors = list(ANCHOR.finditer(text))
     if text != clean(spelled) or _AMBIGUOUS.search(text) or len(anchors) != 1:
@@ -119,7 +109,7 @@ def layout_of(raw: bytes, record: Record) -> Layout | None:
                 return None
             figures[field] = span(*match.span(group))
     stamp, rank = last_stamp_span(before), RANK.search(before)
-    if (stamp is None) != (record.stamp is None):
+    if (stamp is None) != (record.kind.aware is None):
         return None
     if stamp and before[stamp[0]] == "[":
         stamp = (stamp[0] + 1, stamp[1] - 1)
@@ -131,11 +121,8 @@ def layout_of(raw: bytes, record: Record) -> Layout | None:
         world=span(*rank.span(2)) if rank else _NOTHING,
         figures=tuple(figures.get(name) for name in FIGURES),
         fields=frozenset(figures),
-        aware=None if record.stamp is None else record.stamp.time.tzinfo is not None,
-        resolution=None if record.stamp is None else record.stamp.resolution,
         iso=bool(stamp and _ISO.fullmatch(text, *stamp)),
-        shape=record.shape,
-        paired=record.paired,
+        kind=record.kind,
     )
     return layout if whole else None
 
@@ -143,30 +130,29 @@ def layout_of(raw: bytes, record: Record) -> Layout | None:
 class _LastLine:
     """The line of the last record of a training.
 
-    Args:
-        raw: the line.
-        layout: of the line.
-        time: of its stamp, in microseconds.
-
     Attributes:
-        common: from the iteration to the last bar: what other ranks say of the same iteration is equal up to there.
+        micros: of its stamp.
+        common: from the iteration to the last bar: what other ranks print of the same iteration is equal up to there.
         head, rest: what stands before and behind that, spelled with zeros.
     """
 
-    __slots__ = (
-        "common", "head", "iteration", "layout", "micros", "planned", "rank", "raw", "rest", "seconds", "stamp",
-        "world",
-    )  # fmt: skip
+    __slots__ = ("common", "head", "iteration", "layout", "micros", "planned", "rank", "raw", "rest", "stamp", "world")
 
-    def __init__(self, raw: bytes, layout: Layout, time: int) -> None:
-        elapsed = layout.figures[0]
-        self.raw, self.layout, self.micros = raw, layout, time
+    def __init__(self, raw: bytes, layout: Layout, micros: int) -> None:
+        self.raw, self.layout, self.micros = raw, layout, micros
         self.iteration, self.planned = raw[layout.iteration], raw[layout.planned]
         self.stamp, self.rank, self.world = raw[layout.stamp], raw[layout.rank], raw[layout.world]
-        self.seconds = (seconds_of(float(raw[elapsed])) or 0.0) if elapsed else 0.0
         begin, end = layout.iteration.start, raw.rfind(b"|")
         self.common = raw[begin:end]
         self.head, self.rest = raw[:begin].translate(_ZEROS), raw[end:].translate(_ZEROS)
+
+    def is_same_moment(self, micros: int | None) -> bool:
+        """Return whether another line of the same iteration, of that time, was surely written at this moment."""
+        if micros is None:
+            return False
+        elapsed = self.layout.figures[0]
+        seconds = (seconds_of(float(self.raw[elapsed])) or 0.0) if elapsed else 0.0
+        return abs(micros - self.micros) / 1e6 <= max(SAME_MOMENT * seconds, self.layout.kind.resolution)
 
 
 class FastPath:
@@ -207,11 +193,10 @@ class FastPath:
                 self._layouts[spelling] = layout
         if training is not self._training:
             self._training, self._introduced, self._kinds = training, set(), {}
-        if layout is None or not is_last:
-            return
-        # What the words of such lines show is known to the training from here on.
-        self._introduced.add(layout)
-        self._last = _LastLine(raw, layout, micros(record.stamp) if record.stamp else 0)
+        if layout is not None and is_last:
+            # What the words of such lines show is known to the training from here on.
+            self._introduced.add(layout)
+            self._last = _LastLine(raw, layout, record.micros)
 
     def next_line(self, block: bytes, at: int) -> tuple[int, int] | None:
         """Return start and end of the next line that may be an iteration line; None where a block has no further one.
@@ -239,39 +224,35 @@ class FastPath:
         return None
 
     def take(self, training: MegatronTraining, raw: bytes, start: int, numbers: Numbers) -> bool:
-        """Take a line into the training that goes on.
+        """Take a line into the training that goes on; return False, with nothing done, where it needs the reader.
 
         Args:
             training: nothing between its lines needs to be read.
             raw: the line.
             start: its place in the block.
             numbers: of the block's lines.
-
-        Returns:
-            False, and nothing is done, where the line needs the reader.
         """
         layout = self._layouts.get(raw.translate(_ZEROS))
         last = self._last
         if layout is None or last is None or training is not self._training:
             return False
-        if raw[layout.iteration] != last.iteration:
-            return self._append(training, raw, layout, last, start, numbers)
-        return self._repeats(training, raw, layout, last)
+        if raw[layout.iteration] == last.iteration:
+            return self._repeats(training, raw, layout, last)
+        return self._append(training, raw, layout, last, start, numbers)
 
     def take_repeats(self, training: MegatronTraining, block: bytes, at: int, numbers: Numbers) -> int:
         """Take the lines from a place on as long as they repeat the last one; return where the next one begins."""
         last = self._last
         if last is None or training is not self._training:
             return at
-        common, head, rest, layout = last.common, last.head, last.rest, last.layout
-        before, width = len(head), len(head) + len(common)
+        before, width = len(last.head), len(last.head) + len(last.common)
         begin, lines = at, 0
-        while block.startswith(common, at + before):
+        while block.startswith(last.common, at + before):
             end = block.find(b"\n", at + width)
             raw = block[at : end if end >= 0 else len(block)]
-            if raw[:before].translate(_ZEROS) != head or raw[width:].translate(_ZEROS) != rest:
+            if raw[:before].translate(_ZEROS) != last.head or raw[width:].translate(_ZEROS) != last.rest:
                 break
-            if not self._repeats(training, raw, layout, last):
+            if not self._repeats(training, raw, last.layout, last):
                 break
             at += len(raw) + 1
             lines += 1
@@ -289,10 +270,10 @@ class FastPath:
         repeats = not of_other_rank and raw[layout.iteration.start :] == last.raw[former.iteration.start :]
         if not (of_other_rank or repeats or len(training.conflicts) >= MOST_CONFLICTS):
             return False
-        if layout.aware is None or layout.aware is not former.aware:
+        if layout.kind.aware is None or layout.kind.aware is not former.kind.aware:
             if not repeats and not (of_other_rank and rank and last.rank):
                 return False
-        elif stamp != last.stamp and not _is_same_moment(last, layout.micros(stamp)):
+        elif stamp != last.stamp and not last.is_same_moment(layout.micros(stamp)):
             return False
         training.doubles += 1
         training.lines_of_other_ranks += of_other_rank
@@ -303,11 +284,12 @@ class FastPath:
         self, training: MegatronTraining, raw: bytes, layout: Layout, last: _LastLine, start: int, numbers: Numbers
     ) -> bool:
         """Append a record if its iteration is higher than all before it."""
+        table = training.table
         iteration, planned, world = int(raw[layout.iteration]), raw[layout.planned], raw[layout.world]
-        if iteration <= training.table.last or layout not in self._introduced:
+        if iteration <= table.last or layout not in self._introduced:
             return False
         # Where the plan or the GPUs are others, or the plan was done, the line may be of another training.
-        if planned != last.planned or world != last.world or training.table.last >= int(planned):
+        if planned != last.planned or world != last.world or table.last >= int(planned):
             return False
         stamp, rank = raw[layout.stamp], raw[layout.rank]
         if (world and training.world is None) or (stamp and training.around.first_stamp is None):
@@ -316,31 +298,12 @@ class FastPath:
         if time is None:
             return False
         key = (layout, planned, rank, world)
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = training.table.number_of(
-                Kind(
-                    int(planned),
-                    int(rank) if rank else None,
-                    int(world) if world else None,
-                    layout.shape,
-                    layout.paired,
-                    aware=layout.aware,
-                    resolution=layout.resolution,
-                )
-            )
-            if len(self._kinds) < MOST_LAYOUTS:
-                self._kinds[key] = kind
+        if key not in self._kinds:
+            ranked = layout.kind._replace(rank=int(rank) if rank else None, world=int(world) if world else None)
+            self._kinds[key] = table.number_of(ranked._replace(planned=int(planned)))
         figures = [math.nan if place is None else float(raw[place]) for place in layout.figures]
-        training.table.append(iteration, numbers.at(start), time, kind, figures)
+        table.insert(iteration, numbers.at(start), time, self._kinds[key], figures)
         training.since_start += 1
         self._matched += 1
         self._last = _LastLine(raw, layout, time)
         return True
-
-
-def _is_same_moment(last: _LastLine, time: int | None) -> bool:
-    """Return whether a line of the last iteration was surely written at the moment of its record."""
-    if time is None or last.layout.resolution is None:
-        return False
-    return abs(time - last.micros) / 1e6 <= max(SAME_MOMENT * last.seconds, last.layout.resolution)

@@ -9,11 +9,12 @@ is this line's own and the second a running mean, which is left alone.
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from tprimat.read.parsing.text import Line, Stamp, last_stamp
+from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP
 
 ANCHOR = re.compile(r"iteration\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|")
@@ -28,12 +29,16 @@ USAGE = re.compile(rf"\s*{_GIB}/{_GIB}/{_GIB}/\d{{1,9}}(?:\.\d{{1,9}})?\s*%\s*")
 RANK = re.compile(r"\[rank-(\d+)/(\d+)\]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Label:
+_EPOCH = datetime.datetime(1970, 1, 1)
+_AWARE_EPOCH = _EPOCH.replace(tzinfo=datetime.timezone.utc)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class Label(NamedTuple):
     """A quantity of the iteration line.
 
     Attributes:
-        field: of Record.
+        field: what it is called here.
         names: all that it has been called, the latest first, lower case, blanks single.
         pattern: of its value; the first group counts.
     """
@@ -80,72 +85,75 @@ LABELS = (
 
 _BY_NAME = {name: label for label in LABELS for name in label.names}
 
-
-def label_of(name: str) -> Label | None:
-    """Return the label that a segment's name means, however it is spaced; None for one that isn't read."""
-    return _BY_NAME.get(" ".join(name.lower().split()))
+FIELDS = tuple(label.field for label in LABELS)
+"""Figures that a line states in a segment of their own."""
 
 
-@dataclasses.dataclass(slots=True)
-class Record:
-    """What one iteration line says. None: the line doesn't have it, or it can't be read.
+class Kind(NamedTuple):
+    """What most lines of a training have in common.
 
     Attributes:
-        iteration, planned: of `iteration 3/ 50`.
-        line: in the log.
-        stamp: the last time before the word iteration.
-        rank, world: of the process that printed it, where a prefix says so.
-        elapsed_ms, tflops, tokens_rate, …: as LABELS has them; the first figure of a pair.
-        memory_total_gib: of the device, from the same segment as hip_gib or rocm_gib.
+        planned: iterations.
+        rank, world: of the process that printed the line, where a prefix says so.
         shape: a name in SHAPES.
         paired: whether the time is a pair.
         not_finite: fields that are NaN or infinite.
         garbled: labels whose value can't be read.
+        aware: whether the line's time states an offset; None where the line has no time.
+        resolution: s, of that time.
     """
 
-    iteration: int
     planned: int
-    line: int
-    stamp: Stamp | None = None
     rank: int | None = None
     world: int | None = None
-    elapsed_ms: float | None = None
-    tflops: float | None = None
-    tokens_rate: float | None = None
-    samples: float | None = None
-    batch: float | None = None
-    loss: float | None = None
-    learning_rate: float | None = None
-    grad_norm: float | None = None
-    skipped: float | None = None
-    nans: float | None = None
-    energy: float | None = None
-    power: float | None = None
-    memory_fraction: float | None = None
-    hip_gib: float | None = None
-    rocm_gib: float | None = None
-    memory_total_gib: float | None = None
     shape: str = "upstream"
     paired: bool = False
     not_finite: tuple[str, ...] = ()
     garbled: tuple[str, ...] = ()
+    aware: bool | None = None
+    resolution: float = 0.0
+
+
+class Record(NamedTuple):
+    """What one iteration line says.
+
+    Attributes:
+        iteration: as printed.
+        line: in the log.
+        micros: µs from 1970 to the last time before the word iteration; a naive one on its own clock.
+        kind: what it shares with other lines.
+        figures: by fields of LABELS, the first of a pair; and memory_total_gib of the device.
+    """
+
+    iteration: int
+    line: int
+    micros: int
+    kind: Kind
+    figures: dict[str, float]
 
     @property
     def seconds(self) -> float | None:
         """Time of one iteration, s; None where the line has none that can be."""
-        return None if self.elapsed_ms is None else seconds_of(self.elapsed_ms)
+        return seconds_of(self.figures.get("elapsed_ms"))
+
+    def seconds_after(self, earlier: Record) -> float | None:
+        """Return the time from another record to this one; None where only one, or none, has a time of its kind."""
+        if self.kind.aware is None or self.kind.aware is not earlier.kind.aware:
+            return None
+        return (self.micros - earlier.micros) / 1e6
 
 
-def seconds_of(elapsed_ms: float) -> float | None:
+def seconds_of(elapsed_ms: float | None) -> float | None:
     """Return a printed time in s; None for an impossible one."""
-    if not 1e-3 <= elapsed_ms <= LONGEST_STEP * 1e3:
+    if elapsed_ms is None or not 1e-3 <= elapsed_ms <= LONGEST_STEP * 1e3:
         return None
     # From the text's own digits: 77691.0 ms is 77.691 s, without the error of a division.
     return round(elapsed_ms / 1e3, 7)
 
 
-FIELDS = tuple(label.field for label in LABELS)
-"""Fields of a Record that a line states."""
+def micros(time: datetime.datetime) -> int:
+    """Return microseconds from 1970 to a time, to a naive one on its own clock."""
+    return (time - (_EPOCH if time.tzinfo is None else _AWARE_EPOCH)) // _MICROSECOND
 
 
 def records(line: Line) -> Iterator[Record]:
@@ -154,22 +162,15 @@ def records(line: Line) -> Iterator[Record]:
     if TIMED not in text:
         return
     anchors = list(ANCHOR.finditer(text))
-    for index, anchor in enumerate(anchors):
-        if int(anchor[1]) < 1:
-            continue
-        last = index + 1 == len(anchors)
-        end = len(text) if last else anchors[index + 1].start()
-        record = Record(int(anchor[1]), int(anchor[2]), line.number)
-        start = anchors[index - 1].end() if index else 0
-        before = text[start : anchor.start()]
-        record.stamp = last_stamp(before)
-        if printed_by := RANK.search(before):
-            record.rank, record.world = int(printed_by[1]), int(printed_by[2])
-        if last and not line.whole:
+    before = 0
+    for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
+        end = following.start() if following else len(text)
+        if not following and not line.whole:
             # What follows the last bar of a line that the file doesn't finish may be half a figure.
             end = max(text.rfind("|", anchor.end()), anchor.end())
-        _fill(record, text, anchor.end(), end)
-        yield record
+        if int(anchor[1]):
+            yield _record(text, before, anchor, end, line.number)
+        before = anchor.end()
 
 
 def labelled(text: str, start: int, end: int) -> Iterator[tuple[Label, re.Match[str] | None]]:
@@ -177,18 +178,21 @@ def labelled(text: str, start: int, end: int) -> Iterator[tuple[Label, re.Match[
     seen = set()
     for segment in text[start:end].split("|"):
         name, colon, _ = segment.partition(":")
-        label = label_of(name) if colon else None
+        label = _BY_NAME.get(" ".join(name.lower().split())) if colon else None
         if label is not None and label.field not in seen:
             seen.add(label.field)
             yield label, label.pattern.fullmatch(text, start + len(name) + 1, start + len(segment))
         start += len(segment) + 1
 
 
-def _fill(record: Record, text: str, start: int, end: int) -> None:
+def _record(text: str, start: int, anchor: re.Match[str], end: int, number: int) -> Record:
+    """Return the record of a line between two places, whose iteration is at the anchor."""
     seen: list[str] = []
     not_finite: list[str] = []
     garbled: list[str] = []
-    for label, match in labelled(text, start, end):
+    figures: dict[str, float] = {}
+    paired = False
+    for label, match in labelled(text, anchor.end(), end):
         seen.append(label.field)
         if match is None:
             # Another process wrote into the line: a figure that something is glued to is none.
@@ -198,17 +202,29 @@ def _fill(record: Record, text: str, start: int, end: int) -> None:
         if not abs(figure) <= LARGEST_VALUE:
             not_finite.append(label.field)
             continue
-        setattr(record, label.field, figure)
+        figures[label.field] = figure
         if label.pattern is USAGE:
-            record.memory_total_gib = float(match[3])
+            figures["memory_total_gib"] = float(match[3])
         elif label.field == "elapsed_ms":
-            record.paired = match[2] is not None
-    record.not_finite, record.garbled = tuple(not_finite), tuple(garbled)
-    record.shape = _shape(record, seen, text[start:end])
+            paired = match[2] is not None
+    before = text[start : anchor.start()]
+    stamp, rank = last_stamp(before), RANK.search(before)
+    kind = Kind(
+        planned=int(anchor[2]),
+        rank=int(rank[1]) if rank else None,
+        world=int(rank[2]) if rank else None,
+        shape=_shape(seen, text[anchor.end() : end], paired=paired),
+        paired=paired,
+        not_finite=tuple(not_finite),
+        garbled=tuple(garbled),
+        aware=stamp.time.tzinfo is not None if stamp else None,
+        resolution=stamp.resolution if stamp else 0.0,
+    )
+    return Record(int(anchor[1]), number, micros(stamp.time) if stamp else 0, kind, figures)
 
 
-def _shape(record: Record, seen: list[str], text: str) -> str:
-    """Return which of the line's shapes this is; the names are those of SHAPES."""
+def _shape(seen: list[str], text: str, *, paired: bool) -> str:
+    """Return which of SHAPES a line has."""
     if "compute per GPU" in text:
         return "primus-26.5"
     if "inst/harmonic mean" in text:
@@ -218,10 +234,8 @@ def _shape(record: Record, seen: list[str], text: str) -> str:
         # The core runtime appends memory to Megatron's own line; the trainer before it had it inside.
         return "primus-core" if "nans" in seen and seen.index(usage) > seen.index("nans") else "primus-legacy"
     if "memory_fraction" in seen:
-        return "primus-2025.03" if record.paired else "rocm-fork"
-    if "tokens_rate" in seen:
-        return "primus-legacy" if record.paired else "upstream"
-    return "upstream"
+        return "primus-2025.03" if paired else "rocm-fork"
+    return "primus-legacy" if "tokens_rate" in seen and paired else "upstream"
 
 
 SHAPES = {

@@ -144,9 +144,9 @@ class Reader:
             self._stretch.hold(numbers.at(unread), block[unread:start])
         number = numbers.at(start)
         if len(lines) == len(parsed) == 1:
-            parsed[0].line = number
-            is_last = self._take(parsed[0], lines[0].text, whole=True)
-            self._fast.learn(raw, parsed[0], self._trainings[-1], is_last=is_last)
+            record = parsed[0]._replace(line=number)
+            is_last = self._take(record, lines[0].text, whole=True)
+            self._fast.learn(raw, record, self._trainings[-1], is_last=is_last)
         else:
             for line in lines:
                 self.feed(Line(number, line.text, line.whole))
@@ -232,20 +232,16 @@ def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
 
 def signs_of_another(last: Record, record: Record) -> int:
     """Return in how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
-    counted = None not in (record.samples, last.samples, record.batch)
-    if counted and _samples(record) - _samples(last) == (record.iteration - last.iteration) * (record.batch or 0):
-        batches = False
-        if record.batch != last.batch:
+    batches = [each.figures.get("batch") for each in (last, record)]
+    samples = [each.figures.get("samples") for each in (last, record)]
+    other_batch = _differ(*batches)
+    if None not in (*samples, batches[1]):
+        steps = record.iteration - last.iteration
+        other_batch = (samples[1] or 0.0) - (samples[0] or 0.0) != steps * (batches[1] or 0.0)
+        if not other_batch and batches[0] != batches[1]:
             # Samples that go on with another batch are of one training.
             return 0
-    else:
-        batches = counted or (None not in (record.batch, last.batch) and record.batch != last.batch)
-    worlds = None not in (record.world, last.world) and record.world != last.world
-    return (record.planned != last.planned) + worlds + batches
-
-
-def _samples(record: Record) -> float:
-    return record.samples or 0.0
+    return (record.kind.planned != last.kind.planned) + _differ(record.kind.world, last.kind.world) + other_batch
 
 
 def is_foreign(table: Table, record: Record) -> bool:
@@ -253,23 +249,21 @@ def is_foreign(table: Table, record: Record) -> bool:
 
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
     """
-    last = table.record_of(table.last)
-    if record.iteration - last.iteration <= max(1, table.interval):
+    last = table.latest
+    interval = table.last - (table.iterations[-2] if len(table) > 1 else 0)
+    if record.iteration - table.last <= max(1, interval):
         return False
     signs = signs_of_another(last, record)
-    return signs >= 2 or (signs == 1 and last.iteration >= last.planned)
+    return signs >= 2 or (signs == 1 and last.iteration >= last.kind.planned)
 
 
 def is_late(record: Record, training: MegatronTraining) -> bool:
     """Return whether an iteration that is over was only logged late: not by another attempt."""
-    last = training.table.record_of(training.table.last)
-    if record.planned != last.planned or (None not in (record.world, last.world) and record.world != last.world):
+    last = training.table.latest
+    if record.kind.planned != last.kind.planned or _differ(record.kind.world, last.kind.world):
         return False
-    if record.stamp is not None:
-        after = record.stamp.seconds_after(last.stamp) if last.stamp else None
-        if after is not None:
-            return after <= 0
-    return record.iteration > training.table.first
+    after = record.seconds_after(last)
+    return after <= 0 if after is not None else record.iteration > training.table.first
 
 
 def same_moment(known: Record, record: Record, last: int) -> bool:
@@ -280,32 +274,31 @@ def same_moment(known: Record, record: Record, last: int) -> bool:
         record: of the other line.
         last: the iteration that the training had come to.
     """
-    if known.stamp is not None and record.stamp is not None:
-        apart = record.stamp.seconds_after(known.stamp)
-        if apart is not None:
-            step = max(known.seconds or 0.0, record.seconds or 0.0)
-            return abs(apart) <= max(SAME_MOMENT * step, known.stamp.resolution)
-    if known.rank is not None and record.rank is not None and known.rank != record.rank:
+    apart = record.seconds_after(known)
+    if apart is not None:
+        step = max(known.seconds or 0.0, record.seconds or 0.0)
+        return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
+    if _differ(known.kind.rank, record.kind.rank):
         return record.iteration >= last - 1
-    return known.elapsed_ms == record.elapsed_ms and known.samples == record.samples
+    return all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples"))
 
 
-def differing(known: Record, record: Record) -> tuple[str, ...]:
-    """Return values in which two lines of one iteration differ."""
-    pairs = ((field, getattr(known, field), getattr(record, field)) for field in FIELDS)
-    return tuple(field for field, one, other in pairs if one is not None and other is not None and one != other)
+def _differ(one: float | None, other: float | None) -> bool:
+    """Return whether two lines state different values."""
+    return one is not None and other is not None and one != other
 
 
 def take_double(training: MegatronTraining, known: Record, record: Record) -> None:
     """Skip a duplicate; fill the first line's gaps from it, and note differences."""
     training.doubles += 1
     for field in FIELDS:
-        value = getattr(record, field)
-        if value is not None and getattr(known, field) is None:
-            training.table.fill(known.iteration, field, value)
-    if known.rank != record.rank:
+        if field in record.figures and field not in known.figures:
+            training.table.fill(known.iteration, field, record.figures[field])
+    if known.kind.rank != record.kind.rank:
         training.lines_of_other_ranks += 1
-    elif len(training.conflicts) < MOST_CONFLICTS and (fields := differing(known, record)):
+        return
+    fields = [field for field in FIELDS if _differ(known.figures.get(field), record.figures.get(field))]
+    if fields and len(training.conflicts) < MOST_CONFLICTS:
         training.conflicts.append(
             f"iteration {record.iteration} is printed twice with different figures ({', '.join(fields)}; lines "
             f"{known.line} and {record.line}): the first is kept"

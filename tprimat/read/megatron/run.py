@@ -8,12 +8,11 @@ each where the log prints it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.read.megatron import setup, times
-from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -54,8 +53,7 @@ class MegatronRun(RunBuilder):
     @classmethod
     def of(cls, training: MegatronTraining) -> MegatronRun:
         """Return the builder of a training whose log is over."""
-        training.table = table = training.table.finalized()
-        marks, words = training.around.marks, training.around.words
+        table, marks = training.table, training.around.marks
         stated = LoggedValues(training.around.stated)
         if training.world is not None:
             stated.setdefault("world_size", training.world)
@@ -67,15 +65,15 @@ class MegatronRun(RunBuilder):
         for name, value in (
             ("platform", "amd" if "amd" in marks else None),
             ("software_stack", "rocm" if "amd" in marks else None),
-            ("device_name", words.get("device")),
+            ("device_name", training.around.words.get("device")),
         ):
             if value:
                 fields[name] = LoggedValue(value, 1, "")
-        if len(table) and (planned := table.record_of(table.last).planned):
+        if len(table) and (planned := table.latest.kind.planned):
             origin = fields.get("max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}"))
             fields["max_steps"] = dataclasses.replace(origin, value=planned)
         shape, left_out = setup.model_config(stated)
-        shapes = dict.fromkeys(kind.shape for kind in table.kinds_there())
+        shapes = dict.fromkeys(kind.shape for kind in table.kinds())
         version = stated.word("backend_version")
         builder = cls(
             framework="primus" if "primus" in marks else "megatron",
@@ -124,7 +122,7 @@ class MegatronRun(RunBuilder):
         if training.restarts > MOST_RESTARTS:
             warnings.append(f"it restarted {training.restarts - MOST_RESTARTS} more times")
         warnings += [*training.conflicts, *self.left_out, *doubts]
-        seconds, windows = _times(training, self.fields.count("logging_steps"), warnings)
+        seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
         _check_rates(table, seconds, sizes, warnings)
         if self.batch is None and sizes.global_batch_size is None:
@@ -137,7 +135,7 @@ class MegatronRun(RunBuilder):
         native = {
             name: tuple(None if value is None else convert(value) for value in table.column(field))
             for name, (field, convert) in _NATIVE.items()
-            if any(True for _ in table.present(field))
+            if table.present(field)
         }
         return {
             "steps": tuple(table.iterations),
@@ -169,18 +167,16 @@ class MegatronRun(RunBuilder):
                     "at level DEBUG (stderr_sink_level); logs/pre_trainer/rank-N/debug.log of the last rank has them"
                 )
             return "failed", cause or "the log ends before the first iteration and shows no error"
-        last = table.record_of(table.last)
+        last, requested = table.last, table.latest.kind.planned
         if success and success < max(table.lines):
             success = None
-        if last.iteration >= last.planned or success:
-            if last.iteration < last.planned:
-                warnings.append(
-                    f"the training ended by itself after iteration {last.iteration} of {last.planned} (line {success})"
-                )
+        if last >= requested or success:
+            if last < requested:
+                warnings.append(f"the training ended by itself after iteration {last} of {requested} (line {success})")
             if around.causes.exit_code:
                 warnings.append(f"all iterations were done, but then: {cause}")
             return "complete", None
-        ended = f"ended after iteration {last.iteration} of {last.planned}"
+        ended = f"ended after iteration {last} of {requested}"
         if self.training.cut_off:
             return "incomplete", f"{ended}: the file is cut off within the line of iteration {self.training.cut_off}"
         cause = cause or "the log stops there without an error: killed, still running or cut off"
@@ -194,18 +190,15 @@ class MegatronRun(RunBuilder):
             if used is not None:
                 # Primus' core runtime prints what it read at iteration 2 again on every later line.
                 self.remarks.append("memory in use is rocm-smi's, which the log may repeat from its first iterations")
-        if around.memory_after is not None:
+        if "after" in around.memory:
             self.remarks.append(
-                f"allocated and reserved memory are peaks up to iteration {around.memory_after}, the last that the log "
-                "prints; later ones are unknown"
+                f"allocated and reserved memory are peaks up to iteration {around.memory['after']:.0f}, the last that "
+                "the log prints; later ones are unknown"
             )
-        gib = {
-            "peak_memory_allocated_gb": _gib(around.max_allocated_mib),
-            "peak_memory_reserved_gb": _gib(around.max_reserved_mib),
-            "peak_memory_device_used_gb": used,
-        }
-        known = {name: round_figure(gib_to_gb(value)) for name, value in gib.items() if value is not None}
-        return {name: value for name, value in known.items() if value is not None}
+        gib = {kind: mib / 1024 for kind, mib in around.memory.items() if kind != "after"}
+        if used is not None:
+            gib["device_used"] = used
+        return {f"peak_memory_{kind}_gb": round_figure(gib_to_gb(value)) or 0.0 for kind, value in gib.items()}
 
     def _gpu(self, amd: bool) -> dict[str, Any]:
         total = max(self.training.table.present("memory_total_gib"), default=None)
@@ -222,10 +215,6 @@ class MegatronRun(RunBuilder):
         }
 
 
-def _gib(mib: float | None) -> float | None:
-    return None if mib is None else mib / 1024
-
-
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     """Return the global batch size: what every iteration line says; the dump's where none says it."""
     sizes = {size for size in records.present("batch") if 1 <= size <= LARGEST_COUNT}
@@ -240,92 +229,33 @@ def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
     return LoggedValue(int(size), line, f"global batch size: {size:.0f}")
 
 
-def _times(
-    training: MegatronTraining, interval: int | None, warnings: list[str]
-) -> tuple[list[float | None], list[int]]:
-    """Return step times, with iteration 2 restored, and the windows.
-
-    Args:
-        training: finalized.
-        interval: of the lines, as stated.
-        warnings: gets what was restored and what is doubtful.
-    """
-    records = training.table
-    interval = times.log_interval(records.iterations, interval)
-    windows = times.windows(records.iterations, interval)
-    seconds = [None if elapsed is None else seconds_of(elapsed) for elapsed in records.column("elapsed_ms")]
-    marked = "core" in training.around.marks
-    core = times.is_core({kind.shape for kind in records.kinds_there()}, marked=marked)
-    starts = {place for start in training.attempts if (place := records.place(start)) is not None}
-    # A process that goes on where another one ended may show by nothing but the time between.
-    pauses = set(records.after_pauses(times.START))
-    for index in sorted({place + 1 for place in starts | pauses} | {1}):
-        if index >= len(records) or index in starts:
-            continue
-        known = index == 1 or index - 1 in starts
-        first, second = records.record(index - 1), records.record(index)
-        found = times.restored(first, second, core=core and known) if windows[index - 1] == 1 else None
-        if found:
-            seconds[index], windows[index] = found.seconds, found.steps
-            warnings.append(_restored_words(first, second, found))
-        elif known and times.in_doubt(first, second, core=core):
-            warnings.append(
-                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean with iteration "
-                f"{first.iteration} in it, as newer versions of Megatron print it; the log has nothing to tell by"
-            )
-    if len(records) and records.first == 2 and core and interval == 1 and not records.record(0).paired:
-        windows[0] = 2
-        warnings.append(
-            f"iteration 2 ({seconds[0]:g} s) is the mean of iterations 1 and 2, and the line of iteration 1 "
-            "is missing: it is kept as a mean of two steps"
-            if seconds[0]
-            else "the line of iteration 1 is missing"
-        )
-    return seconds, windows
-
-
-def _restored_words(first: Record, second: Record, found: times.Restored) -> str:
-    rates = "its printed loss and rates" if second.loss is not None else "its printed rates"
-    loss = f" (loss {second.loss:g})" if second.loss is not None else ""
-    return (
-        f"iteration {second.iteration}: the log prints {second.seconds:g} s, a mean that contains iteration "
-        f"{first.iteration} ({first.seconds:g} s), since Megatron's timer isn't reset after it; restored to "
-        f"{found.seconds:g} s ({found.evidence}). {rates}{loss} are means of the same kind and kept as printed"
-    ).replace(". its", "; its")
-
-
 def _warn_of_missing(
-    records: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
+    table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[str]
 ) -> None:
     """Warn about what the lines lack."""
 
-    def warn(those: Iterable[int], words: str) -> None:
-        if where := spans(((each, each) for each in those), "iteration"):
+    def warn(words: str, those: Iterable[object]) -> None:
+        places = zip(table.iterations, those, strict=True)
+        if where := spans(((each, each) for each, is_one in places if is_one), "iteration"):
             warnings.append(words.format(where))
 
-    def counting(name: str) -> Iterator[int]:
-        return (each for each, count in zip(records.iterations, records.column(name), strict=True) if count)
-
-    warn(records.of_kind(lambda kind: "loss" in kind.not_finite), "the loss is not a number at {}")
-    warn(records.of_kind(lambda kind: "grad_norm" in kind.not_finite), "the gradient norm is not finite at {}")
-    warn(counting("skipped"), "the training skipped optimizer steps at {}: they count as steps")
-    warn(counting("nans"), "the training counted NaN iterations at {}")
-    warn(records.of_kind(lambda kind: bool(kind.garbled)), "figures that other output ran into are left out at {}")
+    kinds = list(table.kinds())
+    warn("the loss is not a number at {}", ("loss" in kind.not_finite for kind in kinds))
+    warn("the gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
+    warn("the training skipped optimizer steps at {}: they count as steps", table.column("skipped"))
+    warn("the training counted NaN iterations at {}", table.column("nans"))
+    warn("figures that other output ran into are left out at {}", (kind.garbled for kind in kinds))
     # Of a restored time the printed one is there.
-    printed = zip(records.iterations, seconds, strict=True)
-    warn((each for each, time in printed if time is None), "no step time can be read at {}")
-    if any(True for _ in records.present("loss")):
-        lines = zip(records.iterations, records.column("loss"), records.column("skipped"), records.kinds(), strict=True)
-        warn(
-            (each for each, loss, skip, kind in lines if loss is None and not skip and "loss" not in kind.not_finite),
-            "no loss is printed at {}",
-        )
-    if len(records) and records.first > max(1, windows[0]):
-        warnings.append(f"the log begins at iteration {records.first}")
-    iterations = records.iterations
+    warn("no step time can be read at {}", (time is None for time in seconds))
+    if table.present("loss"):
+        lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)
+        without = (loss is None and not skip and "loss" not in kind.not_finite for loss, skip, kind in lines)
+        warn("no loss is printed at {}", without)
+    if len(table) and table.first > max(1, windows[0]):
+        warnings.append(f"the log begins at iteration {table.first}")
     gaps = (
         (earlier + 1, iteration - window)
-        for earlier, iteration, window in zip(iterations, iterations[1:], windows[1:], strict=False)
+        for earlier, iteration, window in zip(table.iterations, table.iterations[1:], windows[1:], strict=False)
         if iteration - window > earlier
     )
     if where := spans(gaps, "iteration"):

@@ -9,14 +9,14 @@ tell the two apart; where there are none, the shape of the lines can.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
-from tprimat.read.megatron.line import Record
+from tprimat.read.megatron.line import Record, seconds_of
+from tprimat.read.megatron.training import MegatronTraining
 from tprimat.results.run import SHORTEST_STEP
 
-CORE_SHAPES = ("primus-core", "primus-26.5", "primus-26.5.1")
+CORE_SHAPES = frozenset({"primus-core", "primus-26.5", "primus-26.5.1"})
 
 AGREEMENT = 0.02
 """Share of a time by which the stamps may miss it: printing and barriers lie between them."""
@@ -24,21 +24,6 @@ AGREEMENT = 0.02
 
 START = 5.0
 """s. No process starts in less time, and a pause that is shorter is of an evaluation or a checkpoint."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Restored:
-    """A time that was worked out from two printed ones.
-
-    Attributes:
-        seconds: mean time of the steps after the first one, s.
-        steps: how many these are: 1 where every iteration is logged.
-        evidence: why the printed time is taken for a mean with the first iteration in it.
-    """
-
-    seconds: float
-    steps: int
-    evidence: str
 
 
 def log_interval(iterations: Sequence[int], stated: int | None) -> int:
@@ -66,8 +51,52 @@ def windows(iterations: Sequence[int], interval: int) -> list[int]:
     return found
 
 
-def restored(first: Record, second: Record, *, core: bool) -> Restored | None:
-    """Return the time of the second line of a process without the first iteration; None where it has none in it.
+def step_times(
+    training: MegatronTraining, interval: int | None, warnings: list[str]
+) -> tuple[list[float | None], list[int]]:
+    """Return step times, with iteration 2 restored, and the windows.
+
+    Args:
+        training: whose log is over.
+        interval: of the lines, as stated.
+        warnings: gets what was restored and what is doubtful.
+    """
+    table = training.table
+    interval = log_interval(table.iterations, interval)
+    steps = windows(table.iterations, interval)
+    seconds = [seconds_of(elapsed) for elapsed in table.column("elapsed_ms")]
+    core = "core" in training.around.marks or not CORE_SHAPES.isdisjoint(kind.shape for kind in table.kinds())
+    starts = {place for start in training.attempts if (place := table.place(start)) is not None}
+    # A process that goes on where another one ended may show by nothing but the time between.
+    for index in sorted({place + 1 for place in (*starts, *table.after_pauses(START))} | {1}):
+        if index >= len(table) or index in starts:
+            continue
+        known = index == 1 or index - 1 in starts
+        first, second = table.record(index - 1), table.record(index)
+        if steps[index - 1] == 1 and (evidence := restorable(first, second, core=core and known)):
+            steps[index] = second.iteration - first.iteration
+            seconds[index] = round(_without_first(first, second) / steps[index], 7)
+            warnings.append(_restored_words(first, second, seconds[index], evidence))
+        elif known and in_doubt(first, second, core=core):
+            warnings.append(
+                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean with iteration "
+                f"{first.iteration} in it, as newer versions of Megatron print it; the log has nothing to tell by"
+            )
+    if len(table) and table.first == 2 and core and interval == 1 and not table.record(0).kind.paired:
+        steps[0] = 2
+        warnings.append(
+            f"iteration 2 ({seconds[0]:g} s) is the mean of iterations 1 and 2, and the line of iteration 1 "
+            "is missing: it is kept as a mean of two steps"
+            if seconds[0]
+            else "the line of iteration 1 is missing"
+        )
+    return seconds, steps
+
+
+def restorable(first: Record, second: Record, *, core: bool) -> str | None:
+    """Return why the time of the second line of a process is taken for a mean with the first iteration in it.
+
+    None where it isn't.
 
     Args:
         first: the first line after a process started.
@@ -77,24 +106,20 @@ def restored(first: Record, second: Record, *, core: bool) -> Restored | None:
     if first.seconds is None or second.seconds is None:
         return None
     steps = second.iteration - first.iteration
-    printed = second.seconds * steps
-    without = second.seconds * (steps + 1) - first.seconds
+    printed, without = second.seconds * steps, _without_first(first, second)
     if without <= SHORTEST_STEP * steps:
         return None
-    apart = None
-    if first.stamp is not None and second.stamp is not None:
-        apart = second.stamp.seconds_after(first.stamp)
-        resolution = max(first.stamp.resolution, second.stamp.resolution)
+    apart = second.seconds_after(first)
     if apart is not None:
+        resolution = max(first.kind.resolution, second.kind.resolution)
         fits = [abs(apart - time) <= AGREEMENT * time + resolution for time in (without, printed)]
         if fits == [True, False]:
             to_seconds = " by whole seconds" if resolution >= 1 else ""
-            evidence = f"the time stamps of the two lines lie {apart:.6g} s apart{to_seconds}"
-            return Restored(round(without / steps, 7), steps, evidence)
+            return f"the time stamps of the two lines lie {apart:.6g} s apart{to_seconds}"
         if fits == [False, True]:
             return None
     if core and first.iteration == 1 and _bare(first) and _bare(second):
-        return Restored(round(without / steps, 7), steps, "both lines have the shape of Primus' core runtime")
+        return "both lines have the shape of Primus' core runtime"
     return None
 
 
@@ -110,22 +135,25 @@ def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
         return False
     if not core and not (_bare(first) and _bare(second) and first.iteration == 1):
         return False
-    stamped = first.stamp is not None and second.stamp is not None
     # Versions that printed neither stamps nor rates are older than the trap.
-    old = second.tflops is None
-    without = 2 * second.seconds - first.seconds
-    return not stamped and not old and 0 < without < 0.95 * second.seconds
+    if None not in (first.kind.aware, second.kind.aware) or "tflops" not in second.figures:
+        return False
+    return 0 < 2 * second.seconds - first.seconds < 0.95 * second.seconds
+
+
+def _without_first(first: Record, second: Record) -> float:
+    """Return the time of the steps behind the first one, s, if the second line's time is a mean with it."""
+    return (second.seconds or 0.0) * (second.iteration - first.iteration + 1) - (first.seconds or 0.0)
 
 
 def _bare(record: Record) -> bool:
-    return not record.paired and record.tokens_rate is None
+    return not record.kind.paired and "tokens_rate" not in record.figures
 
 
-def is_core(shapes: Set[str], *, marked: bool) -> bool:
-    """Return whether the lines are those of Primus' core runtime.
-
-    Args:
-        shapes: of the lines.
-        marked: whether other lines of the log name it.
-    """
-    return marked or not shapes.isdisjoint(CORE_SHAPES)
+def _restored_words(first: Record, second: Record, seconds: float | None, evidence: str) -> str:
+    printed = f"loss and rates (loss {second.figures['loss']:g})" if "loss" in second.figures else "rates"
+    return (
+        f"iteration {second.iteration}: the log prints {second.seconds:g} s, a mean that contains iteration "
+        f"{first.iteration} ({first.seconds:g} s), since Megatron's timer isn't reset after it; restored to "
+        f"{seconds:g} s ({evidence}); its printed {printed} are means of the same kind and kept as printed"
+    )

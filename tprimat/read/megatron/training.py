@@ -30,8 +30,9 @@ MARKERS: dict[str, tuple[str, ...]] = {
 _DEVICE = re.compile(r"\bAMD Instinct MI\d{3}[A-Z]*\b")
 _ARCHITECTURE = re.compile(r"/hsa/+(gfx[0-9a-f]{3,4})/")
 _MEMORY = re.compile(
-    r"\(after (\d{1,9}) iterations\) memory \(MB\) \| allocated: *[\d.]+ \| max allocated: *(\d{1,9}(?:\.\d{1,15})?)"
-    r" \| reserved: *[\d.]+ \| max reserved: *(\d{1,9}(?:\.\d{1,15})?)"
+    r"\(after (?P<after>\d{1,9}) iterations\) memory \(MB\) \| allocated: *[\d.]+ "
+    r"\| max allocated: *(?P<allocated>\d{1,9}(?:\.\d{1,15})?)"
+    r" \| reserved: *[\d.]+ \| max reserved: *(?P<reserved>\d{1,9}(?:\.\d{1,15})?)"
 )
 _SUCCESS = "[after training is done]"
 
@@ -50,33 +51,32 @@ def shows(name: str, text: str) -> bool:
 
 @dataclasses.dataclass
 class Context(LogContext):
-    """What a stretch of a log says besides its iteration lines; its statements by names of arguments."""
+    """What a stretch of a log says besides its iteration lines; its statements by names of arguments.
+
+    Attributes:
+        words: device and architecture, where lines name them.
+        memory: highest MiB allocated and reserved, and the iteration after which they were printed last.
+        dumped: whether a process dumped its arguments.
+    """
 
     words: dict[str, str] = dataclasses.field(default_factory=dict)
-    max_allocated_mib: float | None = None
-    max_reserved_mib: float | None = None
-    memory_after: int | None = None
+    memory: dict[str, float] = dataclasses.field(default_factory=dict)
     dumped: bool = False
 
     def absorb(self, later: LogContext) -> None:
         """Add a later stretch. The training went on after it, so what looked like an end was none."""
         super().absorb(later)
         assert isinstance(later, Context)
-        for name, word in later.words.items():
-            self.words.setdefault(name, word)
-        self.max_allocated_mib = _larger(self.max_allocated_mib, later.max_allocated_mib)
-        self.max_reserved_mib = _larger(self.max_reserved_mib, later.max_reserved_mib)
-        self.memory_after = later.memory_after or self.memory_after
+        self.words = later.words | self.words
+        self._add_memory(**later.memory)
 
     def hand_over_end(self, former: Context) -> None:
         """Add end markers and trailing lines to the training they belong to."""
         former.causes, self.causes = self.causes, FailureReasons()
         if "success" in self.marks:
             former.marks["success"] = self.marks.pop("success")
-        former.max_allocated_mib = _larger(former.max_allocated_mib, self.max_allocated_mib)
-        former.max_reserved_mib = _larger(former.max_reserved_mib, self.max_reserved_mib)
-        former.memory_after = self.memory_after or former.memory_after
-        self.max_allocated_mib = self.max_reserved_mib = self.memory_after = None
+        former._add_memory(**self.memory)
+        self.memory = {}
 
     def feed(self, number: int, text: str) -> None:
         """Read a line that is no iteration line."""
@@ -94,12 +94,14 @@ class Context(LogContext):
         if _SUCCESS in text:
             self.marks["success"] = number
         for name, sign, pattern in (("device", "AMD Instinct", _DEVICE), ("architecture", "/hsa/", _ARCHITECTURE)):
-            if sign in text and name not in self.words and (found := pattern.search(text)):
-                self.words[name] = found[found.lastindex or 0]
+            if sign in text and name not in self.words and (match := pattern.search(text)):
+                self.words[name] = match[match.lastindex or 0]
         if "memory (MB)" in text and (memory := _MEMORY.search(text)):
-            self.memory_after = int(memory[1])
-            self.max_allocated_mib = _larger(self.max_allocated_mib, float(memory[2]))
-            self.max_reserved_mib = _larger(self.max_reserved_mib, float(memory[3]))
+            self._add_memory(**{name: float(value) for name, value in memory.groupdict().items()})
+
+    def _add_memory(self, **figures: float) -> None:
+        for name, value in figures.items():
+            self.memory[name] = value if name == "after" else max(value, self.memory.get(name, value))
 
 
 MOST_HELD = 24 << 20
@@ -202,16 +204,16 @@ class MegatronTraining(LoggedTraining):
         """Add a record of a new iteration, with its line."""
         self.table.add(record)
         self.since_start += 1
-        marks = self.around.marks
+        marks, kind = self.around.marks, record.kind
         for name in ("primus", "amd"):
             if name not in marks and shows(name, text):
                 marks[name] = record.line
-        if record.shape.startswith("primus"):
+        if kind.shape.startswith("primus"):
             marks.setdefault("primus", record.line)
         if self.around.first_stamp is None:
             self.around.first_stamp = first_stamp(text)
-        if record.world and self.world is None:
-            self.world = LoggedValue(record.world, record.line, f"[rank-{record.rank}/{record.world}]")
+        if kind.world and self.world is None:
+            self.world = LoggedValue(kind.world, record.line, f"[rank-{kind.rank}/{kind.world}]")
 
     def read_context(self, stretch: Stretch) -> None:
         """Add what a part of the log before the records states."""
@@ -225,22 +227,17 @@ class MegatronTraining(LoggedTraining):
 
     def restart(self, record: Record) -> None:
         """Drop the records from an iteration on: a new attempt repeats them."""
-        last = self.table.last
-        first = self.table.cut(record.iteration)
+        dropped = self.table.cut(record.iteration)
         while self.attempts and self.attempts[-1] >= record.iteration:
             self.attempts.pop()
         self.restarts += 1
         if self.restarts <= MOST_RESTARTS:
             self.warnings.append(
                 f"restarted on line {record.line} from iteration {record.iteration}: the records of iterations "
-                f"{first} to {last} before it are left out"
+                f"{dropped[0]} to {dropped[-1]} before it are left out"
             )
         self.attempt(record.iteration)
 
 
 MOST_RESTARTS = 50
 """Restarts that are told one by one."""
-
-
-def _larger(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one if other is None else max(one, other)
