@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tprimat import console, units
 from tprimat.cli._arguments import capture_output
-from tprimat.cli.options.gpu_memory import name
+from tprimat.cli.options import gpu_memory as memory_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.machine import gpu_processes
@@ -47,7 +47,7 @@ def _list_and_terminate(options: argparse.Namespace) -> int:
             console.summary(line)
     if not options.kill:
         if own:
-            console.info(f"\nTo end those of yours: {name()} --kill")
+            console.info(f"\nTo end those of yours: {memory_options.parser().prog} --kill")
         return ExitStatus.WELL
     if not own:
         console.info(

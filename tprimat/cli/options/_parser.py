@@ -17,20 +17,30 @@ OF_TRAININGS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are UsageErrors.
+    """The parser of a command, whose errors are UsageErrors.
 
     Args:
+        command: its name, for the usage line where no script was started.
         hint: appended to the error message.
+        passes: whether what follows -- is for another program; it is kept as `passed`.
+        settings: of argparse. Unless they say so, texts keep their lines and no option may be abbreviated.
     """
 
-    def __init__(self, *args: Any, hint: str = "", **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
+        settings["prog"] = settings.get("prog") or program(command)
+        usual = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        super().__init__(**(usual | settings))
         self._hint = f"{hint}; " if hint else ""
+        self._passes = passes
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, and keep the words as `argv`."""
-        options = super().parse_args(args, namespace)
-        options.argv = tuple(sys.argv[1:] if args is None else args)
+        words = list(sys.argv[1:] if args is None else args)
+        cut = words.index("--") if self._passes and "--" in words else len(words)
+        options = super().parse_args(words[:cut], namespace)
+        options.argv = tuple(words[:cut])
+        if self._passes:
+            options.passed = tuple(words[cut + 1 :])
         return options
 
     def error(self, message: str) -> NoReturn:
@@ -38,34 +48,33 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} ({self._hint}{self.prog} --help says more)", heading="wrong-usage")
 
 
-class PassingParser(Parser):
-    """A parser that keeps what follows -- as `passed`, for another program."""
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the words before --."""
-        words = list(sys.argv[1:] if args is None else args)
-        cut = words.index("--") if "--" in words else len(words)
-        options = super().parse_args(words[:cut], namespace)
-        options.passed = tuple(words[cut + 1 :])
-        return options
-
-
-def program(script_free: str) -> str:
+def program(command: str) -> str:
     """Return what the usage line calls this program: the script's name, or `tprimat COMMAND`."""
     name = sys.argv[0].replace("\\", "/").rpartition("/")[2]
-    return name if name not in ("tprimat", "__main__.py") else f"tprimat {script_free}"
+    return name if name not in ("tprimat", "__main__.py") else f"tprimat {command}"
 
 
-def add_output_options(parser: argparse.ArgumentParser, *, quiet: str, verbose: str, json: str) -> None:
-    """Add --quiet, --verbose and --json, of which one may be given.
+def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:
+    """Add an option to a parser or a group.
 
     Args:
-        parser: of the command.
-        quiet: help text.
-        verbose: see quiet.
-        json: see quiet.
+        group: the parser or group.
+        usage: as the help shows it, "--runs N"; without a value, as "--dry-run", it is true where it is given.
+        text: of the help.
+        settings: more arguments of add_argument().
     """
+    words = usage.split()
+    names = [word for word in words if word.startswith("-")]
+    if len(words) > len(names):
+        settings["metavar"] = words[-1]
+    elif "choices" not in settings:
+        settings.setdefault("action", "store_true")
+    group.add_argument(*names, help=text, **settings)
+
+
+def add_output_options(parser: Parser, *, quiet: str, verbose: str, json: str) -> None:
+    """Add --quiet, --verbose and --json, of which one may be given, with their help texts."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--quiet", action="store_true", help=quiet)
-    group.add_argument("--verbose", action="store_true", help=verbose)
-    group.add_argument("--json", action="store_true", help=json)
+    option(group, "--quiet", quiet)
+    option(group, "--verbose", verbose)
+    option(group, "--json", json)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tprimat.cli.options._parser import option
 from tprimat.text import plain
 
 
@@ -80,13 +81,13 @@ def label(text: str) -> str:
     return name
 
 
-def add_numbers(group: argparse._ArgumentGroup, *numbers: tuple[str, int, str]) -> None:
+def add_numbers(group: argparse._ActionsContainer, *numbers: tuple[str, int, str]) -> None:
     """Add options that take whole numbers: (name, the least one, help) each."""
     for name, least, text in numbers:
-        group.add_argument(f"--{name}", type=at_least(least), metavar="N", help=text)
+        option(group, f"--{name} N", text, type=at_least(least))
 
 
-def add_sizes(group: argparse._ArgumentGroup) -> None:
+def add_sizes(group: argparse._ActionsContainer) -> None:
     """Add the sizes of a training of a language model, and its seed."""
     add_numbers(
         group,
@@ -97,22 +98,12 @@ def add_sizes(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_gpus(group: argparse._ArgumentGroup) -> None:
+def add_gpus(group: argparse._ActionsContainer) -> None:
     """Add --gpus."""
-    group.add_argument(
-        "--gpus",
-        type=at_least(1),
-        metavar="N",
-        help="GPUs to train on (default: all); on a CPU, processes that share it (default: 1)",
-    )
+    add_numbers(group, ("gpus", 1, "GPUs to train on (default: all); on a CPU, processes that share it (default: 1)"))
 
 
-def add_output_dir(group: argparse._ArgumentGroup, default: str) -> None:
+def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
     """Add --output-dir."""
-    group.add_argument(
-        "--output-dir",
-        type=Path,
-        default=Path(default),
-        metavar="DIR",
-        help=f"folder for results, and logs/ in it (default: {default})",
-    )
+    text = f"folder for results, and logs/ in it (default: {default})"
+    option(group, "--output-dir DIR", text, type=Path, default=Path(default))

@@ -11,7 +11,7 @@ from typing import Any
 from tprimat.catalog import models
 from tprimat.cli.options import _nemo, encdec
 from tprimat.cli.options._encdec_choice import is_meant
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import add_gpus, add_output_dir, add_sizes, at_least, duration, label, names, seconds
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
@@ -45,13 +45,7 @@ class BenchmarkParser(Parser):
 
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
-    parser = BenchmarkParser(
-        prog=program("benchmark"),
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = BenchmarkParser("benchmark", description=DESCRIPTION, epilog=EPILOG)
     _add_setup(parser.add_argument_group("what to train"))
     _add_measuring(parser.add_argument_group("how to measure"))
     _nemo.add_options(parser.add_argument_group("with NeMo (--framework nemo, pretrain_*.py)"))
@@ -61,83 +55,60 @@ def parser() -> Parser:
 
 
 def _add_setup(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--model",
-        type=names(models.names(), "model", all_allowed=True),
-        metavar="NAME",
-        help=f"{', '.join(models.names())}, several with commas between, or all (default: all); or encdec, the "
+    option(
+        group,
+        "--model NAME",
+        f"{', '.join(models.names())}, several with commas between, or all (default: all); or encdec, the "
         "encoder-decoder, whose options are others: --model encdec --help",
+        type=names(models.names(), "model", all_allowed=True),
     )
-    group.add_argument(
-        "--scale",
-        metavar="NAME",
-        help=f"size of the models: {', '.join(scales.names())} (default: the largest whose weights, gradients and "
+    option(
+        group,
+        "--scale NAME",
+        f"size of the models: {', '.join(scales.names())} (default: the largest whose weights, gradients and "
         f"optimizer states leave {scales.SPARE:.0%}% of a GPU's memory free; {scales.SCALES[0].name} on a CPU)",
     )
-    group.add_argument(
-        "--precision",
-        type=names(PRECISIONS, "precision"),
-        metavar="NAME",
-        help=f"{', '.join(PRECISIONS)}; several with commas between are measured in turn, each labelled by its name "
+    option(
+        group,
+        "--precision NAME",
+        f"{', '.join(PRECISIONS)}; several with commas between are measured in turn, each labelled by its name "
         f"(default: {defaults.PRECISION_ON_GPU} on a GPU that has it, {defaults.PRECISION_ON_CPU} on a CPU)",
+        type=names(PRECISIONS, "precision"),
     )
     add_sizes(group)
-    group.add_argument(
-        "--match",
-        type=Path,
-        metavar="RESULT",
-        help="take model, shape, batch, sequence, precision, seed and steps from this result; what can't be taken "
+    option(
+        group,
+        "--match RESULT",
+        "take model, shape, batch, sequence, precision, seed and steps from this result; what can't be taken "
         "over is said",
+        type=Path,
     )
 
 
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--runs",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="trainings of each setup, each in a fresh process (default: 1; to tell two sides apart takes 3 or more)",
-    )
-    group.add_argument(
-        "--steps",
-        type=at_least(1),
-        metavar="N",
-        help=f"steps of a training (default: {defaults.STEPS_ON_CPU} on a CPU, {defaults.STEPS_ON_GPU} on a GPU)",
-    )
-    group.add_argument(
-        "--time-limit",
-        type=duration,
-        default=DEFAULT_TIME_LIMIT,
-        metavar="TIME",
-        help=f"ends the steps of a training early, such as 90s, 10m or 1h30m (default: {DEFAULT_TIME_LIMIT})",
-    )
-    group.add_argument(
-        "--cooldown",
-        type=seconds,
-        metavar="SECONDS",
-        help="rest between two trainings (default: 30 on a GPU, 0 on a CPU)",
-    )
+    text = "trainings of each setup, each in a fresh process (default: 1; to tell two sides apart takes 3 or more)"
+    option(group, "--runs N", text, type=at_least(1), default=1)
+    text = f"steps of a training (default: {defaults.STEPS_ON_CPU} on a CPU, {defaults.STEPS_ON_GPU} on a GPU)"
+    option(group, "--steps N", text, type=at_least(1))
+    text = f"ends the steps of a training early, such as 90s, 10m or 1h30m (default: {DEFAULT_TIME_LIMIT})"
+    option(group, "--time-limit TIME", text, type=duration, default=DEFAULT_TIME_LIMIT)
+    option(group, "--cooldown SECONDS", "rest between two trainings (default: 30 on a GPU, 0 on a CPU)", type=seconds)
     add_gpus(group)
-    group.add_argument(
-        "--framework",
-        metavar="NAME",
-        help=f"what trains: {', '.join(framework_names())}; several with commas between, or all that can run here, are "
+    option(
+        group,
+        "--framework NAME",
+        f"what trains: {', '.join(framework_names())}; several with commas between, or all that can run here, are "
         "measured in turn and compared (default: the first that can run here)",
     )
-    group.add_argument("--label", type=label, metavar="NAME", help="your name for the setup; also in the file's name")
+    option(group, "--label NAME", "your name for the setup; also in the file's name", type=label)
     add_output_dir(group, "output")
-    group.add_argument(
-        "--bundle",
-        type=Path,
-        metavar="FILE",
-        help="put results, logs and environment into one .tar.gz or .zip to send to whoever compares",
-    )
-    group.add_argument(
-        "--profile",
-        choices=tuple(PROFILERS),
-        metavar="NAME",
-        help="a profiler watches the last steps, which are marked and which no figure is of: "
+    text = "put results, logs and environment into one .tar.gz or .zip to send to whoever compares"
+    option(group, "--bundle FILE", text, type=Path)
+    option(
+        group,
+        "--profile NAME",
+        "a profiler watches the last steps, which are marked and which no figure is of: "
         + "; ".join(f"{name}: {text}" for name, text in PROFILERS.items()),
+        choices=tuple(PROFILERS),
     )
-    group.add_argument("--dry-run", action="store_true", help="show the commands and what they would do; run nothing")
+    option(group, "--dry-run", "show the commands and what they would do; run nothing")

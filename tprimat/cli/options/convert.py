@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from tprimat.catalog import models
-from tprimat.cli.options._parser import Parser, add_output_options, program
+from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
 Turns the weights of a model from Hugging Face's form into NeMo's (import), and back
@@ -24,24 +23,16 @@ Exit status: 0 well, 2 wrong usage, or it can't be done here.
 
 def parser() -> Parser:
     """Return the parser of `convert`."""
-    parser = Parser(
-        prog=program("convert"),
-        description=DESCRIPTION,
-        usage="%(prog)s [-h] [--overwrite] [--quiet | --verbose | --json] {import,export} SOURCE TARGET",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--model", choices=models.names(), required=True, metavar="NAME", help=f"one of {', '.join(models.names())}"
-    )
+    usage = "%(prog)s [-h] [--overwrite] [--quiet | --verbose | --json] {import,export} SOURCE TARGET"
+    parser = Parser("convert", description=DESCRIPTION, usage=usage, epilog=EPILOG)
+    option(parser, "--model NAME", f"one of {', '.join(models.names())}", choices=models.names(), required=True)
     # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
     parser.add_argument(
         "direction", nargs="?", choices=("import", "export"), help="import: to NeMo; export: to Hugging Face"
     )
     parser.add_argument("source", nargs="?", help="import: ORG/NAME on the hub, or a folder; export: NeMo's folder")
     parser.add_argument("target", nargs="?", type=Path, help="folder to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace the target where it is there")
+    option(parser, "--overwrite", "replace the target where it is there")
     add_output_options(
         parser,
         quiet="print the path of the target alone, and nothing of NeMo's",

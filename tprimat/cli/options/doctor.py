@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from tprimat.cli.options._parser import Parser, add_output_options, program
+from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
 Says what this machine has (GPUs, driver, CUDA or ROCm, torch, frameworks, memory held by others,
@@ -17,15 +15,8 @@ EPILOG = "Exit status: 0 whatever was found, 2 wrong usage."
 
 def parser() -> Parser:
     """Return the parser of `doctor`."""
-    parser = Parser(
-        prog=program("doctor"),
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--output-dir", default="output", metavar="DIR", help="where results would go (default: output)"
-    )
+    parser = Parser("doctor", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=True)
+    option(parser, "--output-dir DIR", "where results would go (default: output)", default="output")
     add_output_options(
         parser,
         quiet="show only what is missing or doubtful",

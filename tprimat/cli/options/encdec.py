@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from tprimat.cli.options._encdec_choice import MODEL
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, program
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option, program
 from tprimat.cli.options._training import add_gpus, add_numbers, add_output_dir, at_least, duration, label, seconds
 from tprimat.errors import ExitStatus
 
 FIRST_ERROR_S = 3.0
 """How long the other processes wait with an error that all of them meet, before torchrun ends them because of it."""
 
-DEFAULT_OUTPUT = "results"
 DISK_FOLDER = "data"
 LARGEST_SEED = 2**62
 PRECISIONS = ("fp16", "bf16", "fp32")
@@ -51,17 +50,15 @@ class EncDecParser(Parser):
 
 def parser() -> Parser:
     """Return the parser; an option that isn't given and has no default is None."""
-    script = os.environ.get("TPRIMAT_SCRIPT")
     parser = EncDecParser(
+        "benchmark",
         # The script says which model by its name.
-        prog=script or f"{program('benchmark')} --model {MODEL}",
+        prog=os.environ.get("TPRIMAT_SCRIPT") or f"{program('benchmark')} --model {MODEL}",
         usage="%(prog)s [options]",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    parser.add_argument("--model", default=MODEL, metavar="NAME", help=argparse.SUPPRESS)
+    option(parser, "--model NAME", argparse.SUPPRESS, default=MODEL)
     add_numbers(
         parser.add_argument_group("the model"),
         ("d-model", 1, "width of the model (default: 128)"),
@@ -88,50 +85,35 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
         ("warmup-epochs", 0, "passes before them, left out of the figures (default: 1)"),
     )
     precision = group.add_mutually_exclusive_group()
-    precision.add_argument(
-        "--bf16", dest="precision", action="store_const", const="bf16", help="mixed precision in bf16"
-    )
-    precision.add_argument(
-        "--no-amp", dest="precision", action="store_const", const="fp32", help="no mixed precision: fp32, without TF32"
-    )
-    precision.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        metavar="NAME",
-        help=f"the same by name: {', '.join(PRECISIONS)} (default: fp16 with loss scaling on a GPU, fp32 on a CPU)",
-    )
-    group.add_argument(
-        "--seed", type=at_least(0, LARGEST_SEED), metavar="N", help="of weights and data (default: 1234)"
-    )
+    for usage, const, text in (
+        ("--bf16", "bf16", "mixed precision in bf16"),
+        ("--no-amp", "fp32", "no mixed precision: fp32, without TF32"),
+    ):
+        option(precision, usage, text, dest="precision", action="store_const", const=const)
+    text = f"the same by name: {', '.join(PRECISIONS)} (default: fp16 with loss scaling on a GPU, fp32 on a CPU)"
+    option(precision, "--precision NAME", text, choices=PRECISIONS)
+    option(group, "--seed N", "of weights and data (default: 1234)", type=at_least(0, LARGEST_SEED))
 
 
 def _add_data(group: argparse._ArgumentGroup) -> None:
     add_numbers(group, ("num-samples", 1, "sequence pairs of an epoch (default: 65536 on GPUs, 1024 on a CPU)"))
-    group.add_argument("--full", action="store_true", help="as many as make 30 GB of data")
-    group.add_argument("--disk", action="store_true", help=f"data on disk, in ./{DISK_FOLDER}/")
-    group.add_argument("--data-dir", type=Path, metavar="PATH", help="data on disk, in this folder")
+    option(group, "--full", "as many as make 30 GB of data")
+    option(group, "--disk", f"data on disk, in ./{DISK_FOLDER}/")
+    option(group, "--data-dir PATH", "data on disk, in this folder", type=Path)
     add_numbers(
         group,
         ("num-shards", 1, "files that they are split into (default: of 128 MB each)"),
         ("workers", 1, "reading processes of each GPU (default: up to 4, by the cores; 1 on a CPU)"),
     )
-    group.add_argument(
-        "--drop-caches", action="store_true", default=None, help="empty the page cache of the data before each epoch"
-    )
+    option(group, "--drop-caches", "empty the page cache of the data before each epoch", default=None)
 
 
 def _add_session(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--single", action="store_true", help="train on one GPU only")
+    option(group, "--single", "train on one GPU only")
     add_gpus(group)
-    group.add_argument(
-        "--runs", type=at_least(1), default=1, metavar="N", help="trainings, each in fresh processes (default: 1)"
-    )
-    group.add_argument(
-        "--cooldown", type=seconds, metavar="SECONDS", help="rest between two (default: 30 on a GPU, 0 on a CPU)"
-    )
-    group.add_argument(
-        "--time-limit", type=duration, metavar="TIME", help="ends a training early, such as 90s, 10m or 1h30m"
-    )
-    group.add_argument("--label", type=label, metavar="NAME", help="your name for the setup")
-    add_output_dir(group, DEFAULT_OUTPUT)
-    group.add_argument("--dry-run", action="store_true", help="show the command and what it would do; run nothing")
+    option(group, "--runs N", "trainings, each in fresh processes (default: 1)", type=at_least(1), default=1)
+    option(group, "--cooldown SECONDS", "rest between two (default: 30 on a GPU, 0 on a CPU)", type=seconds)
+    option(group, "--time-limit TIME", "ends a training early, such as 90s, 10m or 1h30m", type=duration)
+    option(group, "--label NAME", "your name for the setup", type=label)
+    add_output_dir(group, "results")
+    option(group, "--dry-run", "show the command and what it would do; run nothing")

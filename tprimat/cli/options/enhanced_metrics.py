@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from tprimat.cli.options import _overrides
@@ -17,10 +16,11 @@ measured energy no energy. Each figure that can't be given is listed with the re
 def parser() -> Parser:
     """Return the parser of `enhanced-metrics`."""
     parser = Parser(
+        "enhanced-metrics",
         prog="enhanced_metrics.py" if sys.argv[0].endswith("enhanced_metrics.py") else "tprimat enhanced-metrics",
         description="What the speed of results is worth: achieved TFLOP/s, MFU, memory, energy, cost, time to train.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=True,
     )
     parser.add_argument("results", nargs="*", metavar="FILE_OR_FOLDER", help="default: output")
     _overrides.add_options(parser)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
-from tprimat.cli.options._parser import Parser, add_output_options, program
+from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
 Shows which processes hold GPU memory. With --kill, and after a question, ends those
@@ -19,24 +18,12 @@ tools is here, 5 a process is still there.
 """
 
 
-def name() -> str:
-    """Return what a user types for this command."""
-    return os.environ.get("TPRIMAT_SCRIPT") or program("gpu-memory")
-
-
 def parser() -> Parser:
     """Return the parser of `gpu-memory`."""
-    parser = Parser(
-        prog=name(),
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--kill", action="store_true", help="end the processes of the calling user that hold GPU memory"
-    )
-    parser.add_argument("--yes", action="store_true", help="with --kill: don't ask")
+    script = os.environ.get("TPRIMAT_SCRIPT")
+    parser = Parser("gpu-memory", prog=script, description=DESCRIPTION, epilog=EPILOG)
+    option(parser, "--kill", "end the processes of the calling user that hold GPU memory")
+    option(parser, "--yes", "with --kill: don't ask")
     add_output_options(
         parser,
         quiet="print the processes alone, a line each",

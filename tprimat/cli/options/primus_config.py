@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
-from tprimat.cli.options._parser import Parser, PassingParser, add_output_options, program
+from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import DEFAULT_PRECISION
 
@@ -26,30 +25,16 @@ result), 2 wrong usage or nothing readable, 3 it differs from the result in what
 
 def parser() -> Parser:
     """Return the parser of `primus-config`."""
-    parser = PassingParser(
-        prog=os.environ.get("TPRIMAT_SCRIPT") or program("primus-config"),
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    script = os.environ.get("TPRIMAT_SCRIPT")
+    parser = Parser("primus-config", prog=script, description=DESCRIPTION, epilog=EPILOG, passes=True)
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="a configuration (PRIMUS_CONFIG)")
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help=f"instead of FILE: Primus' own for this GPU; {PRIMUS.models[0]} (default) or {PRIMUS.models[1]}",
-    )
-    parser.add_argument(
-        "--precision",
-        choices=PRIMUS.precisions,
-        metavar="NAME",
-        help=f"{', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
-    )
-    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of this machine (GPUS_PER_NODE; default: all)")
-    parser.add_argument("--primus-path", type=Path, metavar="DIR", help="folder of Primus (PRIMUS_PATH)")
-    parser.add_argument(
-        "--against", type=Path, metavar="RESULT", help="say how it differs from the setup of this result"
-    )
+    default, other = PRIMUS.models
+    option(parser, "--model NAME", f"instead of FILE: Primus' own for this GPU; {default} (default) or {other}")
+    text = f"{', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
+    option(parser, "--precision NAME", text, choices=PRIMUS.precisions)
+    option(parser, "--gpus N", "GPUs of this machine (GPUS_PER_NODE; default: all)", type=int)
+    option(parser, "--primus-path DIR", "folder of Primus (PRIMUS_PATH)", type=Path)
+    option(parser, "--against RESULT", "say how it differs from the setup of this result", type=Path)
     add_output_options(
         parser,
         quiet="print what is in force, or with --against what differs, and nothing else",

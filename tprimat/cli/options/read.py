@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+from tprimat.cli.options._parser import Parser, add_output_options, option
 
-from tprimat.cli.options._parser import Parser, add_output_options, program
-
-_EPILOG = """\
+EPILOG = """\
 Each file is recognised by what it holds, not by its name. Read are the consoles of Megatron-LM, Primus, NeMo,
 torchtitan, Hugging Face's Trainer, Axolotl, DeepSpeed, MLPerf and others, trainer_state.json, TensorBoard's event
 files, Lightning's metrics.csv and TraceLens' reports. Where two sources tell of one training, the one written for
@@ -19,23 +17,14 @@ read, or nothing readable was found
 
 def parser() -> Parser:
     """Return the parser of `read`."""
-    parser = Parser(
-        prog=program("read"),
-        description="Turns the logs of trainings, of whatever framework, into results.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    description = "Turns the logs of trainings, of whatever framework, into results."
+    parser = Parser("read", description=description, epilog=EPILOG)
     parser.add_argument(
         "paths", metavar="PATH", nargs="*", help="log, or folder of logs; several, patterns and - for standard input"
     )
-    parser.add_argument(
-        "--output-dir", metavar="DIR", default="output", help="folder for the results (default: output)"
-    )
-    parser.add_argument("--label", metavar="NAME", help="a name for this setup: stored, shown, and part of file names")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, default=None, help="files that are read at a time (default: one a processor)"
-    )
+    option(parser, "--output-dir DIR", "folder for the results (default: output)", default="output")
+    option(parser, "--label NAME", "a name for this setup: stored, shown, and part of file names")
+    option(parser, "--jobs N", "files that are read at a time (default: one a processor)", type=int)
     add_output_options(
         parser,
         quiet="print the paths of the results alone, a line each",

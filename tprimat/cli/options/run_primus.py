@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, PassingParser, add_output_options, program
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import add_sizes, at_least, seconds
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
@@ -33,87 +33,54 @@ well and logged no whole run.
 """
 
 
-class PrimusParser(PassingParser):
-    """The parser of `run-primus`: what follows -- is for Primus."""
+class PrimusParser(Parser):
+    """The parser of `run-primus`, whose default model is the one that a script for one model names first."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words before --."""
         words = list(sys.argv[1:] if args is None else args)
         if os.environ.get("TPRIMAT_SCRIPT") and words[:1] == ["--model"] and len(words) > 1 and words[1] != "--":
-            # A script for one model names it before what the user says.
-            self._model.default = words[1]
-            self._model.help = _model_help(words[1])
+            self.set_defaults(model=words[1])
         return super().parse_args(words, namespace)
-
-    def add_model(self, group: argparse._ArgumentGroup) -> None:
-        """Add --model."""
-        self._model = group.add_argument("--model", default="all", metavar="NAME", help=_model_help("all"))
-
-
-def _model_help(default: str) -> str:
-    own = "mistral with --config only, since Primus has no configuration for it"
-    return f"{', '.join(PRIMUS.models)}, or all (default: {default}); {own}"
 
 
 def parser() -> Parser:
     """Return the parser of `run-primus`."""
     parser = PrimusParser(
+        "run-primus",
         hint="what is for Primus goes after --",
-        prog=os.environ.get("TPRIMAT_SCRIPT") or program("run-primus"),
+        passes=True,
+        prog=os.environ.get("TPRIMAT_SCRIPT"),
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     what = parser.add_argument_group("what to train")
-    parser.add_model(what)
-    what.add_argument("--config", type=Path, metavar="FILE", help="a configuration of your own (PRIMUS_CONFIG)")
-    what.add_argument(
-        "--precision",
-        choices=PRIMUS.precisions,
-        metavar="NAME",
-        help=f"{', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
-    )
-    what.add_argument(
-        "--match", type=Path, metavar="RESULT", help="take batch, sequence, parallelism and precision from this result"
-    )
+    models = f"{', '.join(PRIMUS.models)}, or all (default: %(default)s)"
+    text = f"{models}; mistral with --config only, since Primus has no configuration for it"
+    option(what, "--model NAME", text, default="all")
+    option(what, "--config FILE", "a configuration of your own (PRIMUS_CONFIG)", type=Path)
+    text = f"{', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
+    option(what, "--precision NAME", text, choices=PRIMUS.precisions)
+    option(what, "--match RESULT", "take batch, sequence, parallelism and precision from this result", type=Path)
     add_sizes(what)
     how = parser.add_argument_group("how")
-    how.add_argument("--primus-path", type=Path, metavar="DIR", help="folder of Primus (PRIMUS_PATH)")
-    how.add_argument(
-        "--train-iters",
-        type=at_least(1),
-        default=_of_environment("TRAIN_ITERS", DEFAULT_ITERATIONS),
-        metavar="N",
-        help=f"steps (TRAIN_ITERS; default: {DEFAULT_ITERATIONS}, which is a smoke test)",
-    )
-    how.add_argument(
-        "--runs",
-        type=at_least(1),
-        default=_of_environment("RUNS", 1),
-        metavar="N",
-        help="trainings of each (RUNS; default: 1)",
-    )
-    how.add_argument("--gpus", type=at_least(1), metavar="N", help="GPUs of this machine (GPUS_PER_NODE; default: all)")
-    how.add_argument(
-        "--launcher", choices=LAUNCHERS, metavar="NAME", help=f"{' or '.join(LAUNCHERS)} (default: the newer)"
-    )
-    how.add_argument(
-        "--cooldown", type=seconds, metavar="SECONDS", help="rest between trainings (default: 30 on a GPU)"
-    )
-    how.add_argument("--exit-after", type=seconds, metavar="SECONDS", help="let Megatron end the training by then")
-    how.add_argument(
-        "--time-limit", type=seconds, metavar="SECONDS", help="end a training that runs longer (default: none)"
-    )
-    how.add_argument("--dry-run", action="store_true", help="check, show the commands, run nothing")
+    option(how, "--primus-path DIR", "folder of Primus (PRIMUS_PATH)", type=Path)
+    text = f"steps (TRAIN_ITERS; default: {DEFAULT_ITERATIONS}, which is a smoke test)"
+    iterations = _of_environment("TRAIN_ITERS", DEFAULT_ITERATIONS)
+    option(how, "--train-iters N", text, type=at_least(1), default=iterations)
+    runs = _of_environment("RUNS", 1)
+    option(how, "--runs N", "trainings of each (RUNS; default: 1)", type=at_least(1), default=runs)
+    option(how, "--gpus N", "GPUs of this machine (GPUS_PER_NODE; default: all)", type=at_least(1))
+    option(how, "--launcher NAME", f"{' or '.join(LAUNCHERS)} (default: the newer)", choices=LAUNCHERS)
+    option(how, "--cooldown SECONDS", "rest between trainings (default: 30 on a GPU)", type=seconds)
+    option(how, "--exit-after SECONDS", "let Megatron end the training by then", type=seconds)
+    option(how, "--time-limit SECONDS", "end a training that runs longer (default: none)", type=seconds)
+    option(how, "--dry-run", "check, show the commands, run nothing")
     where = parser.add_argument_group("results")
-    where.add_argument("--label", metavar="NAME", help="your name for the setup; also in the result file's name")
-    where.add_argument(
-        "--output-dir", type=Path, default=Path("output"), metavar="DIR", help="folder (default: output)"
-    )
-    where.add_argument(
-        "--bundle", type=Path, metavar="FILE", help="put result, log and environment into one .tar.gz or .zip to send"
-    )
+    option(where, "--label NAME", "your name for the setup; also in the result file's name")
+    option(where, "--output-dir DIR", "folder (default: output)", type=Path, default=Path("output"))
+    text = "put result, log and environment into one .tar.gz or .zip to send"
+    option(where, "--bundle FILE", text, type=Path)
     add_output_options(parser, **OF_TRAININGS)
     return parser
 
