@@ -46,23 +46,15 @@ _BY_SEVERITY: tuple[Standing, ...] = ("disqualifying", "different", "unknown", "
 
 
 def ledger(first: Run, second: Run, *, mode: Mode = "max") -> ConfigDiff:
-    """Compare the settings of two runs.
-
-    Args:
-        first: a run of one system.
-        second: a run of the other.
-        mode: "identical" makes every difference of configuration disqualifying.
-    """
+    """Compare the settings of two runs; "identical" makes every difference of configuration disqualifying."""
     entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
+    decisive = [entry for setting, entry in zip(SETTINGS, entries, strict=True) if setting.identity]
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.standing))
-    identity = {setting.title for setting in SETTINGS if setting.identity}
-    standings = {entry.standing for entry in entries if entry.title in identity}
+    standings = {entry.standing for entry in decisive}
     if "disqualifying" in standings:
         return ConfigDiff(tuple(entries), "not comparable")
     # What one alone states can't be called identical. What neither states is listed as unknown.
-    one_sided = any(
-        entry.standing == "unknown" and entry.title in identity and entry.values != (None, None) for entry in entries
-    )
+    one_sided = any(entry.standing == "unknown" and entry.values != (None, None) for entry in decisive)
     if "different" in standings or one_sided:
         return ConfigDiff(tuple(entries), "maximum performance")
     return ConfigDiff(tuple(entries), "identical configuration")
@@ -71,9 +63,11 @@ def ledger(first: Run, second: Run, *, mode: Mode = "max") -> ConfigDiff:
 def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
     values = (setting.read(first), setting.read(second))
     same = values[0] == values[1] if setting.same is None else setting.same(first, second)
+    standing: Standing = "different"
     if None in values and (same or setting.same is None):
-        return Entry(setting.title, "unknown", values)
-    if same:
-        return Entry(setting.title, "equal", values)
-    is_severe = setting.forbids or (mode == "identical" and setting.identity)
-    return Entry(setting.title, "disqualifying" if is_severe else "different", values)
+        standing = "unknown"
+    elif same:
+        standing = "equal"
+    elif setting.forbids or (mode == "identical" and setting.identity):
+        standing = "disqualifying"
+    return Entry(setting.title, standing, values)

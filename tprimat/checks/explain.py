@@ -11,20 +11,14 @@ from tprimat.units import GB, GIB
 EXACT = 0.001
 """A correction fits when it explains the discrepancy to 0.1 %."""
 
+_SIZES = ("micro_batch_size", "global_batch_size", "sequence_length")
 SEQUENCE_LENGTHS = tuple(1024 * 2**power for power in range(8))
 FACTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 256)
 
 
 @dataclasses.dataclass(frozen=True)
 class KnownConfiguration:
-    """A configuration that a framework ships for a model.
-
-    Attributes:
-        framework, model: as in a result.
-        gpu: part of the device's name; empty where the configuration is for all.
-        micro_batch_size, global_batch_size, sequence_length: its defaults.
-        source: where it stands.
-    """
+    """A configuration that a framework ships for a model; `gpu` is part of a device's name, or empty for all."""
 
     framework: str
     model: str
@@ -51,11 +45,10 @@ KNOWN_CONFIGURATIONS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Correction:
-    text: str
-    support: str
-    rank: int
+_NOTHING = "nothing else speaks for it"
+
+_Correction = tuple[int, str]
+"""A rank, the best supported first, and the correction with its support."""
 
 
 def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
@@ -70,23 +63,15 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
     for other in SEQUENCE_LENGTHS:
         if length and _fits(other / length, factor):
             text = f"sequence length {other} instead of {length}"
-            corrections.append(_of_configuration(run, text, _NOTHING, 2, sequence_length=other))
+            corrections.append(_of_configuration(run, text, 2, _NOTHING, sequence_length=other))
     for times in (*FACTORS, *(1 / each for each in FACTORS)):
         if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
             other = round(batch * times)
             accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
             text = f"global batch {other} instead of {batch} (or {accumulation} the gradient accumulation)"
             support = "no known configuration has it"
-            corrections.append(_of_configuration(run, text, support, 3, global_batch_size=other))
-    return tuple(f"{each.text}: {each.support}" for each in sorted(corrections, key=lambda each: each.rank))
-
-
-def _of_configuration(run: Run, text: str, otherwise: str, rank: int, **values: int) -> _Correction:
-    """Return a correction, ranked first where a shipped configuration has the values."""
-    known = _known(run, **values)
-    if known is None:
-        return _Correction(text, otherwise, rank)
-    return _Correction(text, f"the default of {run.framework} for this model ({known.source})", 0)
+            corrections.append(_of_configuration(run, text, 3, support, global_batch_size=other))
+    return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
 
 
 def above_peak(run: Run, share: float) -> tuple[str, ...]:
@@ -118,30 +103,23 @@ def above_peak(run: Run, share: float) -> tuple[str, ...]:
     return tuple(causes)
 
 
-_NOTHING = "nothing else speaks for it"
-
-
 def _fits(correction: float, factor: float) -> bool:
     return math.isclose(correction, factor, rel_tol=EXACT)
 
 
-def _known(run: Run, **corrected: int) -> KnownConfiguration | None:
-    """Return a shipped configuration of this framework, model and device that has these values and
-    agrees with all else that the run states.
+def _of_configuration(run: Run, text: str, rank: int, support: str, **corrected: int) -> _Correction:
+    """Return a correction, ranked first where a shipped configuration of this framework, model and device has the
+    corrected values and agrees with all else that the run states.
     """
-    device = run.gpu_info.device_name or ""
-    stated = {
-        "micro_batch_size": run.training_config.micro_batch_size,
-        "global_batch_size": run.training_config.global_batch_size,
-        "sequence_length": run.training_config.sequence_length,
-    }
+    stated = {name: getattr(run.training_config, name) for name in _SIZES}
+    values = {name: value for name, value in stated.items() if value is not None} | corrected
     for each in KNOWN_CONFIGURATIONS:
-        if (each.framework, each.model) != (run.framework, run.model) or each.gpu not in device:
+        is_of_run = (each.framework, each.model) == (run.framework, run.model)
+        if not is_of_run or each.gpu not in (run.gpu_info.device_name or ""):
             continue
-        values = {**{name: value for name, value in stated.items() if value is not None}, **corrected}
         if all(getattr(each, name) == value for name, value in values.items()):
-            return each
-    return None
+            return 0, f"{text}: the default of {run.framework} for this model ({each.source})"
+    return rank, f"{text}: {support}"
 
 
 def _gpu_counts(run: Run, factor: float) -> list[_Correction]:
@@ -155,30 +133,26 @@ def _gpu_counts(run: Run, factor: float) -> list[_Correction]:
     for times in (2, 4, 8, 16):
         if not _fits(times, factor) and not _fits(1 / times, factor):
             continue
-        count = gpus * times if factor > 1 else gpus // times
+        text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
         if printed and _fits(printed, gpus):
-            corrections.append(
-                _Correction(
-                    f"{count} GPUs instead of {gpus}",
-                    f"excluded: the printed total is {printed:.3f} times the printed rate per GPU",
-                    9,
-                )
-            )
+            support = f"excluded: the printed total is {printed:.3f} times the printed rate per GPU"
+            corrections.append((9, f"{text}: {support}"))
         else:
             what = "a card of two dies counted as one, or " if times == 2 else ""
-            corrections.append(_Correction(f"{count} GPUs instead of {gpus}", f"{what}{_NOTHING}", 4))
+            corrections.append((4, f"{text}: {what}{_NOTHING}"))
     return corrections
 
 
 def _units(run: Run, factor: float) -> list[_Correction]:
-    corrections = []
-    gpus = run.num_gpus or 0
-    if gpus > 1 and _fits(1 / gpus, factor):
-        corrections.append(_Correction("a rate per GPU printed as the total", f"the factor is exactly 1/{gpus}", 1))
-    if gpus > 1 and _fits(gpus, factor):
-        corrections.append(_Correction("a total printed as the rate per GPU", f"the factor is exactly {gpus}", 1))
-    if _fits(1000, factor) or _fits(1 / 1000, factor):
-        corrections.append(_Correction("milliseconds taken for seconds", "the factor is exactly 1000", 1))
-    if _fits(GIB / GB, factor) or _fits(GB / GIB, factor):
-        corrections.append(_Correction("GiB taken for GB", "the factor is exactly 1.0737", 1))
-    return corrections
+    gpus = run.num_gpus if run.num_gpus and run.num_gpus > 1 else math.nan
+    rows = (
+        ((1 / gpus,), "a rate per GPU printed as the total", f"1/{gpus}"),
+        ((gpus,), "a total printed as the rate per GPU", f"{gpus}"),
+        ((1000, 1 / 1000), "milliseconds taken for seconds", "1000"),
+        ((GIB / GB, GB / GIB), "GiB taken for GB", "1.0737"),
+    )
+    return [
+        (1, f"{text}: the factor is exactly {exactly}")
+        for factors, text, exactly in rows
+        if any(_fits(each, factor) for each in factors)
+    ]

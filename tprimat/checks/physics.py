@@ -23,12 +23,7 @@ POWER_SECONDS = 10.0
 
 
 def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
-    """Return what can't be, or can hardly be, in a run's values.
-
-    Args:
-        run: the run.
-        summary: its values, by summarize.
-    """
+    """Return what can't be, or can hardly be, in a run's values."""
     results = (_against_peak(run, summary), *_memory(run), _power(run), _own_rate(run, summary))
     return tuple(each for each in results if each is not None)
 
@@ -53,8 +48,7 @@ def _against_peak(run: Run, summary: Summary) -> Finding | None:
     gpu = gpus.match(run.gpu_info).gpu
     if rate is None or shape is None or length is None or gpu is None:
         return None
-    per_token = flops.flops_per_token(shape, length)
-    full = flops.flops_per_token(shape, length, causal=False)
+    per_token, full = (flops.flops_per_token(shape, length, causal=causal) for causal in (True, False))
     if per_token is None or full is None:
         return None
     achieved = rate * per_token / 1e12
@@ -73,13 +67,10 @@ def _against_peak(run: Run, summary: Summary) -> Finding | None:
     if declared or not peaks:
         return None
     # A precision without a peak in the table is compared with the highest peak of the card.
-    if achieved > max(peaks.values()):
-        return Finding(
-            "impossible",
-            "above-peak",
-            f"{need}, more than {gpu.title} does in any precision ({max(peaks.values()):,.0f} TFLOP/s dense)",
-            explain.above_peak(run, achieved / max(peaks.values())),
-        )
+    highest = max(peaks.values())
+    if achieved > highest:
+        text = f"{need}, more than {gpu.title} does in any precision ({highest:,.0f} TFLOP/s dense)"
+        return Finding("impossible", "above-peak", text, explain.above_peak(run, achieved / highest))
     bf16 = peaks.get("bf16")
     if precision is None and bf16 and achieved > bf16:
         possible = " or ".join(name for name, peak in peaks.items() if peak >= achieved)
@@ -109,15 +100,10 @@ def _memory(run: Run) -> list[Finding]:
     for name, value in run.memory_metrics.known().items():
         # Whole-card figures are rounded to two decimals where logs print them.
         if value > total * 1.001:
-            explanations = ("GiB written as GB: the card's total would be",) if value / total < GIB / GB * 1.001 else ()
-            findings.append(
-                Finding(
-                    "impossible",
-                    "beyond-memory",
-                    f"{name} is {value:.2f} GB on a device of {total:.2f} GB",
-                    tuple(f"{text} {total * GIB / GB:.2f} GB" for text in explanations),
-                )
-            )
+            text = f"{name} is {value:.2f} GB on a device of {total:.2f} GB"
+            unit = f"GiB written as GB: the card's total would be {total * GIB / GB:.2f} GB"
+            explanations = (unit,) if value / total < GIB / GB * 1.001 else ()
+            findings.append(Finding("impossible", "beyond-memory", text, explanations))
     return findings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable
 
 from tprimat.analysis import flops
@@ -38,20 +39,23 @@ class Setting:
     same: Callable[[Run, Run], bool] | None = None
 
 
-def _config(name: str, unit: str | None = None) -> Callable[[Run], str | None]:
+def _field(path: str, unit: str | None = None) -> Callable[[Run], str | None]:
+    """Return what reads a field, such as timing.clock."""
+    get = operator.attrgetter(path)
+
     def read(run: Run) -> str | None:
-        value = text_of(getattr(run.training_config, name))
+        value = text_of(get(run))
         return value if value is None or unit is None else f"{value} {unit}"
 
     return read
 
 
+def _config(name: str, unit: str | None = None) -> Callable[[Run], str | None]:
+    return _field(f"training_config.{name}", unit)
+
+
 def _parallel(name: str) -> Callable[[Run], str | None]:
-    return lambda run: text_of(getattr(run.parallelism_config, name))
-
-
-def _timing(name: str) -> Callable[[Run], str | None]:
-    return lambda run: text_of(getattr(run.timing, name))
+    return _field(f"parallelism_config.{name}")
 
 
 def text_of(value: object) -> str | None:
@@ -64,6 +68,10 @@ def text_of(value: object) -> str | None:
 def joined(*parts: str | None, by: str = ", ") -> str | None:
     """Return the parts that are known, in one text; None where none is."""
     return by.join(part for part in parts if part) or None
+
+
+def _labelled(label: str, value: float | None) -> str | None:
+    return None if value is None else f"{label} {text_of(value)}"
 
 
 def _precision(run: Run) -> str | None:
@@ -90,20 +98,16 @@ def _shape(run: Run) -> str | None:
 
 def _optimizer(run: Run) -> str | None:
     optimizer = run.optimizer
-    rate = None if optimizer.learning_rate is None else f"learning rate {optimizer.learning_rate:g}"
-    clipping = None if optimizer.gradient_clipping is None else f"clipping {optimizer.gradient_clipping:g}"
-    decay = None if optimizer.weight_decay is None else f"weight decay {optimizer.weight_decay:g}"
+    rate = _labelled("learning rate", optimizer.learning_rate)
+    decay = _labelled("weight decay", optimizer.weight_decay)
+    clipping = _labelled("clipping", optimizer.gradient_clipping)
     return joined(text_of(optimizer.name), rate, text_of(optimizer.schedule), decay, clipping)
 
 
 def _data(run: Run) -> str | None:
     data = run.data
     digest = f"sha256 {plain(data.digest)[:12]}" if data.digest else None
-    return joined(text_of(data.kind), digest, None if data.seed is None else f"seed {data.seed}")
-
-
-def _stack(run: Run) -> str | None:
-    return joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" ")
+    return joined(text_of(data.kind), digest, _labelled("seed", data.seed))
 
 
 def _environment_settings(run: Run) -> str | None:
@@ -136,11 +140,15 @@ def _same_shape(first: Run, second: Run) -> bool:
 
 
 SETTINGS = (
-    Setting("framework", lambda run: text_of(run.framework), named=False),
-    Setting("stack", _stack, named=False),
-    Setting("torch", lambda run: text_of(run.gpu_info.pytorch_version)),
-    Setting("GPUs", lambda run: text_of(run.num_gpus), named=False, identity=True),
-    Setting("scale", lambda run: text_of(run.scale), named=False, forbids=True, identity=True),
+    Setting("framework", _field("framework"), named=False),
+    Setting(
+        "stack",
+        lambda run: joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" "),
+        named=False,
+    ),
+    Setting("torch", _field("gpu_info.pytorch_version")),
+    Setting("GPUs", _field("num_gpus"), named=False, identity=True),
+    Setting("scale", _field("scale"), named=False, forbids=True, identity=True),
     Setting("precision", _precision, essential=True, identity=True),
     Setting("global batch", _config("global_batch_size", "sequences"), essential=True, named=False, identity=True),
     Setting(
@@ -165,10 +173,10 @@ SETTINGS = (
     Setting("data", _data, essential=True),
     Setting("steps asked for", _config("max_steps")),
     Setting("seed", _config("seed")),
-    Setting("step time covers", _timing("covers"), essential=True, named=False, identity=True),
-    Setting("step time over ranks", _timing("over_ranks"), named=False, identity=True),
-    Setting("clock", _timing("clock"), named=False),
+    Setting("step time covers", _field("timing.covers"), essential=True, named=False, identity=True),
+    Setting("step time over ranks", _field("timing.over_ranks"), named=False, identity=True),
+    Setting("clock", _field("timing.clock"), named=False),
     Setting("environment variables", _environment_settings),
-    Setting("container", lambda run: text_of(run.environment.container)),
+    Setting("container", _field("environment.container")),
 )
 """In the order in which a reader asks for them; GPU and label are what systems are called by."""

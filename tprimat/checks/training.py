@@ -123,42 +123,42 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
 
 def same_training(first: Run, second: Run) -> TrainingMatch:
     """Return whether two runs trained the same model on the same data in the same way."""
-    against: list[str] = []
-    for_it: list[str] = []
+    evidence: list[tuple[bool, str]] = []
     digests = first.data.digest, second.data.digest
     if None not in digests:
-        (for_it if digests[0] == digests[1] else against).append(
-            "the same data, by digest" if digests[0] == digests[1] else "different data, by digest"
-        )
+        same = digests[0] == digests[1]
+        evidence.append((same, f"{'the same' if same else 'different'} data, by digest"))
     elif first.data.kind and second.data.kind and first.data.kind != second.data.kind:
-        against.append(f"different data: {first.data.kind} and {second.data.kind}")
+        evidence.append((False, f"different data: {first.data.kind} and {second.data.kind}"))
     starts = _first_loss(first), _first_loss(second)
     if starts[0] is not None and starts[1] is not None:
         apart = abs(starts[0] / starts[1] - 1) if starts[1] else math.inf
         text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}"
         level = _uniform_loss(first)
         text += f" (ln V = {level:.2f})" if level else ""
-        (for_it if apart <= FIRST_LOSS_TOLERANCE else against).append(text)
-    against += _learning_rates(first, second)
+        evidence.append((apart <= FIRST_LOSS_TOLERANCE, text))
+    if rates := _learning_rates(first, second):
+        evidence.append((False, rates))
     share = agreeing_steps(first, second)
     if share is not None:
         text = f"{share:.1%} of the common steps agree in loss within {STEP_TOLERANCE:.0%}"
-        common = len(_common_losses(first, second))
+        common = len(_common_steps(first, second, "loss_values"))
         allowed = max(1, int(common * BAD_STEPS_SHARE))
-        (for_it if (1 - share) * common <= allowed else against).append(text)
+        evidence.append(((1 - share) * common <= allowed, text))
+    against = tuple(text for agrees, text in evidence if not agrees)
     if against:
-        return TrainingMatch(False, tuple(against), share)
+        return TrainingMatch(False, against, share)
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
     proven = None not in digests and share is not None
-    return TrainingMatch(True if proven else None, tuple(for_it), share)
+    return TrainingMatch(True if proven else None, tuple(text for _, text in evidence), share)
 
 
 def agreeing_steps(first: Run, second: Run) -> float | None:
     """Return the share of the steps that both record whose losses lie within 5 % of the second's; None without any."""
-    pairs = _common_losses(first, second)
-    if not pairs:
+    common = _common_steps(first, second, "loss_values")
+    if not common:
         return None
-    return sum(abs(a - b) <= STEP_TOLERANCE * abs(b) for a, b in pairs) / len(pairs)
+    return sum(abs(a - b) <= STEP_TOLERANCE * abs(b) for _, a, b in common) / len(common)
 
 
 def _is_named_synthetic(run: Run) -> bool:
@@ -182,33 +182,31 @@ def _uniform_loss(run: Run) -> float | None:
     return math.log(shape.vocab_size) if shape and shape.vocab_size else None
 
 
-def _common_losses(first: Run, second: Run) -> list[tuple[float, float]]:
-    others = dict(zip(second.steps, second.loss_values, strict=True))
+def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float, float]]:
+    """Return the steps at which both have a value of a series, with both values."""
+    others = dict(zip(second.steps, getattr(second, series), strict=True))
     return [
-        (loss, other)
-        for step, loss in zip(first.steps, first.loss_values, strict=True)
-        if loss is not None and (other := others.get(step)) is not None
+        (step, value, other)
+        for step, value in zip(first.steps, getattr(first, series), strict=True)
+        if value is not None and (other := others.get(step)) is not None
     ]
 
 
-def _learning_rates(first: Run, second: Run) -> list[str]:
-    others = dict(zip(second.steps, second.learning_rates, strict=True))
-    pairs = [
-        (step, rate, other)
-        for step, rate in zip(first.steps, first.learning_rates, strict=True)
-        if rate is not None and (other := others.get(step)) is not None
-    ]
-    for step, rate, other in pairs:
+def _learning_rates(first: Run, second: Run) -> str | None:
+    """Return how the learning rates are known to differ; None where they aren't."""
+    common = _common_steps(first, second, "learning_rates")
+    for step, rate, other in common:
         if not math.isclose(rate, other, rel_tol=LEARNING_RATE_TOLERANCE, abs_tol=1e-12):
-            return [f"learning rates differ, first at step {step}: {rate:.4g} and {other:.4g}"]
-    if not pairs:
-        ends = [_end_rates(run) for run in (first, second)]
-        if None not in ends and ends[0] != ends[1]:
-            return [f"learning rates differ: {_from_to(ends[0])} and {_from_to(ends[1])}"]
+            return f"learning rates differ, first at step {step}: {rate:.4g} and {other:.4g}"
+    if common:
+        return None
+    ends, others = _end_rates(first), _end_rates(second)
+    if ends and others and ends != others:
+        return f"learning rates differ: {ends[0]:.3g} to {ends[1]:.3g} and {others[0]:.3g} to {others[1]:.3g}"
     peaks = first.optimizer.learning_rate, second.optimizer.learning_rate
-    if not pairs and None not in peaks and peaks[0] != peaks[1]:
-        return [f"learning rates differ: {peaks[0]:.4g} and {peaks[1]:.4g}"]
-    return []
+    if None not in peaks and peaks[0] != peaks[1]:
+        return f"learning rates differ: {peaks[0]:.4g} and {peaks[1]:.4g}"
+    return None
 
 
 def _end_rates(run: Run) -> tuple[float, float] | None:
@@ -218,7 +216,3 @@ def _end_rates(run: Run) -> tuple[float, float] | None:
     if known:
         return known[0], known[-1]
     return (first, last) if isinstance(first, float) and isinstance(last, float) else None
-
-
-def _from_to(ends: tuple[float, float] | None) -> str:
-    return "unknown" if ends is None else f"{ends[0]:.3g} to {ends[1]:.3g}"
