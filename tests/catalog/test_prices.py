@@ -19,7 +19,7 @@ def test_one_price_for_each_side_in_order():
 @pytest.mark.parametrize("typed", [["1.99", "2.95"], ["1"], ["1", "2", "3", "4"]])
 def test_another_count_is_refused_with_the_order(typed):
     with pytest.raises(
-        UsageError, match=f"--cost has {len(typed)} prices for 3 sides: give one for each, in this order"
+        UsageError, match=rf"--cost has {len(typed)} prices? for 3 sides: give one for each, in this order"
     ):
         parse(typed, SIDES)
 
@@ -52,6 +52,7 @@ def test_a_whole_word_counts_before_a_part_of_one():
         (["H100=3", "80GB=4"], "has two prices"),
         (["H100=3", "4"], "not both"),
         (["H100=free"], "'free' is no price"),
+        (["1.99", "free"], "'free' is no price"),
         (["H100=0"], "'0' is no price"),
         (["H100=-1"], "is no price"),
         (["H100=3:2"], "is no price"),

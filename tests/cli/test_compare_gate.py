@@ -87,7 +87,7 @@ class TestGate:
         (tmp_path / "file").write_text("")
         status = gate("--baseline", folders["old"], "--candidate", folders["same"], "--summary", "file/summary.md")
         assert status == ExitStatus.USAGE
-        assert "name another --summary" in capsys.readouterr().err
+        assert "choose another --summary" in capsys.readouterr().err
 
     def test_further_metrics(self, folders, capsys):
         status = gate(
@@ -121,9 +121,9 @@ class TestWrongUsage:
             (["old", "--cost-date", "2026-05"], "where the prices of --cost come from"),
             (["old", "--peak-tflops", "0"], "must be above zero"),
             (["old", "--peak-tflops", "nan"], "must be above zero"),
-            (["old", "slow", "--cost", "3"], "1 prices for 2 sides"),
+            (["old", "slow", "--cost", "3"], "1 price for 2 sides"),
             (["old", "--bogus"], "unrecognized arguments: --bogus"),
-            (["old", "--cost", "2", "nosuch.json"], "2 prices for 1 sides"),
+            (["old", "--cost", "2", "nosuch.json"], "'nosuch.json' is no price"),
         ],
     )
     def test_is_one_line(self, folders, capsys, arguments, words, tmp_path):

@@ -72,5 +72,5 @@ def test_prices_are_in_the_order_of_the_table_and_their_source_is_told():
 
 
 def test_another_count_is_wrong():
-    with pytest.raises(UsageError, match="1 prices for 2 sides"):
+    with pytest.raises(UsageError, match="1 price for 2 sides"):
         priced(make_run(), make_run(**AMD), cost=["1"])

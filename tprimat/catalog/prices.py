@@ -56,13 +56,14 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
     if named and len(named) != len(words):
         raise UsageError("--cost takes either prices in order or NAME=PRICE, not both", heading=_WRONG)
     if not named:
-        if len(words) != len(names):
+        # A word that is no price is named as one before prices are counted.
+        in_order = [_price(word) for word in words]
+        if len(in_order) != len(names):
+            count = f"{_counted(in_order, 'price')} for {_counted(names, 'side')}"
             raise UsageError(
-                f"--cost has {len(words)} prices for {len(names)} sides: give one for each, in this order: "
-                f"{'; '.join(names)}",
-                heading=_WRONG,
+                f"--cost has {count}: give one for each, in this order: {'; '.join(names)}", heading=_WRONG
             )
-        return {name: _price(word) for name, word in zip(names, words, strict=True)}
+        return dict(zip(names, in_order, strict=True))
     prices: dict[str, Price] = {}
     for word in named:
         name, _, text = word.rpartition("=")
@@ -107,6 +108,10 @@ def _words(text: str) -> str:
     """Return words with a space on either side; 8×H100 is two."""
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold())
     return f" {' '.join(parted.replace(',', ' ').split())} "
+
+
+def _counted(values: Sequence[object], noun: str) -> str:
+    return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
 def _price(text: str) -> Price:
