@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from gpu_fakes import NVIDIA_QUERY, amd_files, fake_host, nvidia_row
 
 from tprimat.cli import doctor, run
 from tprimat.errors import ExitStatus
-from tprimat.machine import platforms
+from tprimat.machine import platforms, torch_build
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
@@ -55,6 +56,19 @@ class TestDiagnosis:
         quiet = "\n".join(doctor.lines(found, quiet=True))
         assert "Can't train here:" in quiet
         assert "System" not in quiet
+
+    def test_a_machine_that_only_analyses_is_not_asked_for_torch(self, tmp_path, monkeypatch):
+        reasons = {"lightning": "it needs torch: pip install -r requirements.txt"}
+        monkeypatch.setattr(diagnosis, "FRAMEWORKS", ())
+        without_torch = machine(warnings=(torch_build.NOT_INSTALLED,))
+        found = diagnosis.diagnose(tmp_path, fake_host(tmp_path, {}), without_torch)
+        assert found.analyses_only
+        assert not any("torch" in doubt for doubt in found.warnings)
+        found = dataclasses.replace(found, unable=tuple(reasons.items()), missing=(), warnings=())
+        assert doctor.lines(found, quiet=True) == ["Nothing is missing."]
+        assert "Can't train here:" in doctor.lines(found)
+        with_gpus = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), without_torch)
+        assert torch_build.NOT_INSTALLED in with_gpus.warnings
 
     def test_a_full_disk_is_said(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis, "free_space", lambda output: (1.5, output))

@@ -17,11 +17,7 @@ from tprimat.text import plain
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what this machine has and can run.
-
-    Args:
-        options: of `doctor`.
-    """
+    """Print what this machine has and can run."""
     diagnosis = diagnose(Path(options.output_dir))
     if options.json:
         console.echo(json.dumps(_values(diagnosis), indent=2, ensure_ascii=False))
@@ -31,13 +27,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -> list[str]:
-    """Return the diagnosis as text: everything; or what is missing or doubtful alone.
-
-    Args:
-        diagnosis: what to show.
-        quiet: show only problems.
-        verbose: include every version and setting.
-    """
+    """Return the diagnosis as text: all but versions and settings, everything, or what is missing or doubtful alone."""
     shown = []
     if not quiet:
         width = max(len(title) for title, _ in diagnosis.facts)
@@ -51,11 +41,9 @@ def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -
         if diagnosis.able:
             shown.append(f"  ./benchmark.py --framework {diagnosis.able[0]} measures with the first of them.")
         shown.append("Logs of trainings can be read and results compared: tprimat read, ./compare_results.py.")
+    has_reasons = not quiet or not (diagnosis.able or diagnosis.analyses_only)
     for title, texts in (
-        (
-            "Can't train here",
-            [f"{name}: {reason}" for name, reason in diagnosis.unable] if not quiet or not diagnosis.able else [],
-        ),
+        ("Can't train here", [f"{name}: {reason}" for name, reason in diagnosis.unable] if has_reasons else []),
         ("Missing", diagnosis.missing),
         ("Doubtful", diagnosis.warnings),
     ):

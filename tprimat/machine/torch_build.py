@@ -12,6 +12,8 @@ from tprimat.machine.gpu import Device
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, round_figure
 
+NOT_INSTALLED = f"torch is not installed: nothing can be trained here ({INSTALL})"
+
 
 def import_torch() -> tuple[Any, str | None]:
     """Return torch; or None, and why it can't be imported."""
@@ -20,7 +22,7 @@ def import_torch() -> tuple[Any, str | None]:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             return None, f"torch is installed but lacks the package {error.name}: install it again"
-        return None, f"torch is not installed: nothing can be trained here ({INSTALL})"
+        return None, NOT_INSTALLED
     except (ImportError, OSError) as error:
         return None, f"torch is installed but can't be loaded ({first_line(error)}): install it again"
     return torch, None

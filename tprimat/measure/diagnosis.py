@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tprimat import units
 from tprimat.frameworks import FRAMEWORKS
-from tprimat.machine import amd, nvidia, platforms
+from tprimat.machine import amd, nvidia, platforms, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
@@ -41,6 +41,7 @@ class Diagnosis:
         unable: the others, with the reason and the command.
         missing: other missing packages, each with its purpose and the command.
         warnings: what will weaken a measurement made now.
+        analyses_only: whether it has neither a GPU nor torch, so that nobody means to train there.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -49,6 +50,7 @@ class Diagnosis:
     unable: tuple[tuple[str, str], ...]
     missing: tuple[str, ...]
     warnings: tuple[str, ...]
+    analyses_only: bool = False
 
 
 def diagnose(output: Path, host: Host | None = None, machine: Machine | None = None) -> Diagnosis:
@@ -58,6 +60,10 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     gpus = platforms.states(host)
     reasons = [(framework.name, framework.unavailable()) for framework in FRAMEWORKS]
     free, where = free_space(output)
+    warnings = _warnings(host, machine, gpus, free, where)
+    analyses_only = not gpus and torch_build.NOT_INSTALLED in warnings
+    if analyses_only:
+        warnings.remove(torch_build.NOT_INSTALLED)
     return Diagnosis(
         facts=tuple(_facts(host, machine, free, where)),
         gpus=gpus,
@@ -68,7 +74,8 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
             for package, purpose in REPORTS.items()
             if importlib.util.find_spec(package) is None
         ),
-        warnings=tuple(_warnings(host, machine, gpus, free, where)),
+        warnings=tuple(warnings),
+        analyses_only=analyses_only,
     )
 
 
