@@ -11,7 +11,7 @@ import pytest
 
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError
-from tprimat.log_import import find_logs, inputs
+from tprimat.log_import import find_logs
 from tprimat.log_import.find_logs import Folder
 
 MODELS = models.names()
@@ -47,13 +47,9 @@ def put(path: Path, text: str, age_s: float = 0.0) -> Path:
     return path
 
 
-def head(path: Path):
-    return inputs.Log(str(path)).lines()
-
-
 def search(where: Path | list[Folder], environ: dict[str, str] | None = None, wanted=MODELS):
     folders = [Folder(where)] if isinstance(where, Path) else where
-    return find_logs.search(wanted, folders, environ or {}, head)
+    return find_logs.search(wanted, folders, environ or {})
 
 
 def by_model(found: find_logs.Search) -> dict[str, find_logs.LocalLog]:

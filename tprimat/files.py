@@ -64,6 +64,20 @@ def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
         os.replace(whole, path)
 
 
+def write_output(path: Path, content: bytes, option: str) -> None:
+    """Write a file that the user named, and its folder. Raises UsageError, with the option that names another."""
+    place = path.parent
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        place = path
+        write_atomically(path, content)
+    except OSError as error:
+        raise UsageError(
+            f"{place}: can't be written: {error.strerror or error}: choose another {option}",
+            heading="unwritable-folder",
+        ) from error
+
+
 @contextlib.contextmanager
 def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
     """Yield a temporary file with this content beside another one, flushed to disk, ready to replace it."""

@@ -17,7 +17,6 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_sever
 from tprimat.log_import import bundle, find_logs
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import LocalLog, Search
-from tprimat.log_import.inputs import Log
 from tprimat.machine.platforms import Machine
 from tprimat.text import plain
 
@@ -36,12 +35,7 @@ _CLONE = Path(__file__).resolve().parents[2]
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
     """Read the logs that are here, where that is what a command without options means.
 
-    Args:
-        options: of `benchmark`.
-        machine: this machine.
-
-    Returns:
-        The exit status; None where a measurement is requested.
+    Returns the exit status; None where a measurement is requested.
 
     Raises:
         UsageError: this is a machine whose trainings run in Primus, and no log is found.
@@ -55,7 +49,7 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
         return None
     requested = options.model or models.names()
     where = find_logs.folders(Path.cwd(), options.output_dir, _CLONE, os.environ)
-    search = find_logs.search(requested, where, os.environ, lambda path: Log(str(path)).lines())
+    search = find_logs.search(requested, where, os.environ)
     if not search.logs:
         if on_rocm:
             raise UsageError(_no_logs(search, requested), heading="no-logs-found")

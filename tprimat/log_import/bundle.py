@@ -23,7 +23,6 @@ from tprimat.store import store
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 _GZIP = b"\x1f\x8b"
-
 # What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
 # command line, or prints the environment.
 _SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16})\b")
@@ -42,18 +41,10 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
-    """Write a bundle.
+    """Write a bundle; return what was done, and what is not in the bundle, a line each.
 
-    Args:
-        path: file to write; its ending says how it is packed.
-        results: result files.
-        logs: logs, compressed or not; the record of a start beside one goes with it.
-
-    Returns:
-        What was done, and what is not in the bundle, a line each.
-
-    Raises:
-        UsageError: it can't be written.
+    The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside one goes with it.
+    Raises UsageError where it can't be written.
     """
     check(path)
     members: dict[str, bytes] = {}
@@ -67,7 +58,10 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
     for log in logs:
         try:
-            content, blanked = _without_secrets(_log(log))
+            content = files.read_plain(log)
+            # As far as it was read as a log, which has a bound.
+            content = b"".join(Log(str(log)).chunks()) if content.startswith(_GZIP) else content
+            content, blanked = _SECRET.subn(_BLANK, content)
         except FileNotFoundError:
             left_out.append(f"{log} is not there any more and not in the bundle")
             continue
@@ -81,13 +75,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         if record.is_file():
             members[_free(f"environment/{record.name}", members)] = record.read_bytes()
     members["README.txt"] = _readme(members).encode()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_atomically(path, _packed(path, members))
-    except OSError as error:
-        raise UsageError(
-            f"{path}: can't be written: {error.strerror or error}: choose another --bundle", heading="unwritable-folder"
-        ) from error
+    files.write_output(path, _packed(path, members), "--bundle")
     size = path.stat().st_size
     return f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
 
@@ -115,16 +103,6 @@ def _environment(runs: Iterable[Run]) -> bytes:
         for run in runs
     ]
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
-
-
-def _log(path: Path) -> bytes:
-    content = files.read_plain(path)
-    # As far as it was read as a log, which has a bound.
-    return b"".join(Log(str(path)).chunks()) if content.startswith(_GZIP) else content
-
-
-def _without_secrets(content: bytes) -> tuple[bytes, int]:
-    return _SECRET.subn(_BLANK, content)
 
 
 def _readme(members: dict[str, bytes]) -> str:

@@ -71,16 +71,11 @@ def extract(log: Log, given: GivenValues) -> list[Extracted]:
         UsageError: a given value contradicts the log, and `override` is not set.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
-    runs = [with_system(_run(parsed, log, given), Path(log.path)) for parsed in logs]
-    extracted = []
-    for number, (parsed, run) in enumerate(zip(logs, _with_start_record(runs, log), strict=True), start=1):
-        assert run.source is not None
-        source = msgspec.structs.replace(run.source, files=(log.source_file(),))
-        which = f", training {number} of {len(logs)}" if len(logs) > 1 else ""
-        extracted.append(
-            Extracted(log.name + which, parsed, msgspec.structs.replace(run, label=given.label, source=source))
-        )
-    return extracted
+    runs = _with_start_record([with_system(_run(parsed, log, given), Path(log.path)) for parsed in logs], log)
+    return [
+        Extracted(f"{log.name}, training {number} of {len(logs)}" if len(logs) > 1 else log.name, parsed, run)
+        for number, (parsed, run) in enumerate(zip(logs, runs, strict=True), start=1)
+    ]
 
 
 def _with_start_record(runs: list[Run], log: Log) -> list[Run]:
@@ -122,13 +117,12 @@ def _run(parsed: ParsedLog, log: Log, given: GivenValues) -> Run:
         overrides[name] = f"{value} on the command line, {statement.value} in the log ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
-    if log.cut:
-        warnings.append(f"the compressed file could not be read to its end: {log.cut}")
     assert run.source is not None
     return msgspec.structs.replace(
         run,
-        warnings=(*warnings, *run.warnings),
-        source=msgspec.structs.replace(run.source, overrides=overrides),
+        label=given.label,
+        warnings=(*warnings, *log.warnings, *run.warnings),
+        source=msgspec.structs.replace(run.source, overrides=overrides, files=(log.source_file(),)),
     )
 
 

@@ -1,7 +1,6 @@
 """Find the logs of trainings: by environment variable, by name, and by content.
 
-A name alone is no proof: the model that a log states decides. Opens nothing itself: the caller passes
-a function that returns the first lines of a file.
+A name alone is no proof: the model that a log states decides.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ import dataclasses
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 from tprimat import read
 from tprimat.errors import TensorPrimatError, UnreadableError
-from tprimat.read.parsing.text import Line
+from tprimat.log_import.inputs import Log
 
 ENDINGS = re.compile(r"\.(?:log|txt)(?:\.(?:gz|bz2|xz|zst))?$", re.IGNORECASE)
 HEAD_LINES = 20_000
@@ -76,8 +75,13 @@ class Search:
     missing: tuple[Path, ...]
 
 
-Head = Callable[[Path], Iterable[Line]]
-"""The lines of a log; only the first ones are read."""
+@dataclasses.dataclass(frozen=True)
+class _LogProbe:
+    """The models of a log's trainings, those that it states and those that it only names; or why it is no log."""
+
+    stated: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 def variable(model: str) -> str:
@@ -107,164 +111,139 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
     return tuple(unique.values())
 
 
-def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str, str], head: Head) -> Search:
+def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str, str]) -> Search:
     """Look for the newest log of each model.
 
     Args:
         models: names in models.py.
         where: folders.
         environ: environment variables; LLAMA_LOG and its like go before all else.
-        head: opens a log.
 
     Raises:
         UnreadableError: an environment variable names a file that isn't there.
     """
-    probes = _LogProbes(head)
-    skipped: list[str] = []
-    log_of: dict[str, LocalLog] = {}
-    for model in models:
-        named = environ.get(variable(model), "").strip()
-        if named:
-            log_of[model] = _of_variable(model, named, probes)
-    files = _files(where)
-    for model in models:
-        if model not in log_of:
-            fitting = [file for file in files if model in file.path.name.lower()]
-            chosen = _by_name(model, fitting, probes, skipped)
-            if chosen is not None:
-                log_of[model] = chosen
-    missing = [model for model in models if model not in log_of]
-    if missing:
-        nameless = [file for file in files if not any(model in file.path.name.lower() for model in models)]
-        for each in _by_content(missing, nameless, probes, skipped):
-            log_of.setdefault(each.model, each)
-    return Search(
-        tuple(log_of[model] for model in models if model in log_of),
-        tuple(skipped),
-        tuple(folder.path for folder in where if folder.path.is_dir()),
-        tuple(folder.path for folder in where if not folder.path.is_dir()),
-    )
+    return _Searcher(models, where).search(environ)
 
 
-@dataclasses.dataclass(frozen=True)
-class _File:
-    path: Path
-    modified: float
+class _Searcher:
+    """The files in some folders, of which each is opened once."""
 
+    def __init__(self, models: Sequence[str], where: Sequence[Folder]) -> None:
+        self._models = models
+        self._where = where
+        self._probes: dict[Path, _LogProbe] = {}
+        self._skipped: list[str] = []
 
-@dataclasses.dataclass(frozen=True)
-class _LogProbe:
-    """What the first lines of a file show: the models of its trainings, by statement or only by name; or none."""
+    def search(self, environ: Mapping[str, str]) -> Search:
+        log_of: dict[str, LocalLog] = {}
+        for model in self._models:
+            if named := environ.get(variable(model), "").strip():
+                log_of[model] = self._of_variable(model, named)
+        files = _files(self._where)
+        for model in self._models:
+            if model not in log_of:
+                fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
+                if log := self._by_name(model, fitting):
+                    log_of[model] = log
+        missing = [model for model in self._models if model not in log_of]
+        if missing:
+            for path in [path for path in files if any(model in path.name.lower() for model in self._models)]:
+                del files[path]
+            log_of |= self._by_content(missing, files)
+        return Search(
+            tuple(log_of[model] for model in self._models if model in log_of),
+            tuple(self._skipped),
+            tuple(folder.path for folder in self._where if folder.path.is_dir()),
+            tuple(folder.path for folder in self._where if not folder.path.is_dir()),
+        )
 
-    training: bool
-    sure: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    problem: str | None = None
+    def _probe(self, path: Path) -> _LogProbe:
+        if path not in self._probes:
+            self._probes[path] = _read_head(path)
+        return self._probes[path]
 
-
-class _LogProbes:
-    """Reads the first lines of files, each once."""
-
-    def __init__(self, head: Head) -> None:
-        self._head = head
-        self._known: dict[Path, _LogProbe] = {}
-
-    def at(self, path: Path) -> _LogProbe:
-        if path not in self._known:
-            self._known[path] = self._look(path)
-        return self._known[path]
-
-    def _look(self, path: Path) -> _LogProbe:
-        try:
-            logs = read.parse_lines(islice(self._head(path), HEAD_LINES), str(path))
-        except UnreadableError as error:
-            return _LogProbe(
-                False, problem="not a training log" if error.heading == "not-a-training-log" else error.message
+    def _of_variable(self, model: str, named: str) -> LocalLog:
+        path = Path(named).expanduser()
+        modified = _modified(path)
+        if modified is None:
+            raise UnreadableError(
+                f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
             )
-        except TensorPrimatError as error:
-            return _LogProbe(False, problem=error.message)
-        statements = [log.stated["model"] for log in logs if "model" in log.stated]
-        return _LogProbe(
-            bool(logs),
-            tuple(str(each.value) for each in statements if each.weight > 0),
-            tuple(str(each.value) for each in statements if each.weight <= 0),
-        )
+        stated = self._probe(path).stated
+        return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
+
+    def _by_name(self, model: str, files: Mapping[Path, float]) -> LocalLog | None:
+        """Return the newest file with the model in its name whose content doesn't contradict it.
+
+        Falls back to a related model, such as a smaller one.
+        """
+        relative: LocalLog | None = None
+        nearest: LocalLog | None = None
+        opened = 0
+        for path, modified in islice(files.items(), MOST_LOOKS):
+            opened += 1
+            probe = self._probe(path)
+            related = [name for name in probe.stated if belongs(name, model)]
+            if probe.problem is not None:
+                self._skipped.append(f"{path}: {probe.problem}")
+                continue
+            if probe.stated and not related:
+                others = ", ".join(probe.stated)
+                self._skipped.append(f"{path}: its name says {model}, but it is a training of {others}")
+                continue
+            stated = model if model in related else next(iter(related), None)
+            why = "its name, and what it says of its model" if stated else "its name; the log doesn't say its model"
+            log = LocalLog(path, model, why, stated, modified)
+            if stated in (None, model):
+                nearest = log
+                break
+            if relative is None:
+                relative = log
+            else:
+                self._skipped.append(f"{path}: a training of {stated}")
+        if nearest is not None and relative is not None:
+            self._skipped.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
+        older = len(files) - opened
+        if older:
+            self._skipped.append(f"{older} older {'file' if older == 1 else 'files'} with {model} in the name")
+        return nearest or relative
+
+    def _by_content(self, models: Sequence[str], files: Mapping[Path, float]) -> dict[str, LocalLog]:
+        """Return the newest file for each model that the logs themselves name, else one of a related model."""
+        nearest: dict[str, LocalLog] = {}
+        relatives: dict[str, LocalLog] = {}
+        others: list[tuple[Path, str]] = []
+        for path, modified in islice(files.items(), MOST_LOOKS):
+            if len(nearest) == len(models):
+                break
+            probe = self._probe(path)
+            for model in models:
+                for stated in probe.stated:
+                    if belongs(stated, model):
+                        log = LocalLog(path, model, "what it says of its model", stated, modified)
+                        (nearest if stated == model else relatives).setdefault(model, log)
+            if probe.problem is None:
+                called = ", ".join(probe.stated or probe.named)
+                others.append((path, f"a training of {called}" if called else "doesn't say its model"))
+        best = relatives | nearest
+        used = {each.path for each in best.values()}
+        self._skipped += [f"{path}: {what}" for path, what in others if path not in used]
+        if len(nearest) < len(models) and len(files) > MOST_LOOKS:
+            self._skipped.append(f"{len(files) - MOST_LOOKS} older files were not looked into")
+        return best
 
 
-def _of_variable(model: str, named: str, probes: _LogProbes) -> LocalLog:
-    path = Path(named).expanduser()
-    modified = _modified(path)
-    if modified is None:
-        raise UnreadableError(
-            f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
-        )
-    stated = probes.at(path).sure
-    return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
-
-
-def _by_name(model: str, files: Sequence[_File], probes: _LogProbes, skipped: list[str]) -> LocalLog | None:
-    """Return the newest file with the model in its name whose content doesn't contradict it.
-
-    Falls back to a related model, such as a smaller one.
-    """
-    relative: LocalLog | None = None
-    nearest: LocalLog | None = None
-    older = 0
-    for number, file in enumerate(files):
-        if nearest is not None or number >= MOST_LOOKS:
-            older += 1
-            continue
-        probe = probes.at(file.path)
-        if not probe.training:
-            skipped.append(f"{file.path}: {probe.problem or 'not a training log'}")
-            continue
-        if probe.sure and not any(belongs(name, model) for name in probe.sure):
-            skipped.append(f"{file.path}: its name says {model}, but it is a training of {', '.join(probe.sure)}")
-            continue
-        stated = next(
-            (name for name in sorted(probe.sure, key=lambda name: name != model) if belongs(name, model)), None
-        )
-        why = "its name, and what it says of its model" if stated else "its name; the log doesn't say its model"
-        log = LocalLog(file.path, model, why, stated, file.modified)
-        if stated in (None, model):
-            nearest = log
-        else:
-            relative, other = relative or log, relative and log
-            skipped += [f"{other.path}: a training of {other.stated}"] if other else []
-    if nearest is not None and relative is not None:
-        skipped.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
-    if older:
-        skipped.append(f"{older} older {'file' if older == 1 else 'files'} with {model} in the name")
-    return nearest or relative
-
-
-def _by_content(
-    models: Sequence[str], files: Sequence[_File], probes: _LogProbes, skipped: list[str]
-) -> Iterator[LocalLog]:
-    """Yield the newest file for each model that the logs themselves name, else one of a related model."""
-    nearest: dict[str, LocalLog] = {}
-    relatives: dict[str, LocalLog] = {}
-    others: list[tuple[Path, str]] = []
-    for file in files[:MOST_LOOKS]:
-        if len(nearest) == len(models):
-            break
-        probe = probes.at(file.path)
-        for model in models:
-            for stated in probe.sure:
-                if belongs(stated, model):
-                    chosen = nearest if stated == model else relatives
-                    chosen.setdefault(
-                        model, LocalLog(file.path, model, "what it says of its model", stated, file.modified)
-                    )
-        if probe.training:
-            called = ", ".join(probe.sure or probe.named)
-            others.append((file.path, f"a training of {called}" if called else "doesn't say its model"))
-    best = {**relatives, **nearest}
-    used = {each.path for each in best.values()}
-    skipped += [f"{path}: {what}" for path, what in others if path not in used]
-    if len(nearest) < len(models) and len(files) > MOST_LOOKS:
-        skipped.append(f"{len(files) - MOST_LOOKS} older files were not looked into")
-    yield from best.values()
+def _read_head(path: Path) -> _LogProbe:
+    try:
+        logs = read.parse_lines(islice(Log(str(path)).lines(), HEAD_LINES), str(path))
+    except TensorPrimatError as error:
+        is_other = error.heading == "not-a-training-log"
+        return _LogProbe(problem="not a training log" if is_other else error.message)
+    statements = [log.stated["model"] for log in logs if "model" in log.stated]
+    return _LogProbe(
+        tuple(str(each.value) for each in statements if each.weight > 0),
+        tuple(str(each.value) for each in statements if each.weight <= 0),
+    )
 
 
 def belongs(stated: str, model: str) -> bool:
@@ -272,16 +251,17 @@ def belongs(stated: str, model: str) -> bool:
     return model in re.sub(r"[^a-z0-9]", "", stated.lower())
 
 
-def _files(where: Sequence[Folder]) -> list[_File]:
-    """Return logs by their names' endings, the newest first; of equally new ones those under their usual name."""
-    unique: dict[str, _File] = {}
+def _files(where: Sequence[Folder]) -> dict[Path, float]:
+    """Return logs by their names' endings, with when they were written.
+
+    The newest come first; of equally new ones those under their usual name.
+    """
+    unique: dict[str, tuple[Path, float]] = {}
     for folder in where:
         for path in islice(_below(folder.path, _DEEPEST if folder.deep else 0), MOST_FILES):
             if ENDINGS.search(path.name) and (modified := _modified(path)) is not None:
-                unique.setdefault(os.path.realpath(path), _File(path, modified))
-    return sorted(
-        unique.values(), key=lambda file: (-file.modified, not file.path.name.startswith("training_"), file.path)
-    )
+                unique.setdefault(os.path.realpath(path), (path, modified))
+    return dict(sorted(unique.values(), key=lambda file: (-file[1], not file[0].name.startswith("training_"), file[0])))
 
 
 def _modified(path: Path) -> float | None:

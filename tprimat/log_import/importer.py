@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import msgspec
 
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
-from tprimat.log_import.sources import ImportedRun, LogSource, Outcome, SkippedFile, digest_of
+from tprimat.log_import.sources import ImportedRun, LogSource, Outcome, SkippedFile
 from tprimat.read import merge
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -38,13 +40,6 @@ class ImportedResult:
     path: Path
 
 
-@dataclasses.dataclass
-class _Candidate:
-    title: str
-    imported: ImportedRun
-    run: Run
-
-
 class LogImport:
     """Save what was read, source by source; a directory's sources are merged before they are saved.
 
@@ -67,7 +62,7 @@ class LogImport:
         self._label = label
         self._on_result = on_result
         self._group: str | None = None
-        self._waiting: list[_Candidate] = []
+        self._waiting: list[ImportedRun] = []
         self._used_paths: set[Path] = set()
 
     def add(self, source: LogSource, outcome: Outcome) -> None:
@@ -75,77 +70,72 @@ class LogImport:
         if source.group != self._group:
             self.save()
             self._group = source.group
-        if outcome.error is not None:
-            if source.named:
-                # The list of all log formats is long; the help has it.
-                short = outcome.error.partition(": what is looked for")[0]
-                hint = ": name the log of a training (--help lists the kinds)" if short != outcome.error else ""
-                self.errors.append(short + hint)
-            else:
-                path, _, reason = outcome.error.partition(": ")
-                reason = reason if source.title in path else outcome.error
-                self.skipped.append(SkippedFile(source.title, reason.partition(": what is looked for")[0]))
+        if outcome.error is not None and source.named:
+            # The list of all log formats is long; the help has it.
+            short, separator, _ = outcome.error.partition(": what is looked for")
+            self.errors.append(short + (": name the log of a training (--help lists the kinds)" if separator else ""))
+        elif outcome.error is not None:
+            path, _, reason = outcome.error.partition(": ")
+            reason = reason if source.title in path else outcome.error
+            self.skipped.append(SkippedFile(source.title, reason.partition(": what is looked for")[0]))
         elif not outcome.runs:
             self.skipped.append(SkippedFile(source.title, "holds nothing of a training"))
-        for imported in outcome.runs:
-            self._waiting.append(_Candidate(source.title, imported, imported.run))
+        self._waiting += outcome.runs
 
     def save(self) -> None:
         """Save the trainings collected from one directory."""
-        candidates, self._waiting = _merged(self._waiting, self.skipped), []
-        for each in candidates:
+        waiting, self._waiting = _merged(self._waiting, self.skipped), []
+        for each in waiting:
             run = msgspec.structs.replace(each.run, label=self._label) if self._label else each.run
             summary = summarize(run)
             saved = store.save_as(run, self._result_path(run, each.title), summary)
             self._used_paths.add(saved.path)
-            result = ImportedResult(each.title, run, summary, each.imported.notes, saved.path)
+            result = ImportedResult(each.title, run, summary, each.notes, saved.path)
             self.results.append(result)
             self._on_result(result)
 
     def _result_path(self, run: Run, title: str) -> Path:
-        """Return a unique result path: the usual name, or with the source's name added."""
-        usual = file_name(run)
-        stem = usual.removesuffix(".json")
+        """Return a unique result path: the usual name, or with the source added, then its hash, then a number."""
+        stem = file_name(run).removesuffix(".json")
         source = Path(title.partition(" (")[0])
         parts = [re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40] for part in (source.parent.name, source.stem)]
-        full = "_".join(part for part in parts if part)
-        tries = [usual, f"{stem}_{parts[1] or 'log'}.json", f"{stem}_{full or 'log'}.json"]
-        tries.append(f"{stem}_{full or 'log'}_{digest_of(run)}.json")
-        number = 1
-        for name in tries:
-            path = self._directory / name
-            if path not in self._used_paths and (not path.exists() or _same_source(path, run)):
-                return path
-        while True:
-            number += 1
-            path = self._directory / f"{tries[-1].removesuffix('.json')}_{number}.json"
-            if path not in self._used_paths and (not path.exists() or _same_source(path, run)):
-                return path
+        full = "_".join(part for part in parts if part) or "log"
+        hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
+        hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
+        names = (stem, f"{stem}_{parts[1] or 'log'}", f"{stem}_{full}", hashed)
+        paths = (
+            self._directory / f"{name}.json"
+            for name in itertools.chain(names, (f"{hashed}_{number}" for number in itertools.count(2)))
+        )
+        return next(
+            path for path in paths if path not in self._used_paths and (not path.exists() or _same_source(path, run))
+        )
 
 
-def _merged(waiting: list[_Candidate], skipped: list[SkippedFile]) -> list[_Candidate]:
+def _merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[ImportedRun]:
     """Return the trainings of a directory, each once: the structured source's, completed from the others."""
-    merged: list[_Candidate] = []
+    merged: dict[int, ImportedRun] = {}
     # Whole ones before parts of them, what was written for machines before consoles.
-    for each in sorted(waiting, key=lambda one: (not one.imported.structured, -len(one.run.steps))):
-        same = next((one for one in merged if _same(one, each)), None)
-        if same is None:
-            merged.append(each)
+    order = sorted(range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps)))
+    for index in order:
+        each = waiting[index]
+        # Two trainings of one log were told apart by its reader.
+        place = next(
+            (i for i, one in merged.items() if one.title != each.title and merge.same_training(one.run, each.run)),
+            None,
+        )
+        if place is None:
+            merged[index] = each
             continue
+        same = merged[place]
         untimed = not any(same.run.step_times) and any(each.run.step_times)
         first, second = (each, same) if untimed else (same, each)
-        same.run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
-        same.imported = dataclasses.replace(same.imported, notes=(*same.imported.notes, *each.imported.notes))
+        run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
+        merged[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
         skipped.append(
             SkippedFile(each.title, f"tells of the training that {same.title} is of, and fills what is open there")
         )
-    order = {id(each): index for index, each in enumerate(waiting)}
-    return sorted(merged, key=lambda one: order[id(one)])
-
-
-def _same(one: _Candidate, other: _Candidate) -> bool:
-    # Two trainings of one log were told apart by its reader.
-    return one.title != other.title and merge.same_training(one.run, other.run)
+    return [merged[index] for index in sorted(merged)]
 
 
 def _same_source(path: Path, run: Run) -> bool:
@@ -154,7 +144,9 @@ def _same_source(path: Path, run: Run) -> bool:
         earlier = store.read(path)
     except UnreadableError:
         return False
-    current = [(file.path, file.sha256) for file in run.source.files] if run.source else []
-    previous = [(file.path, file.sha256) for file in earlier[0].source.files] if earlier[0].source else []
-    alike = any(a == b or (c is not None and c == d) for (a, c), (b, d) in zip(current, previous, strict=False))
+    current, previous = (each.source.files if each.source else () for each in (run, earlier[0]))
+    alike = any(
+        one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256)
+        for one, other in zip(current, previous, strict=False)
+    )
     return len(earlier) == 1 and len(current) == len(previous) and alike and earlier[0].lines[:1] == run.lines[:1]

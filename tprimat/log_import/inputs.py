@@ -16,7 +16,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -76,54 +76,50 @@ class Log:
         self._hashing: Future[None] | None = None
 
     def lines(self) -> Iterator[text.Line]:
-        """Return the lines of the log.
+        """Return the lines of the log. Raises as chunks() does."""
+        return text.lines(self.chunks())
+
+    def chunks(self) -> Generator[bytes]:
+        """Yield the content of the file, decompressed, as it is.
 
         Raises:
             UnreadableError: it can't be opened or read.
             UsageError: it is compressed in a way that needs a package.
         """
-        return text.lines(self._chunks())
+        if self.path == STANDARD_INPUT:
+            if sys.stdin is None or sys.stdin.isatty():
+                raise UnreadableError(self.name, "nothing is piped in: name a file", heading="unreadable-file")
+            yield from self._of(sys.stdin.buffer)
+            return
+        path = Path(self.path)
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise UnreadableError(self.name, "is a folder: name the log in it", heading="unreadable-file")
+            with path.open("rb") if is_handed_over(self.path, mode) else files.open_plain(path) as stream:
+                yield from self._of(stream)
+        except (OSError, ValueError) as error:
+            raise unreadable(self.name, error) from error
 
-    def chunks(self) -> Iterator[bytes]:
-        """Return the content of the file, decompressed, as it is. Raises as lines() does."""
-        return self._chunks()
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a result must say of how its file was read; complete when all of it was."""
+        return (f"the compressed file could not be read to its end: {self.cut}",) if self.cut else ()
 
     def source_file(self) -> SourceFile:
         """Return this file's entry for a result; call it when all lines were read."""
         self._finish_hashing()
         return SourceFile(path=self.path, sha256=self._hash.hexdigest(), bytes=self._size)
 
-    def _chunks(self) -> Iterator[bytes]:
-        if self.path == STANDARD_INPUT:
-            if sys.stdin is None or sys.stdin.isatty():
-                raise UnreadableError(self.name, "nothing is piped in: name a file", heading="unreadable-file")
-            yield from self._of(sys.stdin.buffer)
-            return
-        try:
-            mode = Path(self.path).stat().st_mode
-            if stat.S_ISDIR(mode):
-                raise UnreadableError(self.name, "is a folder: name the log in it", heading="unreadable-file")
-            if is_handed_over(self.path, mode):
-                with Path(self.path).open("rb") as stream:
-                    yield from self._of(stream)
-            else:
-                with files.open_plain(Path(self.path)) as stream:
-                    yield from self._of(stream)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UnreadableError(
-                self.name, f"can't be read: {why}: check the name", heading="unreadable-file"
-            ) from error
-
     def _of(self, stream: BinaryIO) -> Iterator[bytes]:
         raw = _CountingStream(stream, self._count)
         head = raw.peek()
-        method = _compression(head)
-        if method is None:
+        decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
+        if decompress is None:
             while chunk := raw.read(CHUNK):
                 yield chunk
             return
-        unpacked = method[1](raw, self.name)
+        unpacked = decompress(raw, self.name)
         read = getattr(unpacked, "read1", unpacked.read)
         # BadGzipFile is an OSError without a number; bz2 has no class of its own and raises such, too.
         faults: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError, *_zstd_errors())
@@ -162,6 +158,12 @@ def _hasher() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(1, "hash")
+
+
+def unreadable(name: str, error: OSError | ValueError) -> UnreadableError:
+    """Return the error for a name that the operating system refuses."""
+    why = getattr(error, "strerror", None) or str(error)
+    return UnreadableError(name, f"can't be read: {why}: check the name", heading="unreadable-file")
 
 
 def is_handed_over(path: str, mode: int) -> bool:
@@ -226,26 +228,10 @@ def _zstd_errors() -> tuple[type[Exception], ...]:
     return tuple(module.ZstdError for module in loaded if module is not None)
 
 
-def _gzip(raw: Any, name: str) -> Any:
-    return gzip.GzipFile(fileobj=raw)
-
-
-def _bzip2(raw: Any, name: str) -> Any:
-    return bz2.BZ2File(raw)
-
-
-def _xz(raw: Any, name: str) -> Any:
-    return lzma.LZMAFile(raw)
-
-
 _COMPRESSIONS: tuple[tuple[bytes, Callable[[Any, str], Any]], ...] = (
-    (b"\x1f\x8b", _gzip),
-    (b"BZh", _bzip2),
-    (b"\xfd7zXZ\x00", _xz),
+    (b"\x1f\x8b", lambda raw, name: gzip.GzipFile(fileobj=raw)),
+    (b"BZh", lambda raw, name: bz2.BZ2File(raw)),
+    (b"\xfd7zXZ\x00", lambda raw, name: lzma.LZMAFile(raw)),  # noqa: SIM115 - its reader is done with the log
     (b"\x28\xb5\x2f\xfd", _zstd),
 )
 """First bytes of compressed files, and their decompressors."""
-
-
-def _compression(head: bytes) -> tuple[bytes, Callable[[Any, str], Any]] | None:
-    return next((row for row in _COMPRESSIONS if head.startswith(row[0])), None)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import io
+import itertools
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +28,7 @@ from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read import file_formats
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
-from tprimat.results.run import Run, SourceFile
+from tprimat.results.run import Run
 
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
@@ -82,11 +82,13 @@ class ImportedRun:
     """A training read from a log.
 
     Attributes:
+        title: of its source.
         run: with the files that it comes from.
         notes: what the reader did.
         structured: whether it comes from a machine-readable file.
     """
 
+    title: str
     run: Run
     notes: tuple[str, ...]
     structured: bool
@@ -116,13 +118,20 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UnreadableError(name, f"can't be read: {why}: check the name", heading="unreadable-file") from error
+            raise inputs.unreadable(name, error) from error
         for file in _below(path, skipped) if is_folder else [path]:
             real = os.path.realpath(file)
-            if real not in visited:
-                visited.add(real)
-                _add(file, sources, skipped, named=not is_folder)
+            if real in visited:
+                continue
+            visited.add(real)
+            try:
+                reason = _add(file, sources, named=not is_folder)
+            except TensorPrimatError as error:
+                if not is_folder:
+                    raise
+                reason = error.message.removeprefix(f"{file}: ")
+            if reason is not None:
+                skipped.append(SkippedFile(str(file), reason))
     return sources, skipped
 
 
@@ -137,74 +146,56 @@ def _below(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _add(path: Path, sources: list[LogSource], skipped: list[SkippedFile], *, named: bool) -> None:
+def _add(path: Path, sources: list[LogSource], *, named: bool) -> str | None:
+    """Add a file to the sources; return why it is skipped, if it is. Raises UnreadableError."""
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) and not named:
-            skipped.append(SkippedFile(str(path), "is no plain file"))
-            return
-        if inputs.is_handed_over(str(path), status.st_mode):
-            # It can be read once.
-            sources.append(LogSource((str(path),), None, str(path.parent), named, 0))
-            return
-        head = _head(path)
-    except TensorPrimatError as error:
-        if named:
-            raise
-        skipped.append(SkippedFile(str(path), error.message.removeprefix(f"{path}: ")))
-        return
     except OSError as error:
-        why = f"can't be read: {error.strerror}"
-        if named:
-            raise UnreadableError(path, f"{why}: check the name", heading="unreadable-file") from error
-        skipped.append(SkippedFile(str(path), why))
-        return
+        raise inputs.unreadable(str(path), error) from error
+    if not stat.S_ISREG(status.st_mode) and not named:
+        return "is no plain file"
+    if inputs.is_handed_over(str(path), status.st_mode):
+        # It can be read once.
+        sources.append(LogSource((str(path),), None, str(path.parent), named, 0))
+        return None
+    with contextlib.closing(Log(str(path)).chunks()) as chunks:
+        head = _head(chunks)
     file_format = file_formats.file_format_of(head)
+    if file_format is None and not named and (reason := _no_log(path, head)):
+        return reason
+    looks_for = file_format.looks_for if file_format else None
     group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
-    if file_format is not None:
-        same = next(
-            (
-                index
-                for index, source in enumerate(sources)
-                if file_format.together
-                and source.file_format == file_format.looks_for
-                and file_format.together(source.paths[0]) == file_format.together(str(path))
-            ),
-            None,
-        )
-        if same is not None:
-            source = sources[same]
-            sources[same] = dataclasses.replace(
-                source, paths=(*source.paths, str(path)), size=source.size + status.st_size, named=source.named or named
-            )
-        else:
-            sources.append(LogSource((str(path),), file_format.looks_for, group, named, status.st_size))
-    elif not named and (reason := _no_log(path, head)):
-        skipped.append(SkippedFile(str(path), reason))
-    else:
-        sources.append(LogSource((str(path),), None, group, named, status.st_size))
+    if file_format is not None and file_format.together:
+        training = file_format.together(str(path))
+        for index, source in enumerate(sources):
+            if source.file_format == looks_for and file_format.together(source.paths[0]) == training:
+                paths, size = (*source.paths, str(path)), source.size + status.st_size
+                sources[index] = dataclasses.replace(source, paths=paths, size=size, named=source.named or named)
+                return None
+    sources.append(LogSource((str(path),), looks_for, group, named, status.st_size))
+    return None
 
 
-def _head(path: Path) -> bytes:
-    chunks = Log(str(path)).chunks()
+def _head(chunks: Iterable[bytes]) -> bytes:
+    """Return the first chunks, enough to recognise the file."""
     head = b""
-    with contextlib.closing(chunks):  # type: ignore[type-var]
-        for chunk in chunks:
-            head += chunk
-            if len(head) >= file_formats.HEAD:
-                break
-    return head[: file_formats.HEAD]
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= file_formats.HEAD:
+            break
+    return head
 
 
 def _no_log(path: Path, head: bytes) -> str | None:
     """Return why a file in a folder is no log; None where it may be one."""
     if not head:
         return "is empty"
-    if any(sign in head[:8000] for sign in _OURS) and head.lstrip()[:1] == b"{":
+    first = head.lstrip()[:1]
+    if any(sign in head[:8000] for sign in _OURS) and first == b"{":
         return "is a result of TensorPrimat: compare reads it"
-    if b'"accelerator_model_name"' in head and head.lstrip()[:1] == b"{":
+    if b'"accelerator_model_name"' in head and first == b"{":
         return "describes an MLPerf system: it is read with the results beside it"
-    if head.lstrip()[:1] == b"[" and path.suffix == ".json":
+    if first == b"[" and path.suffix == ".json":
         return "is JSON of another kind"
     if _CODE.search(path.name):
         return "is no log by its name: name it to read it all the same"
@@ -217,9 +208,7 @@ def _no_log(path: Path, head: bytes) -> str | None:
 def read_source(source: LogSource) -> Outcome:
     """Read a log source. Errors that a user can fix are returned as the reason, not raised."""
     try:
-        if source.file_format is not None:
-            return _read_files(source)
-        return _read_log(source)
+        return Outcome(tuple(_read_log(source) if source.file_format is None else _read_files(source)))
     except TensorPrimatError as error:
         return Outcome(error=error.message)
     except ModuleNotFoundError as error:
@@ -228,63 +217,50 @@ def read_source(source: LogSource) -> Outcome:
         return Outcome(error=missing_package(str(error.name), INSTALL_ANALYSIS, source.title).message)
 
 
-def _read_log(source: LogSource) -> Outcome:
+def _read_log(source: LogSource) -> list[ImportedRun]:
     log = Log(source.paths[0])
-    chunks = log.chunks()
-    head = b""
-    for chunk in chunks:
-        head += chunk
-        if len(head) >= file_formats.HEAD:
-            break
+    rest = log.chunks()
+    head = _head(rest)
+    chunks = itertools.chain([head], rest)
     file_format = file_formats.file_format_of(head)
     if file_format is not None:
         # Only a pipe gets here: files were recognised before.
         with contextlib.ExitStack() as stack:
-            stream = _spooled(log.name, _chain(head, chunks), stack)
+            stream = _spooled(log.name, chunks, stack)
             parsed_logs = _structured(file_format, [InputFile(log.name, stream)], {}, log.name)
     else:
-        parsed_logs = read.parse_chunks(_chain(head, chunks), log.name)
-    files = (log.source_file(),)
-    cut = tuple(_cut_warnings(log))
-    return Outcome(
-        tuple(
-            ImportedRun(
-                _with_source(with_system(parsed.run(), Path(source.paths[0])), files, cut),
-                parsed.notes,
-                file_format is not None,
-            )
-            for parsed in parsed_logs
+        parsed_logs = read.parse_chunks(chunks, log.name)
+    return [
+        ImportedRun(
+            source.title,
+            _with_files(with_system(parsed.run(), Path(source.paths[0])), [log], log.warnings),
+            parsed.notes,
+            file_format is not None,
         )
-    )
+        for parsed in parsed_logs
+    ]
 
 
-def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from rest
-
-
-def _read_files(source: LogSource) -> Outcome:
+def _read_files(source: LogSource) -> list[ImportedRun]:
     file_format = next(each for each in file_formats.FILE_FORMATS if each.looks_for == source.file_format)
+    logs = [Log(path) for path in source.paths]
     with contextlib.ExitStack() as stack:
-        parts, files, cut = [], [], []
-        for path in source.paths:
-            log = Log(path)
-            parts.append(InputFile(path, _spooled(path, log.chunks(), stack)))
-            files.append(log.source_file())
-            cut += _cut_warnings(log)
+        parts = [InputFile(log.path, _spooled(log.path, log.chunks(), stack)) for log in logs]
         folder = Path(source.paths[0]).parent
         beside = {name: content for name in file_format.beside if (content := _small(folder / name)) is not None}
         parsed_logs = _structured(file_format, parts, beside, source.title)
+        warnings = [warning for log in logs for warning in log.warnings]
         runs = []
         for number, parsed in enumerate(parsed_logs):
             # Files that are not of one training give one training each.
-            own = files if file_format.together or len(parsed_logs) != len(files) else [files[number]]
-            runs.append(ImportedRun(_with_source(parsed.run(), tuple(own), tuple(cut)), parsed.notes, True))
-    return Outcome(tuple(runs))
+            own = logs if file_format.together or len(parsed_logs) != len(logs) else [logs[number]]
+            run = _with_files(parsed.run(), own, warnings)
+            runs.append(ImportedRun(source.title, run, parsed.notes, True))
+    return runs
 
 
 def _structured(
-    file_format: FileFormat, parts: Sequence[InputFile], beside: dict[str, bytes], title: str
+    file_format: FileFormat, parts: Sequence[InputFile], beside: Mapping[str, bytes], title: str
 ) -> list[ParsedLog]:
     try:
         return file_format.read(parts, beside)
@@ -292,10 +268,6 @@ def _structured(
         raise UnreadableError(
             title, f"this is {file_format.looks_for}, but {error}", heading="not-a-training-log"
         ) from error
-
-
-def _cut_warnings(log: Log) -> list[str]:
-    return [f"the compressed file could not be read to its end: {log.cut}"] if log.cut else []
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
@@ -324,14 +296,9 @@ def _small(path: Path) -> bytes | None:
         return None
 
 
-def _with_source(run: Run, files: tuple[SourceFile, ...], warnings: tuple[str, ...]) -> Run:
+def _with_files(run: Run, logs: Sequence[Log], warnings: Sequence[str]) -> Run:
     assert run.source is not None
+    files = tuple(log.source_file() for log in logs)
     return msgspec.structs.replace(
         run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=files)
     )
-
-
-def digest_of(run: Run) -> str:
-    """Return a short hash of a run's files, to make a result's name unique."""
-    hashes = [file.sha256 or file.path for file in (run.source.files if run.source else ())]
-    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:8]
