@@ -1,30 +1,37 @@
-"""Output options of a command: how much it prints."""
+"""The output of a command: as much as its options say, and its outcome at its end."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
 import importlib
-from typing import Any
+from collections.abc import Callable
 
 from tprimat import console
-from tprimat.console import Output, Verbosity
+from tprimat.console import Verbosity
+
+Main = Callable[[argparse.Namespace], int]
 
 
-def verbosity(options: argparse.Namespace) -> Verbosity:
-    """Return how much to print, from the options that add_output_options() adds."""
-    levels = (("quiet", Verbosity.QUIET), ("verbose", Verbosity.VERBOSE), ("json", Verbosity.JSON))
-    return next((each for name, each in levels if getattr(options, name)), Verbosity.NORMAL)
-
-
-def capture_output(options: argparse.Namespace, **values: Any) -> contextlib.AbstractContextManager[Output]:
-    """Make everything that is printed follow the options; the reports write the document for a program.
+def prints_outcome(*lists: str) -> Callable[[Main], Main]:
+    """Make all that a command's main prints follow --quiet, --verbose and --json, and its outcome come last.
 
     Args:
-        options: of the command.
-        values: initial contents of the JSON document.
+        lists: names in the JSON document that are there even if nothing is added to them.
     """
-    # report/ is loaded for --json alone.
-    return console.capture_output(
-        verbosity(options), lambda: importlib.import_module("tprimat.report.json_values"), **values
-    )
+
+    def decorate(main: Main) -> Main:
+        @functools.wraps(main)
+        def wrapped(options: argparse.Namespace) -> int:
+            levels = {"quiet": Verbosity.QUIET, "verbose": Verbosity.VERBOSE, "json": Verbosity.JSON}
+            level = next((level for name, level in levels.items() if getattr(options, name)), Verbosity.NORMAL)
+            values: dict[str, list[object]] = {name: [] for name in lists}
+            # report/ is loaded for --json alone.
+            with console.capture_output(
+                level, lambda: importlib.import_module("tprimat.report.json_values"), **values
+            ) as output:
+                return output.finish(main(options))
+
+        return wrapped
+
+    return decorate

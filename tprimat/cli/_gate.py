@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tprimat import console, files
 from tprimat.cli import _overrides, _results
-from tprimat.compare import Loaded, allowance
+from tprimat.compare import allowance
 from tprimat.compare.gate import gate
 from tprimat.errors import UsageError
 from tprimat.report import gate as report
@@ -42,16 +42,12 @@ def is_requested(arguments: argparse.Namespace) -> bool:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Compare the candidate with the baseline; return the exit status.
-
-    Args:
-        arguments: of the compare command.
-        command: command line that makes the same comparison again.
-    """
+    """Compare the candidate with the baseline; return the exit status. `command` makes the same comparison again."""
     allowances = allowance.parse(arguments.allow_slower, arguments.allow)
     options = _overrides.options(arguments)
-    baseline, notes = _loaded("--baseline", arguments.baseline)
-    candidate, more = _loaded("--candidate", arguments.candidate)
+    hint = "name the results that ./benchmark.py wrote"
+    baseline, notes = _results.load(arguments.baseline, hint, "--baseline")
+    candidate, more = _results.load(arguments.candidate, hint, "--candidate")
     check = gate(
         baseline,
         candidate,
@@ -69,17 +65,5 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         width, color = console.terminal_size()
         console.echo(report.console(check, width=width, color=color))
     if arguments.summary is not None:
-        path = Path(arguments.summary)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, report.summary(check, command))
-        except OSError as error:
-            raise UsageError(
-                f"{path}: can't be written: {error.strerror or error}: name another --summary",
-                heading="unwritable-folder",
-            ) from error
+        files.write_output(Path(arguments.summary), report.summary(check, command), "--summary")
     return check.status
-
-
-def _loaded(option: str, names: list[str]) -> tuple[list[Loaded], list[str]]:
-    return _results.load([Path(name) for name in names], "name the results that ./benchmark.py wrote", option)

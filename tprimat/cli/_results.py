@@ -16,23 +16,17 @@ from tprimat.text import for_encoding
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
-def load(paths: Sequence[Path], hint: str, option: str | None = None) -> tuple[list[Loaded], list[str]]:
+def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> tuple[list[Loaded], list[str]]:
     """Return the results in files and folders, and notes on what was skipped.
 
-    Args:
-        paths: files, or folders that hold some.
-        hint: advice where there are none.
-        option: the option that names the paths, for the error.
-
-    Raises:
-        UsageError: there are no results.
+    Raises UsageError, with the hint and the option that named them, where there are no results.
     """
-    results, notes = store.find(paths)
+    results, notes = store.find([Path(name) for name in names])
     if not results:
         more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
         skipped = f" ({notes[0]}{more})" if notes else ""
         raise UsageError(
-            f"{f'{option}: ' if option else ''}no results in {', '.join(map(str, paths))}, "
+            f"{f'{option}: ' if option else ''}no results in {', '.join(map(str, names))}, "
             f"looked for *.json there and below{skipped}: {hint}",
             heading="no-results",
         )

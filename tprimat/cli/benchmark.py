@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tprimat import console, frameworks
 from tprimat.cli import _encdec, _local_logs, compare
-from tprimat.cli._arguments import capture_output
+from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
@@ -20,13 +20,11 @@ from tprimat.measure.plan import plan_of, plan_of_several
 from tprimat.measure.session import measure, show
 
 
+@prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
     """Measure, or show what would be run."""
-    with capture_output(options, results=[]) as output:
-        return output.finish(_encdec.measure(options) if options.encdec else _measure(options))
-
-
-def _measure(options: argparse.Namespace) -> int:
+    if options.encdec:
+        return _encdec.measure(options)
     if options.bundle is not None:
         bundle.check(options.bundle)
     machine = platforms.detect()

@@ -15,44 +15,30 @@ from tprimat.cli import _gate, _overrides, _results
 from tprimat.cli.options import compare as options
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
-from tprimat.files import write_atomically
+from tprimat.files import write_output
 from tprimat.report import FORMS, Picture, Provenance, efficiency, json_values
 from tprimat.report import console as console_report
 from tprimat.report.sheets import micro_batches, sheets
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Compare results.
-
-    Args:
-        arguments: of `compare`.
-    """
+    """Compare results."""
     arguments.results += _overrides.files_apart(arguments)
     if _gate.is_requested(arguments):
         return _gate.run(arguments, _command_line(arguments.argv))
-    folder = Path(arguments.results_dir)
-    picture = _results.plot_path(folder, arguments.output)
-    comparison = _comparison(arguments, folder)
+    comparison, picture = _compared(arguments)
     _print(comparison, arguments)
-    written = _write(comparison, folder, None if arguments.no_plot else picture, _command_line(arguments.argv))
+    written = _write(comparison, arguments, picture)
     if not arguments.json and not arguments.quiet:
         console.echo("\n".join(["", *written]))
     return comparison.status
 
 
 def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
-    """Compare for a command that has a document of its own.
-
-    Args:
-        argv: as of the command line; the plot and the reports are written too.
-
-    Returns:
-        The exit status, and what --json would print.
-    """
+    """Compare for a command that has a document of its own; return the exit status, and what --json would print."""
     arguments = options.parser().parse_args(argv)
-    folder = Path(arguments.results_dir)
-    comparison = _comparison(arguments, folder)
-    _write(comparison, folder, _results.plot_path(folder, arguments.output), _command_line(argv))
+    comparison, picture = _compared(arguments)
+    _write(comparison, arguments, picture)
     return comparison.status, json_values.comparison_values(comparison)
 
 
@@ -61,14 +47,17 @@ def _command_line(argv: Sequence[str]) -> str:
     return shlex.join([*(["python3"] if program.endswith(".py") else []), *program.split(), *argv])
 
 
-def _comparison(arguments: argparse.Namespace, folder: Path) -> Comparison:
+def _compared(arguments: argparse.Namespace) -> tuple[Comparison, Path]:
+    """Return the comparison, and where its plot goes."""
+    folder = Path(arguments.results_dir)
+    picture = _results.plot_path(folder, arguments.output)
     if not arguments.results and not folder.is_dir():
         raise UsageError(
             f"there is no folder {folder}: run ./benchmark.py first, or name the results to compare",
             heading="no-results",
         )
-    paths = [Path(name) for name in arguments.results] or [folder]
-    loaded, notes = _results.load(paths, "run ./benchmark.py first, or name the results to compare")
+    hint = "run ./benchmark.py first, or name the results to compare"
+    loaded, notes = _results.load(arguments.results or [folder], hint)
     comparison = compare(
         loaded,
         reference=arguments.reference,
@@ -77,7 +66,7 @@ def _comparison(arguments: argparse.Namespace, folder: Path) -> Comparison:
         mode=arguments.mode,
         options=_overrides.options(arguments),
     )
-    return _overrides.priced(comparison, arguments)
+    return _overrides.priced(comparison, arguments), picture
 
 
 def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
@@ -85,40 +74,29 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
         console.echo(json_values.dumped(json_values.comparison_values(comparison)))
         return
     width, color = console.terminal_size()
-    limits = (
-        console_report.QUIET
-        if arguments.quiet
-        else console_report.VERBOSE
-        if arguments.verbose
-        else console_report.NORMAL
-    )
+    limits = console_report.VERBOSE if arguments.verbose else console_report.NORMAL
+    limits = console_report.QUIET if arguments.quiet else limits
     console.echo(console_report.render(comparison, width=width, color=color, limits=limits))
     if arguments.enhanced or arguments.peak_tflops is not None or arguments.energy_from_tdp:
         text = efficiency.console(sheets(comparison), micro_batches(comparison), width=width, color=color)
         console.echo(f"\n{text}")
 
 
-def _write(comparison: Comparison, folder: Path, picture: Path | None, command: str) -> list[str]:
+def _write(comparison: Comparison, arguments: argparse.Namespace, picture: Path) -> list[str]:
     """Write the plot and the reports; return what was written, in words."""
+    folder = Path(arguments.results_dir)
     written = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        content = None if picture is None else _results.draw(comparison, picture)
-        shown = None
-        if picture is not None and content is not None:
-            picture.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(picture, content)
-            written.append(f"Picture: {picture}")
-            shown = Picture(_link(picture, folder), picture.suffix.lower().removeprefix("."), content)
-        for form in FORMS:
-            report = importlib.import_module(form.module).render(comparison, Provenance(__version__, command), shown)
-            write_atomically(folder / form.file_name, report)
-            written.append(f"Report:  {folder / form.file_name}")
-    except OSError as error:
-        raise UsageError(
-            f"{error.filename or folder}: can't be written: {error.strerror or error}: choose another --results-dir",
-            heading="unwritable-folder",
-        ) from error
+    content = None if arguments.no_plot else _results.draw(comparison, picture)
+    shown = None
+    if content is not None:
+        write_output(picture, content, "--results-dir")
+        written.append(f"Picture: {picture}")
+        shown = Picture(_link(picture, folder), picture.suffix.lower().removeprefix("."), content)
+    provenance = Provenance(__version__, _command_line(arguments.argv))
+    for form in FORMS:
+        report = importlib.import_module(form.module).render(comparison, provenance, shown)
+        write_output(folder / form.file_name, report, "--results-dir")
+        written.append(f"Report:  {folder / form.file_name}")
     return written
 
 

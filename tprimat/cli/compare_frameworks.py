@@ -11,10 +11,11 @@ from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.cli import _results
 from tprimat.cli.options.compare_frameworks import NAMED
-from tprimat.compare import Comparison, Loaded, compare
+from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
-from tprimat.files import write_atomically
+from tprimat.files import write_output
 from tprimat.report import evidence, frameworks, json_values
+from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS, TRAIN_FILE
@@ -22,19 +23,17 @@ from tprimat.text import plain
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Compare frameworks.
-
-    Args:
-        arguments: of `compare-frameworks` or `nvd-compare`.
-    """
+    """Compare frameworks; for `nvd-compare` too."""
     folder = Path(arguments.results_dir)
     path = _results.plot_path(folder, arguments.output)
     platform = arguments.only_platform or PLATFORMS.get(arguments.platform or "")
     comparison = _comparison(arguments, folder, platform)
     _print(comparison, arguments)
-    written = not arguments.no_plot and _draw(comparison, path)
-    if written and not arguments.quiet and not arguments.json:
-        console.echo(f"\nPicture: {path}")
+    content = None if arguments.no_plot else _results.draw(comparison, path, "frameworks")
+    if content is not None:
+        write_output(path, content, "--output")
+        if not arguments.quiet and not arguments.json:
+            console.echo(f"\nPicture: {path}")
     return comparison.status
 
 
@@ -58,9 +57,9 @@ def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | Non
             f"there is no folder {folder}: name the one that holds your results with --results-dir",
             heading="no-results",
         )
-    found, notes = store.find([folder])
-    files = [each for each in found if TRAIN_FILE.fullmatch(Path(each.name).name)]
-    if others := len(found) - len(files):
+    results, notes = store.find([folder])
+    files = [each for each in results if TRAIN_FILE.fullmatch(Path(each.name).name)]
+    if others := len(results) - len(files):
         notes.append(
             f"{others} {'result is' if others == 1 else 'results are'} not named train_*.json and left out: "
             "compare_results.py takes them all"
@@ -99,19 +98,3 @@ def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loade
     """Return the files with the runs that belong."""
     kept = [(file, tuple(run for run in file.runs if belongs(run))) for file in files]
     return [Loaded(file.name, file.sha256, runs) for file, runs in kept if runs]
-
-
-def _draw(comparison: Comparison, path: Path) -> bool:
-    """Write the plot; return whether it could be drawn."""
-    content = _results.draw(comparison, path, "frameworks")
-    if content is None:
-        return False
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: can't be written: {error.strerror or error}: choose another --output",
-            heading="unwritable-folder",
-        ) from error
-    return True

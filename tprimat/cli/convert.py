@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.catalog import models
-from tprimat.cli._arguments import capture_output
+from tprimat.cli._arguments import prints_outcome
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.nemo import convert as nemo_convert
@@ -17,20 +17,11 @@ from tprimat.machine.emulation import is_emulated
 from tprimat.text import plain
 
 
+@prints_outcome()
 def main(options: argparse.Namespace) -> int:
-    """Convert a model.
-
-    Args:
-        options: of `convert`.
-    """
+    """Convert a model."""
     if options.target is None:
         raise UsageError("say import or export, what to convert, and the folder to write", heading="convert")
-    command = shlex.join(["tprimat", "convert", *options.argv])
-    with capture_output(options, command=command, model=options.model) as output:
-        return output.finish(_converted(options))
-
-
-def _converted(options: argparse.Namespace) -> int:
     target: Path = options.target.absolute()
     nemo_convert.check_target(target, overwrite=options.overwrite)
     if options.direction == "import":
@@ -46,6 +37,7 @@ def _converted(options: argparse.Namespace) -> int:
             heading="nemo-needs-a-gpu",
         )
     values = console.current().values
+    values |= {"command": shlex.join(["tprimat", "convert", *options.argv]), "model": options.model}
     values |= {"direction": options.direction, "source": source, "target": str(target)}
     for name in ("direction", "source", "target", "command"):
         console.debug(f"{name}: {plain(values[name])}")

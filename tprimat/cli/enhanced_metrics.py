@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from tprimat import console
-from tprimat.cli import _overrides
+from tprimat.cli import _overrides, _results
 from tprimat.compare import compare
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus
 from tprimat.report import efficiency, evidence, json_values
 from tprimat.report.sheets import micro_batches, sheets
-from tprimat.store import store
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print the metrics of results.
-
-    Args:
-        arguments: of `enhanced-metrics`.
-    """
+    """Print the metrics of results."""
     names = [*arguments.results, *_overrides.files_apart(arguments)] or ["output"]
     options = _overrides.options(arguments)
-    results, notes = store.find([Path(name) for name in names])
-    if not results:
-        raise UsageError(
-            f"no results in {', '.join(names)}: run ./benchmark.py first, or name the results", heading="no-results"
-        )
+    results, notes = _results.load(names, "run ./benchmark.py first, or name the results")
     comparison = _overrides.priced(compare(results, notes=notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tprimat import console
 from tprimat.analysis.summary import summarize
 from tprimat.cli import _imported
-from tprimat.cli._arguments import capture_output
+from tprimat.cli._arguments import prints_outcome
 from tprimat.console import info
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, inputs
@@ -21,17 +21,9 @@ from tprimat.store.store import Saved
 from tprimat.text import plain
 
 
+@prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
-    """Read logs and write their results. A log that can't be read doesn't keep the others from being read.
-
-    Args:
-        arguments: of `extract-primus`.
-    """
-    with capture_output(arguments, results=[]) as output:
-        return output.finish(_extract_all(arguments))
-
-
-def _extract_all(arguments: argparse.Namespace) -> int:
+    """Read logs and write their results. A log that can't be read doesn't keep the others from being read."""
     if not arguments.log_file:
         raise UsageError("no log is named: --log-file F, or --log-file - for standard input", heading="wrong-usage")
     _check_output(arguments)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from tprimat import console, units
-from tprimat.cli._arguments import capture_output
+from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import gpu_memory as memory_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
@@ -19,19 +19,11 @@ from tprimat.machine.host import Host
 from tprimat.text import plain
 
 
+@prints_outcome()
 def main(options: argparse.Namespace) -> int:
-    """List who holds GPU memory; stop the caller's own processes there on request.
-
-    Args:
-        options: of `gpu-memory`.
-    """
+    """List who holds GPU memory; stop the caller's own processes there on request."""
     if options.yes and not options.kill:
         raise UsageError("--yes answers the question of --kill: give both", heading="wrong-usage")
-    with capture_output(options) as output:
-        return output.finish(_list_and_terminate(options))
-
-
-def _list_and_terminate(options: argparse.Namespace) -> int:
     host, output = Host(), console.current()
     processes = gpu_processes.list_processes(host)
     if processes is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.cli import _imported
-from tprimat.cli._arguments import capture_output
+from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
@@ -25,30 +25,26 @@ FULL_ACCOUNT = 3
 """Up to so many trainings are shown in full; more are a table, and the warnings are in the results."""
 
 
+@prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
-    """Read logs and write their results. What can't be read doesn't keep the rest from being read.
-
-    Args:
-        arguments: of `read`.
-    """
+    """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     if not arguments.paths:
         raise UsageError(
             "nothing is named: name a log, a folder of logs, or - for standard input", heading="wrong-usage"
         )
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs}: at least 1 file is read at a time", heading="wrong-usage")
-    with capture_output(arguments, results=[]) as output:
-        names = inputs.named_files(arguments.paths)
-        logs, skipped = sources.log_sources(names)
-        if not logs and not skipped:
-            raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
-        batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
-        batch.skipped += skipped
-        with _progress(len(logs)) as advance:
-            for source, outcome in read_sources(logs, arguments.jobs, advance):
-                batch.add(source, outcome)
-        batch.save()
-        return output.finish(_report(batch))
+    names = inputs.named_files(arguments.paths)
+    logs, skipped = sources.log_sources(names)
+    if not logs and not skipped:
+        raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
+    batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
+    batch.skipped += skipped
+    with _progress(len(logs)) as advance:
+        for source, outcome in read_sources(logs, arguments.jobs, advance):
+            batch.add(source, outcome)
+    batch.save()
+    return _report(batch)
 
 
 def _record(result: ImportedResult) -> None:

@@ -12,7 +12,7 @@ import shlex
 from pathlib import Path
 
 from tprimat import console, frameworks
-from tprimat.cli._arguments import capture_output
+from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import run_primus as primus_options
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.primus import installation as primus_installation
@@ -37,17 +37,13 @@ INTERRUPTED = 128 + 2
 """What a shell says of a command that Ctrl-C ended."""
 
 
+@prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
     """Check, train and read.
 
     Returns:
         The status of the training that ended last, or an ExitStatus where none was started.
     """
-    with capture_output(options, results=[]) as output:
-        return output.finish(_measure(options))
-
-
-def _measure(options: argparse.Namespace) -> int:
     if options.bundle is not None:
         bundle.check(options.bundle)
     installation = primus_installation.from_environment(os.environ, options.primus_path)
@@ -83,13 +79,13 @@ def _measure(options: argparse.Namespace) -> int:
 
 def _trainings(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusTraining, ...]:
     """Return the trainings that are asked for, all of them planned before any is started."""
-    config = options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
+    config = own_configuration(options)
     names, own, notes = models_of(options.model, config, installation, os.environ)
     for note in notes:
         console.note(note)
     matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None
     return tuple(
-        plan(
+        plan_here(
             PrimusRequest(
                 model=name,
                 steps=options.train_iters,
@@ -100,13 +96,25 @@ def _trainings(options: argparse.Namespace, installation: Installation, machine:
                 **{field: getattr(options, field) for field in SAME_NAMES},
             ),
             installation,
-            os.environ,
-            gpu=primus_installation.gpu_of(machine.gpu_info),
-            devices=(machine.gpu_info.device_count or 0) if machine.platform == "amd" else 0,
-            output_dir=Path.cwd() / options.output_dir,
+            machine,
+            Path.cwd() / options.output_dir,
         )
         for name in names
     )
+
+
+def own_configuration(options: argparse.Namespace) -> Path | None:
+    """Return the configuration that the user names, as an option or in the environment."""
+    return options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
+
+
+def plan_here(
+    request: PrimusRequest, installation: Installation, machine: Machine, output_dir: Path = Path()
+) -> PrimusTraining:
+    """Return the request with every choice made for this machine."""
+    devices = (machine.gpu_info.device_count or 0) if machine.platform == "amd" else 0
+    gpu = primus_installation.gpu_of(machine.gpu_info)
+    return plan(request, installation, os.environ, gpu=gpu, devices=devices, output_dir=output_dir)
 
 
 def _advice(options: argparse.Namespace, iterations: int) -> str:

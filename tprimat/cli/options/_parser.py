@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
         settings["prog"] = settings.get("prog") or program(command)
-        usual = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        usual: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
         super().__init__(**(usual | settings))
         self._hint = f"{hint}; " if hint else ""
         self._passes = passes
