@@ -170,7 +170,7 @@ class TestOnAGpu:
         done = on_a_gpu()
         done.catalog_row = lambda: row
         flops = 2 * 64**3
-        monkeypatch.setattr(done.device, "seconds_of", lambda function: flops / (share * row.peaks["bf16"] * 1e12))
+        monkeypatch.setattr(done.device, "seconds_of", lambda function: flops / (share * row.bf16_tflops * 1e12))
         first_gpu_run.run_in_process(check["matmul"], done)
         assert [each["status"] for each in seen(done, "bf16: TFLOP/s")] == [status]
 

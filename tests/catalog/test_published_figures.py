@@ -35,7 +35,7 @@ class TestTable:
     def test_no_figure_is_above_the_peak(self, row):
         gpu = gpus.by_key(row.gpu)
         parameters = 70e9 if row.model == "llama-70b" else 8e9
-        peak = gpu.peaks["fp8" if row.precision == "mxfp8" else row.precision]
+        peak = gpu.peak_tflops(row.precision)
         assert peak is None or 6 * parameters * row.tokens_per_second_per_gpu < peak * 1e12
 
     def test_a_publisher_says_one_thing_of_one_setup(self):

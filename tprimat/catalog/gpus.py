@@ -14,13 +14,11 @@ clock speak against a row gets no row, and the reason.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import importlib.resources
 import re
-from collections.abc import Mapping
 
+from tprimat.catalog import csv_table
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, GIB
 
@@ -52,14 +50,11 @@ _CORES_PER_UNIT = {
 throughput; AMD CDNA white papers. RDNA is left out: torch counts its units in pairs."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Gpu:
     """A GPU as its maker describes it; of MI250 and MI250X also the single die, which is one device.
 
     Attributes:
-        key: names the row.
-        vendor: NVIDIA or AMD.
-        family: Hopper, CDNA3, …
         architecture: sm_90, gfx942, …
         title: for people, such as H100 SXM.
         short_name: for the labels of tables and plots, such as H100.
@@ -68,16 +63,13 @@ class Gpu:
         compute_units: multiprocessors or compute units.
         cores: CUDA cores or stream processors.
         memory_gb: as the product is labelled; the card holds nearly that many GiB.
-        bandwidth_gb_per_s: of the memory, GB/s.
-        tdp_w: W; None where it is configurable or unknown.
-        link_gb_per_s, link: to the other GPUs, GB/s of both directions.
-        peaks: dense TFLOP/s by precision; a precision that the GPU lacks, or that nobody states, is absent.
-        sustained_bf16_tflops: the highest that a matrix product was seen to sustain, TFLOP/s; None
+        tdp_w: None where it is configurable or unknown.
+        link_gb_per_s: to the other GPUs, GB/s of both directions.
+        fp32_tflops, …: dense peaks; None for a precision that the GPU lacks, or that nobody states.
+        sustained_bf16_tflops: the highest that a matrix product was seen to sustain; None
             where nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22).
         clock_mhz, flops_per_clock: from which bf16 (MI100, V100: fp16) follows, per compute unit.
-        evidence: the words that the module's head explains.
-        note: caveats.
-        source: where they come from.
+        evidence: words that the module's head explains, joined by +.
     """
 
     key: str
@@ -86,31 +78,31 @@ class Gpu:
     architecture: str
     title: str
     short_name: str
-    name_pattern: str
+    name_pattern: str = ""
     compute_units: int
     cores: int
     memory_gb: float
     bandwidth_gb_per_s: float
-    tdp_w: float | None
-    link_gb_per_s: float | None
-    link: str | None
-    peaks: Mapping[str, float] = dataclasses.field(hash=False)
-    sustained_bf16_tflops: float | None
-    clock_mhz: float | None
-    flops_per_clock: int | None
-    evidence: tuple[str, ...]
-    note: str
+    tdp_w: float | None = None
+    link_gb_per_s: float | None = None
+    link: str | None = None
+    fp32_tflops: float | None = None
+    tf32_tflops: float | None = None
+    bf16_tflops: float | None = None
+    fp16_tflops: float | None = None
+    fp8_tflops: float | None = None
+    fp4_tflops: float | None = None
+    sustained_bf16_tflops: float | None = None
+    clock_mhz: float | None = None
+    flops_per_clock: int | None = None
+    evidence: str
+    note: str = ""
     source: str
 
     def peak_tflops(self, precision: str | None) -> float | None:
-        """Return the dense peak, TFLOP/s; None for a precision that is unknown or has no figure.
-
-        Args:
-            precision: a name of PRECISIONS, mxfp8 or mxfp4.
-        """
-        if precision is None:
-            return None
-        return self.peaks.get(_COUNTED_AS.get(precision, precision))
+        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8 or mxfp4; None where there is no figure."""
+        name = _COUNTED_AS.get(precision or "", precision)
+        return getattr(self, f"{name}_tflops") if name in PRECISIONS else None
 
     @property
     def doubt(self) -> str | None:
@@ -124,10 +116,9 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """The row of a device.
+    """The row of a device, or None.
 
     Attributes:
-        gpu: the row, or None.
         reason: how it was confirmed, or why there is none.
         partition: the part of a GPU that the device is, such as "MIG 3g.20gb" or "CPX partition
             (38 of 304 compute units)"; None for a whole one.
@@ -141,8 +132,7 @@ class Match:
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
     """Return the table."""
-    content = importlib.resources.files("tprimat.catalog").joinpath("gpus.csv").read_text(encoding="utf-8")
-    return tuple(_row(fields) for fields in csv.DictReader(content.splitlines()))
+    return csv_table.read("gpus.csv", Gpu)
 
 
 def by_key(key: str) -> Gpu:
@@ -200,11 +190,9 @@ def short_name(device_name: str | None) -> str:
 
 
 def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:
-    """Return titles of the GPUs that show this much memory, for logs that print a total and no name.
+    """Return titles of the GPUs of NVIDIA or AMD (or nvd, amd) that show this much memory.
 
-    Args:
-        total_gib: what the log states, GiB.
-        vendor: NVIDIA or AMD, or the platform nvd or amd; anything else has none.
+    For logs that print a total and no name.
     """
     maker = {"nvidia": "NVIDIA", "nvd": "NVIDIA", "amd": "AMD"}.get(vendor.lower())
     least, most = VISIBLE_MEMORY
@@ -219,12 +207,7 @@ def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:
 
 
 def cores(architecture: str | None, compute_units: int | None) -> int | None:
-    """Return CUDA cores or stream processors of a device, or None where its architecture isn't known here.
-
-    Args:
-        architecture: sm_90, gfx942, …
-        compute_units: as torch counts them.
-    """
+    """Return CUDA cores or stream processors of a device, or None where its architecture isn't known here."""
     per_unit = _CORES_PER_UNIT.get(_plain_architecture(architecture) or "")
     return None if per_unit is None or compute_units is None else per_unit * compute_units
 
@@ -235,17 +218,13 @@ def _named(name: str) -> list[Gpu]:
 
 
 def _match_by_facts(info: GpuInfo) -> Match:
-    unknown = [
-        name
-        for name, value in (
-            ("architecture", info.architecture),
-            ("number of compute units", info.compute_units),
-            ("memory", info.total_memory_gb),
-        )
-        if value is None
-    ]
     name = info.device_name
-    if unknown:
+    facts_by_name = {
+        "architecture": info.architecture,
+        "number of compute units": info.compute_units,
+        "memory": info.total_memory_gb,
+    }
+    if unknown := [fact for fact, value in facts_by_name.items() if value is None]:
         return Match(None, f"{name} names no GPU, and its {' and '.join(unknown)} is unknown")
     candidates = [gpu for gpu in gpus() if gpu.vendor == "AMD" and gpu.name_pattern]
     fitting = [gpu for gpu in candidates if not _objections(gpu, info) and _clock_fits(gpu, info)]
@@ -302,11 +281,8 @@ def _twins(one: Gpu, other: Gpu) -> bool:
     NVIDIA's are left out: torch states their highest clock, the table the one that the data
     sheet's peak follows from.
     """
-    return one.vendor == other.vendor == "AMD" and (one.architecture, one.compute_units, one.memory_gb) == (
-        other.architecture,
-        other.compute_units,
-        other.memory_gb,
-    )
+    shapes = [(gpu.architecture, gpu.compute_units, gpu.memory_gb) for gpu in (one, other)]
+    return one.vendor == other.vendor == "AMD" and shapes[0] == shapes[1]
 
 
 def _clock_fits(gpu: Gpu, info: GpuInfo) -> bool:
@@ -336,27 +312,23 @@ def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
     share = f"({units} of {gpu.compute_units} compute units)"
     if gpu.vendor == "NVIDIA":
         return f"MIG slice or MPS share {share}"
-    parts = gpu.compute_units / units
-    mode = {2.0: "DPX", 3.0: "TPX", 4.0: "QPX", 6.0: "CPX", 8.0: "CPX"}.get(parts)
-    return f"{mode} partition {share}" if mode else f"partition {share}"
+    mode = {2.0: "DPX ", 3.0: "TPX ", 4.0: "QPX ", 6.0: "CPX ", 8.0: "CPX "}.get(gpu.compute_units / units, "")
+    return f"{mode}partition {share}"
 
 
 def _confirmations(info: GpuInfo) -> list[str]:
-    found = [f"its name {info.device_name}"]
-    if info.compute_units is not None:
-        found.append(f"{info.compute_units} compute units")
-    if architecture := _plain_architecture(info.architecture):
-        found.append(architecture)
-    if info.total_memory_gb is not None:
-        found.append(_gib(info))
-    if info.clock_mhz is not None:
-        found.append(f"{info.clock_mhz:.0f} MHz")
-    return found if len(found) > 1 else ["its name alone"]
+    facts = [
+        info.compute_units and f"{info.compute_units} compute units",
+        _plain_architecture(info.architecture),
+        _gib(info),
+        info.clock_mhz and f"{info.clock_mhz:.0f} MHz",
+    ]
+    known = [fact for fact in facts if fact]
+    return [f"its name {info.device_name}", *known] if known else ["its name alone"]
 
 
-def _gib(info: GpuInfo) -> str:
-    assert info.total_memory_gb is not None
-    return f"{info.total_memory_gb * GB / GIB:.2f} GiB"
+def _gib(info: GpuInfo) -> str | None:
+    return f"{info.total_memory_gb * GB / GIB:.2f} GiB" if info.total_memory_gb else None
 
 
 def _either(rows: list[Gpu]) -> str:
@@ -374,35 +346,4 @@ def _plain_architecture(architecture: str | None) -> str | None:
     """Return gfx942 of gfx942:sramecc+:xnack-, sm_90 of sm90a."""
     if not architecture:
         return None
-    first = architecture.split(":")[0].strip().lower()
-    found = re.fullmatch(r"sm_?(\d+)a?", first)
-    return f"sm_{found[1]}" if found else first
-
-
-def _row(fields: dict[str, str]) -> Gpu:
-    def figure(column: str) -> float | None:
-        return float(fields[column]) if fields[column] else None
-
-    return Gpu(
-        key=fields["key"],
-        vendor=fields["vendor"],
-        family=fields["family"],
-        architecture=fields["architecture"],
-        title=fields["title"],
-        short_name=fields["short_name"],
-        name_pattern=fields["name_pattern"],
-        compute_units=int(fields["compute_units"]),
-        cores=int(fields["cores"]),
-        memory_gb=float(fields["memory_gb"]),
-        bandwidth_gb_per_s=float(fields["bandwidth_gb_per_s"]),
-        tdp_w=figure("tdp_w"),
-        link_gb_per_s=figure("link_gb_per_s"),
-        link=fields["link"] or None,
-        peaks={name: peak for name in PRECISIONS if (peak := figure(f"{name}_tflops")) is not None},
-        sustained_bf16_tflops=figure("sustained_bf16_tflops"),
-        clock_mhz=figure("clock_mhz"),
-        flops_per_clock=int(fields["flops_per_clock"]) if fields["flops_per_clock"] else None,
-        evidence=tuple(fields["evidence"].split("+")),
-        note=fields["note"],
-        source=fields["source"],
-    )
+    return re.sub(r"^sm_?(\d+)a?$", r"sm_\1", architecture.split(":")[0].strip().lower())

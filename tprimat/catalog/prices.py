@@ -16,11 +16,7 @@ _WRONG = "wrong-cost"
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-    """USD per GPU and hour.
-
-    Attributes:
-        low, high: equal for a single price.
-    """
+    """USD per GPU and hour; low and high are equal for a single price."""
 
     low: float
     high: float
@@ -69,10 +65,8 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
         name, _, text = word.rpartition("=")
         fitting = _fitting(name, names)
         if not fitting and known:
-            described = {text: each for each, text in known.items()}
-            fitting = [described[text] for text in _fitting(name, list(described))]
-            same = [each for each in known if known[each] in {known[fits] for fits in fitting}]
-            fitting = [each for each in names if each in same]
+            fitting_texts = _fitting(name, list(dict.fromkeys(known.values())))
+            fitting = [each for each in names if known.get(each) in fitting_texts]
         if not fitting:
             raise UsageError(f"--cost: {name.strip()!r} is none of the sides: {'; '.join(names)}", heading=_WRONG)
         doubled = next((each for each in fitting if each in prices), None)

@@ -10,12 +10,11 @@ length that the publisher doesn't state.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import importlib.resources
 import re
 
+from tprimat.catalog import csv_table
 from tprimat.catalog import gpus as hardware
 from tprimat.results.run import Run
 
@@ -26,21 +25,16 @@ _SEVENTY = re.compile(r"llama(3|31|33)(70b)(?!\d)")
 """Names of Llama 3, 3.1 and 3.3 70B without their punctuation: one shape, no row in models.py."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
     """A throughput that somebody publishes.
 
     Attributes:
-        publisher: name of the publisher.
         gpu: key of a row of gpus.csv.
         model: as in a result; llama-70b is Llama 3 70B under any of its names.
         precision: as in a result: fp8 and mxfp8 are two.
-        sequence_length: tokens.
         gpus, global_batch_size: how it was measured; None where they don't say.
-        tokens_per_second_per_gpu: the figure.
         date: of the figure: a day, a month or a release; empty where they don't say.
-        note: caveats.
-        source: where it stands.
     """
 
     publisher: str
@@ -48,25 +42,25 @@ class Published:
     model: str
     precision: str
     sequence_length: int
-    gpus: int | None
-    global_batch_size: int | None
+    gpus: int | None = None
+    global_batch_size: int | None = None
     tokens_per_second_per_gpu: float
-    date: str
-    note: str
+    date: str = ""
+    note: str = ""
     source: str
 
 
 @functools.cache
 def rows() -> tuple[Published, ...]:
     """Return the table."""
-    content = importlib.resources.files("tprimat.catalog").joinpath("published.csv").read_text(encoding="utf-8")
-    return tuple(_row(fields) for fields in csv.DictReader(content.splitlines()))
+    return csv_table.read("published.csv", Published)
 
 
 def of_the_same(run: Run) -> tuple[Published, ...]:
     """Return the rows of the same GPU, model, precision and sequence length; none where one of them is unknown."""
     config = run.training_config
-    model = _model(run.model)
+    plain = re.sub(r"[^a-z0-9]", "", (run.model or "").lower())
+    model = "llama-70b" if _SEVENTY.search(plain) else run.model
     if run.environment.emulated or run.scale not in FULL or None in (model, config.precision, config.sequence_length):
         return ()
     device = hardware.match(run.gpu_info)
@@ -74,24 +68,3 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
         return ()
     key = (device.gpu.key, model, config.precision, config.sequence_length)
     return tuple(row for row in rows() if (row.gpu, row.model, row.precision, row.sequence_length) == key)
-
-
-def _model(name: str | None) -> str | None:
-    plain = re.sub(r"[^a-z0-9]", "", (name or "").lower())
-    return "llama-70b" if _SEVENTY.search(plain) else name
-
-
-def _row(fields: dict[str, str]) -> Published:
-    return Published(
-        publisher=fields["publisher"],
-        gpu=fields["gpu"],
-        model=fields["model"],
-        precision=fields["precision"],
-        sequence_length=int(fields["sequence_length"]),
-        gpus=int(fields["gpus"]) if fields["gpus"] else None,
-        global_batch_size=int(fields["global_batch_size"]) if fields["global_batch_size"] else None,
-        tokens_per_second_per_gpu=float(fields["tokens_per_second_per_gpu"]),
-        date=fields["date"],
-        note=fields["note"],
-        source=fields["source"],
-    )
