@@ -57,16 +57,8 @@ _SECRET_VALUE = re.compile(
 def run_bounded(argv: Sequence[str]) -> str | None:
     """Return what a command prints, or None where it is missing, fails, or takes longer than COMMAND_SECONDS."""
     try:
-        done = subprocess.run(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=COMMAND_SECONDS,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": COMMAND_SECONDS}
+        done = subprocess.run(list(argv), **quiet, encoding="utf-8", errors="replace")
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -96,15 +88,7 @@ def vendor_library(name: str) -> Any | None:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where facts are read.
-
-    Attributes:
-        environ: environment variables.
-        root: directory that stands for /, below which system files are read.
-        command: runs argv; its output, or None.
-        package: version of a distribution, or None.
-        library: a vendor's Python library by its module's name, or None.
-    """
+    """Where facts are read: environment, files below what stands for /, commands, packages, vendors' libraries."""
 
     environ: Mapping[str, str] = dataclasses.field(default_factory=lambda: os.environ)
     root: Path = Path("/")
@@ -140,15 +124,14 @@ def versions(host: Host) -> dict[str, str]:
 
 def cpu_name(host: Host) -> str | None:
     """Return the CPU's name, or None where the system states only its architecture."""
-    if match := re.search(r"^model name\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
-        return match[1].strip()
+    if name := _stated(r"^model name\s*:\s*(.+)$", host.read("/proc/cpuinfo")):
+        return name
     if sys.platform == "darwin":
         return (host.command(["sysctl", "-n", "machdep.cpu.brand_string"]) or "").strip() or None
     # Linux names no model for ARM processors; lscpu knows them by their numbers.
     text = host.command(["lscpu"]) if sys.platform == "linux" else None
-    if match := re.search(r"^Model name:\s*(.+)$", text or "", re.MULTILINE):
-        return match[1].strip()
-    return host.environ.get("PROCESSOR_IDENTIFIER") or platform.processor() or None
+    name = _stated(r"^Model name:\s*(.+)$", text)
+    return name or host.environ.get("PROCESSOR_IDENTIFIER") or platform.processor() or None
 
 
 def cpu_threads(host: Host) -> int | None:
@@ -164,8 +147,8 @@ def cpu_threads(host: Host) -> int | None:
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
     """Return those of CPU_INSTRUCTIONS that the CPU has, or None where the system doesn't state them."""
-    if match := re.search(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo") or "", re.MULTILINE):
-        return tuple(name for name in CPU_INSTRUCTIONS if name in match[1].split())
+    if flags := _stated(r"^(?:flags|Features)\s*:\s*(.+)$", host.read("/proc/cpuinfo")):
+        return tuple(name for name in CPU_INSTRUCTIONS if name in flags.split())
     if sys.platform == "darwin" and platform.machine() == "arm64":
         keys = {"bf16": "hw.optional.arm.FEAT_BF16", "i8mm": "hw.optional.arm.FEAT_I8MM"}
         answers = {name: host.command(["sysctl", "-n", key]) for name, key in keys.items()}
@@ -176,11 +159,7 @@ def cpu_instructions(host: Host) -> tuple[str, ...] | None:
 
 
 def busy_share(wait: Callable[[], None]) -> float | None:
-    """Return the share of all CPUs' time in use while this process waits; None where the system doesn't state it.
-
-    Args:
-        wait: returns after a while, half a second or so.
-    """
+    """Return the share of all CPUs' time in use during a wait of some half a second; None where it isn't stated."""
     import psutil
 
     try:
@@ -214,8 +193,8 @@ def memory_limit_gb(host: Host) -> float | None:
 def operating_system(host: Host) -> str:
     """Return system, release and architecture, with the distribution's name on Linux."""
     text = f"{platform.system()} {platform.release()} {platform.machine()}"
-    match = re.search(r'^PRETTY_NAME="?([^"\n]+)"?', host.read("/etc/os-release") or "", re.MULTILINE)
-    return f"{text} ({match[1]})" if match else text
+    name = _stated(r'^PRETTY_NAME="?([^"\n]+)"?', host.read("/etc/os-release"))
+    return f"{text} ({name})" if name else text
 
 
 def container(host: Host) -> str | None:
@@ -226,8 +205,7 @@ def container(host: Host) -> str | None:
     image = None
     if podman is not None:
         kinds.append("podman")
-        match = re.search(r'^image="?([^"\n]+)', podman, re.MULTILINE)
-        image = match[1] if match else None
+        image = _stated(r'^image="?([^"\n]+)', podman)
     elif apptainer:
         kinds.append("apptainer")
         image = re.split(r"[/\\]", apptainer)[-1]
@@ -273,6 +251,12 @@ def settings(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _stated(pattern: str, text: str | None) -> str | None:
+    """Return what a line of a system's file or tool states."""
+    match = re.search(pattern, text or "", re.MULTILINE)
+    return match[1].strip() if match else None
+
+
 def _control_groups(host: Host, controller: str) -> Iterator[str]:
     """Yield the directories of this process's control group and all above it, for both versions of the interface."""
     for line in (host.read("/proc/self/cgroup") or "").splitlines():
@@ -280,13 +264,10 @@ def _control_groups(host: Host, controller: str) -> Iterator[str]:
         controllers, _, path = rest.partition(":")
         if controllers and controller not in controllers.split(","):
             continue
-        mounts = (
-            [f"/sys/fs/cgroup/{controllers}", f"/sys/fs/cgroup/{controller}"] if controllers else ["/sys/fs/cgroup"]
-        )
         parts = [part for part in path.split("/") if part]
-        for mount in dict.fromkeys(mounts):
+        for mount in (f"/{controllers}", f"/{controller}") if controllers else ("",):
             for depth in range(len(parts), -1, -1):
-                yield "/".join([mount, *parts[:depth]])
+                yield "/".join([f"/sys/fs/cgroup{mount}", *parts[:depth]])
 
 
 def _cpu_quota(host: Host) -> float | None:

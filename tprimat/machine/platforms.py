@@ -57,12 +57,7 @@ class Machine:
 
 
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
-    """Return what this machine trains on.
-
-    Args:
-        torch: a module to use instead of the installed torch; None stands for no torch.
-        host: where to read instead of this machine's operating system.
-    """
+    """Return what this machine trains on, seen through another torch (None: without torch) or host where given."""
     host = host or Host()
     warnings: list[str] = []
     if torch is INSTALLED:

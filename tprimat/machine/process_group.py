@@ -55,18 +55,9 @@ done
 
 
 class ProcessGroup:
-    """A command that has been started, and its descendants.
+    """A command that has been started, and its descendants. Raises UsageError when it can't be started.
 
-    Args:
-        argv: program and arguments.
-        env: its whole environment.
-        cwd: its directory.
-        grace_period_s: seconds between SIGTERM and SIGKILL, should this process be gone by then.
-
-    Attributes:
-        stdout, stderr: what it prints, as bytes.
-
-    Raises UsageError when it can't be started.
+    Should this process be gone by then, the grace period lies between SIGTERM and SIGKILL.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, grace_period_s: float) -> None:
@@ -136,11 +127,9 @@ class ProcessGroup:
         if shell is not None:
             pipe, self._watchdog = os.pipe()
             try:
+                seconds = str(max(3, round(grace_period_s)))
                 subprocess.Popen(
-                    [
-                        *(shell, "-c", _WATCHDOG, "tprimat-watchdog"),
-                        *(f"{MARK}={self._mark}", str(max(3, round(grace_period_s)))),
-                    ],
+                    [shell, "-c", _WATCHDOG, "tprimat-watchdog", f"{MARK}={self._mark}", seconds],
                     stdin=pipe,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -10,12 +10,13 @@ how much of the GPU that kernel used. The training itself never queries the driv
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,13 +34,7 @@ _CLONE = Path(__file__).resolve().parents[2]
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """One reading of all GPUs.
-
-    Attributes:
-        at: on the machine's monotonic clock, s.
-        percent: 0 … 100, by GPU.
-        unknown: why there are no readings.
-    """
+    """One reading of all GPUs, on the machine's monotonic clock; or why there are none."""
 
     at: float = 0.0
     percent: dict[str, float] = {}
@@ -47,12 +42,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """The process that reads, and its readings.
-
-    Args:
-        platform: nvd, amd or cpu.
-        devices: the GPUs that train on this machine.
-    """
+    """The process that reads the utilisation of the GPUs that train on this machine, and its readings."""
 
     def __init__(self, platform: Platform, devices: Sequence[Device]) -> None:
         self.unknown = why_unknown(platform, devices)
@@ -76,7 +66,7 @@ class Sampler:
         """Return all readings so far, the oldest first."""
         if self._child is None:
             return []
-        readings = list(read_lines(self._path.read_text(encoding="utf-8").splitlines()))
+        readings = read_lines(self._path.read_text(encoding="utf-8").splitlines())
         self.unknown = next((reading.unknown for reading in readings if reading.unknown), None)
         return [reading for reading in readings if reading.percent]
 
@@ -112,13 +102,13 @@ def mean(readings: Sequence[Reading], start: float, end: float) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def read_lines(lines: Sequence[str]) -> Iterator[Reading]:
-    """Yield the readings of an output's lines; skip one that is still being written."""
+def read_lines(lines: Sequence[str]) -> list[Reading]:
+    """Return the readings of an output's lines, without one that is still being written."""
+    readings = []
     for line in lines:
-        try:
-            yield msgspec.json.decode(line, type=Reading)
-        except msgspec.DecodeError:
-            continue
+        with contextlib.suppress(msgspec.DecodeError):
+            readings.append(msgspec.json.decode(line, type=Reading))
+    return readings
 
 
 def first_complete(
