@@ -7,6 +7,7 @@ happens on the way (info, debug, note) and the outcome (summary, record, Output.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 import os
 import shutil
@@ -15,7 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from tprimat.errors import ExitStatus, TensorPrimatError
 from tprimat.text import for_encoding, plain
@@ -36,113 +37,72 @@ class Verbosity(enum.Enum):
     JSON = "the outcome, for a program"
 
 
-class Encoder(Protocol):
-    """Converter of runs and values to a JSON document; see report/json_values.py."""
-
-    def run_values(self, run: Any, path: Path | str | None) -> dict[str, Any]:
-        """Return a run by the names of the result file."""
-
-    def dumped(self, values: dict[str, Any]) -> str:
-        """Return values as JSON."""
-
-
+@dataclasses.dataclass
 class Output:
     """The output of one command.
 
     Attributes:
-        verbosity: how much it prints.
+        encoder: gives report/json_values.py, which encodes the document for a program.
         values: what a program is told, apart from notes and exit status.
         notes: what a program is told in sentences.
+        paths: of the results that were written.
         is_main_process: whether this process is the one of several that prints the outcome.
     """
 
-    def __init__(
-        self, verbosity: Verbosity, stream: TextIO, encoder: Callable[[], Encoder] | None = None, **values: Any
-    ) -> None:
-        self.verbosity = verbosity
-        self.values = values
-        self.notes: list[str] = []
-        self.is_main_process = True
-        self._stream = stream
-        self._encoder = encoder
-        self._paths: list[str] = []
-
-    @property
-    def has_outcome(self) -> bool:
-        """Whether a result was written, whatever happens next."""
-        return bool(self._paths)
-
-    def record(self, run: Any, path: Path | str | None) -> None:
-        """Add a run and the file of its result; None where there is no file."""
-        if path is not None:
-            self._paths.append(str(path))
-        if self.verbosity is Verbosity.JSON and self._encoder is not None:
-            self.values.setdefault("results", []).append(self._encoder().run_values(run, path))
+    verbosity: Verbosity
+    stream: TextIO
+    encoder: Callable[[], Any] | None = None
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    paths: list[str] = dataclasses.field(default_factory=list)
+    is_main_process: bool = True
 
     def finish(self, status: int) -> int:
-        """Print the outcome: the paths of the results, a line each, or the document for a program.
-
-        Returns:
-            The status.
-        """
-        if not self.is_main_process:
-            return status
-        if self.verbosity is Verbosity.QUIET:
-            for path in dict.fromkeys(self._paths):
+        """Print the outcome: the results' paths, a line each, or the document for a program. Return the status."""
+        if self.is_main_process and self.verbosity is Verbosity.QUIET:
+            for path in dict.fromkeys(self.paths):
                 self.put(plain(path))
-        elif self.verbosity is Verbosity.JSON and self._encoder is not None:
+        elif self.is_main_process and self.verbosity is Verbosity.JSON and self.encoder is not None:
             notes = list(dict.fromkeys(self.notes))
-            self.put(self._encoder().dumped({**self.values, "notes": notes, "status": int(status)}))
+            self.put(self.encoder().dumped({**self.values, "notes": notes, "status": int(status)}))
         return status
 
     def put(self, text: str) -> None:
         """Print on the command's own standard output, at any verbosity."""
-        print(for_encoding(text, self._stream.encoding), file=self._stream, flush=True)
+        print(for_encoding(text, self.stream.encoding), file=self.stream, flush=True)
 
     def standard_output(self) -> contextlib.AbstractContextManager[object]:
         """Give the standard output back for a while, to a command that prints an outcome of its own."""
-        return contextlib.redirect_stdout(self._stream)
+        return contextlib.redirect_stdout(self.stream)
 
 
 _CURRENT: ContextVar[Output | None] = ContextVar("output", default=None)
 
 
 @contextlib.contextmanager
-def capture_output(level: Verbosity, encoder: Callable[[], Encoder], **values: Any) -> Iterator[Output]:
+def capture_output(level: Verbosity, encoder: Callable[[], Any], **values: Any) -> Iterator[Output]:
     """Make everything that is printed follow the verbosity, until the block ends.
 
     What others print, such as a framework that runs in this process, leaves the outcome alone: it is dropped with
-    --quiet, and goes to the standard error with --json.
-
-    Args:
-        level: how much is printed.
-        encoder: gives what encodes the document for a program.
-        values: initial contents of the JSON document.
+    --quiet, and goes to the standard error with --json. The values begin the document for a program.
     """
-    output = Output(level, sys.stdout, encoder, **values)
+    output = Output(level, sys.stdout, encoder, values)
     token = _CURRENT.set(output)
     try:
-        with _redirect_others(level):
+        with contextlib.ExitStack() as redirected:
+            if level is Verbosity.QUIET:
+                nowhere = redirected.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+                redirected.enter_context(contextlib.redirect_stdout(nowhere))
+            elif level is Verbosity.JSON:
+                redirected.enter_context(contextlib.redirect_stdout(sys.stderr))
             yield output
     except (TensorPrimatError, KeyboardInterrupt) as error:
         # Results that were written are there, whatever ended the command after them.
-        if output.has_outcome:
+        if output.paths:
             output.finish(error.status if isinstance(error, TensorPrimatError) else ExitStatus.TRAINING_FAILED)
         raise
     finally:
         _CURRENT.reset(token)
-
-
-@contextlib.contextmanager
-def _redirect_others(level: Verbosity) -> Iterator[None]:
-    if level is Verbosity.QUIET:
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-            yield
-    elif level is Verbosity.JSON:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    else:
-        yield
 
 
 def current() -> Output:
@@ -175,9 +135,7 @@ def error(line: str) -> None:
 def note(text: str, *, weakens: bool = False) -> None:
     """Print a sentence in lines of NOTE_WIDTH, and put it among the notes for a program.
 
-    Args:
-        text: one sentence.
-        weakens: whether it weakens what is measured, or loses some of it: --quiet prints it too, as a warning.
+    One that weakens what is measured, or loses some of it, is printed as a warning with --quiet.
     """
     current().notes.append(plain(text))
     if weakens:
@@ -199,14 +157,15 @@ def warn(line: str) -> None:
 
 
 def record(run: Any, path: Path | str | None, title: str | None = None) -> None:
-    """Add a training to the outcome.
+    """Add a training and the file of its result, where there is one, to the outcome.
 
-    Args:
-        run: the training's Run.
-        path: the file of its result; None where there is none.
-        title: its name in a warning where it is not complete; None where that was printed already.
+    With its title, one that is not complete is a warning; without, that was printed already.
     """
-    current().record(run, path)
+    output = current()
+    if path is not None:
+        output.paths.append(str(path))
+    if output.verbosity is Verbosity.JSON and output.encoder is not None:
+        output.values.setdefault("results", []).append(output.encoder().run_values(run, path))
     if title is not None and run.status != "complete":
         warn(f"{title}: {run.status}{f': {run.status_reason}' if run.status_reason else ''}")
 
