@@ -157,14 +157,8 @@ def test_what_so_many_windows_bear(count, steps, about, coverage):
     assert (interval.about, interval.coverage) == (about, coverage)
 
 
-def test_windows_of_unknown_length():
-    assert intervals.within_run_interval(noise(9), windowed=True).about == "range"
-    unknown, known = (
-        intervals.within_run_interval(noise(10), windowed=True),
-        intervals.within_run_interval(noise(10), steps=[10] * 10),
-    )
-    assert (unknown.low, unknown.high) == pytest.approx((known.low, known.high))
-    assert (unknown.about, unknown.coverage) == (known.about, known.coverage)
+def test_too_few_windows_bear_a_range_alone():
+    assert intervals.within_run_interval(noise(9), steps=[10] * 9).about == "range"
 
 
 def test_windows_of_different_lengths_weigh_by_their_steps():

@@ -39,10 +39,6 @@ def change_points(series: Values, depth: int = DEPTH) -> list[int]:
     A split is the one with the least sum of absolute deviations from the two medians. It counts where
     the medians differ by more than noise (_threshold), the change happens there and not over many steps
     (_is_abrupt), and a straight line describes the series less well than the segments do.
-
-    Args:
-        series: shape (records,), in order of time.
-        depth: how often the parts are split again.
     """
     import numpy as np
 

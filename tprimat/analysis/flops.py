@@ -33,28 +33,16 @@ from tprimat.results.run import ModelConfig, Run
 def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
     """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 
-    Args:
-        model: the shape.
-        sequence_length: tokens.
-        causal: count only the half of the attention matrix that a causal model needs.
-
-    Returns:
-        FLOPs (a count), or None where a part of the shape is unknown.
+    Where causal, only the half of the attention matrix that a causal model needs counts. None where a part of the
+    shape is unknown, and for an encoder-decoder with experts or latent attention.
     """
-    layers, hidden, heads, vocabulary = (
-        model.num_layers,
-        model.hidden_size,
-        model.num_attention_heads,
-        model.vocab_size,
-    )
+    layers, hidden, heads, vocabulary = model.num_layers, model.hidden_size, model.num_attention_heads, model.vocab_size
     if layers is None or hidden is None or heads is None or vocabulary is None:
         return None
     feed_forward = _feed_forward(model, layers, hidden)
     if feed_forward is None:
         return None
     head_dim = model.head_dim or hidden // heads
-    if model.num_encoder_layers is not None:
-        return _encoder_decoder(model, model.num_encoder_layers, sequence_length, causal=causal)
     if model.key_value_lora_rank is None:
         projections = 2 * hidden * head_dim * (heads + (model.num_query_groups or heads))
         attended = 2 * head_dim
@@ -64,7 +52,15 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
             return None
         projections, attended = latent
     weights = layers * projections + feed_forward + hidden * vocabulary
-    return 6.0 * weights + 6.0 * layers * heads * attended * _context(model, sequence_length, causal=causal)
+    seen = layers * _context(model, sequence_length, causal=causal)
+    if model.num_encoder_layers is not None:
+        if model.num_experts is not None or model.key_value_lora_rank is not None:
+            return None
+        # The encoder's layers, and the decoder's cross-attention; both see the whole source.
+        encoders = model.num_encoder_layers
+        weights += encoders * (projections + feed_forward // layers) + layers * projections
+        seen += (encoders + layers) * sequence_length
+    return 6.0 * weights + 6.0 * heads * attended * seen
 
 
 def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
@@ -112,21 +108,6 @@ def _latent_attention(model: ModelConfig, hidden: int, heads: int, head_dim: int
     queries = hidden * query if model.query_lora_rank is None else model.query_lora_rank * (hidden + query)
     keys_values = hidden * (rank + rotary) + rank * heads * (head_dim + value)
     return queries + keys_values + heads * value * hidden, head_dim + rotary + value
-
-
-def _encoder_decoder(model: ModelConfig, encoders: int, sequence_length: int, *, causal: bool) -> float | None:
-    """Return FLOPs of one token of the target and one of the source; None for experts and latent attention."""
-    layers, hidden, heads, vocabulary = model.num_layers, model.hidden_size, model.num_attention_heads, model.vocab_size
-    if layers is None or hidden is None or heads is None or vocabulary is None or model.ffn_hidden_size is None:
-        return None
-    if model.num_experts is not None or model.key_value_lora_rank is not None:
-        return None
-    width = heads * (model.head_dim or hidden // heads)
-    attention = 2 * hidden * (width + width * (model.num_query_groups or heads) // heads)
-    feed_forward = (2 if model.gated_ffn is False else 3) * hidden * model.ffn_hidden_size
-    weights = encoders * (attention + feed_forward) + layers * (2 * attention + feed_forward) + hidden * vocabulary
-    own = _context(model, sequence_length, causal=causal)
-    return 6.0 * weights + 12.0 * width * (encoders * sequence_length + layers * (own + sequence_length))
 
 
 def _context(model: ModelConfig, sequence_length: int, *, causal: bool) -> float:

@@ -30,10 +30,9 @@ POWER = 0.8
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """An interval around a value of one run.
+    """An interval around a value of one run, in the unit of the values.
 
     Attributes:
-        low, high: in the unit of the values.
         about: the quantity that it bounds; a range bounds none, it only states which values occurred.
         coverage: how often such an interval holds the true value, as simulated; None for a range.
     """
@@ -44,38 +43,26 @@ class Interval:
     coverage: float | None
 
 
-def within_run_interval(
-    values: Sequence[float], *, windowed: bool = False, steps: Sequence[int] | None = None
-) -> Interval | None:
+def within_run_interval(values: Sequence[float], steps: Sequence[int] | None = None) -> Interval | None:
     """Return the interval that so many steady values of one run support; None for no values.
 
     It speaks of this run alone: another run of the same setup may lie outside.
 
     Args:
         values: shape (records,), steady ones, in order of time.
-        windowed: each record averages several steps. Their median is no step's, so ten of them
-            give batch means, and fewer nothing; where it isn't said how many steps they average,
-            ten each are assumed.
-        steps: shape (records,), how many steps each record averages, where that is known. More
-            than one anywhere is windowed.
+        steps: shape (records,), how many steps each record averages. The median of records that average several is
+            no step's, so ten of them give batch means, and fewer nothing.
     """
     if not values:
         return None
-    if steps is not None:
-        windowed = windowed or max(steps) > 1
-    weights = steps if windowed else None
+    weights = steps if steps is not None and max(steps) > 1 else None
     count = len(values)
-    covered = count
-    if windowed:
-        covered = sum(steps) if steps is not None else 10 * count
-        is_of_mean = count >= BATCHES and covered >= WINDOWED_STEPS
-    else:
-        is_of_mean = count >= BATCH_MEANS_STEPS
-    if is_of_mean:
+    covered = count if weights is None else sum(weights)
+    if count >= (BATCH_MEANS_STEPS if weights is None else BATCHES) and covered >= WINDOWED_STEPS:
         # Outliers are rare, so it is the number of steps that decides whether the batches saw them.
         full, fair = covered >= FULL_COVERAGE_STEPS, covered >= BATCH_MEANS_STEPS
         return _batch_means(values, weights, CONFIDENCE if full else 0.92 if fair else 0.88)
-    if not windowed and count >= MEDIAN_STEPS:
+    if weights is None and count >= MEDIAN_STEPS:
         return _median_interval(values)
     return Interval(min(values), max(values), "range", None)
 
@@ -118,11 +105,9 @@ def _side_autocorrelation(values: Sequence[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class RatioInterval:
-    """One system over the other, by run means.
+    """One system over the other: the ratio of the geometric means of their runs, with its 95 % interval.
 
     Attributes:
-        ratio: of the geometric means.
-        low, high: the 95 % interval of the ratio.
         p: two-sided, of no difference.
         minimum_detectable_effect: the smallest relative difference that so many runs with this
             spread find in 80 % of the cases.
@@ -141,14 +126,7 @@ class RatioInterval:
 
 
 def between_run_interval(means: Sequence[float]) -> Interval | None:
-    """Return the interval of the mean over runs of one setup, by Student's t on logarithms.
-
-    Args:
-        means: shape (runs,), positive.
-
-    Returns:
-        None below three runs.
-    """
+    """Return the interval of the mean over runs of one setup, by Student's t on logarithms; None below three runs."""
     if len(means) < RUNS_FOR_SIGNIFICANCE:
         return None
     logs = [math.log(value) for value in means]
@@ -160,13 +138,7 @@ def log_welch(first: Sequence[float], second: Sequence[float]) -> RatioInterval 
     """Return the ratio of two systems from the means of their runs, by Welch's t on logarithms.
 
     Steps of one run are no independent samples of a machine: runs vary more than steps do. So each run counts once.
-
-    Args:
-        first: shape (runs,), positive.
-        second: shape (runs,), positive.
-
-    Returns:
-        None below three runs of either, or where neither varies at all.
+    None below three runs of either, or where neither varies at all.
     """
     from scipy import special
 
@@ -185,17 +157,8 @@ def log_welch(first: Sequence[float], second: Sequence[float]) -> RatioInterval 
 
 
 def welch_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the first mean minus the second, in the unit of the values.
-
-    Args:
-        first: shape (runs,).
-        second: shape (runs,).
-
-    Returns:
-        Its bounds; None as for log_welch.
-    """
-    welch = _welch(first, second)
-    if welch is None:
+    """Return the 95 % interval of the first mean minus the second, in the unit of the values; None as for log_welch."""
+    if (welch := _welch(first, second)) is None:
         return None
     difference, error, freedom = welch
     half = _t_quantile(freedom) * error
@@ -215,11 +178,9 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, floa
 
 
 def minimum_detectable_effect(spread: float, runs: int) -> float:
-    """Return the smallest relative difference that so many runs of each system find with 80 % power.
+    """Return the smallest relative difference that so many runs of each system, two or more, find with 80 % power.
 
-    Args:
-        spread: standard deviation of run means, relative.
-        runs: of each, at least two.
+    The spread is the relative standard deviation of run means.
     """
     return _detectable(spread * math.sqrt(2 / runs), 2 * (runs - 1))
 

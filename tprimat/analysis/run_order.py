@@ -19,12 +19,9 @@ ORDER_RUNS = 6
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """The result of the run-order test.
+    """What runs do from first to last, or between odd and even; and by how much, relative.
 
-    Attributes:
-        kind: rises or falls from first to last, or alternates between odd and even.
-        size: relative: the second half's mean over the first's, or odd runs' over even runs',
-            minus one.
+    The size is the second half's mean over the first's, or odd runs' over even runs', minus one.
     """
 
     kind: Literal["rises", "falls", "alternates"]

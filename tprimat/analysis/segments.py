@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """Records between two change points.
+    """Records between two change points, from start until before stop, with the median of their values.
 
     Attributes:
-        start, stop: indices into the series, stop excluded.
-        median: of its values.
         drift: largest quarter median over the smallest, minus one, where that is more than noise;
             where only the first ten values are off, their median against that of all; None where
             the segment is steady.
@@ -43,15 +41,9 @@ class Segment:
 
 
 def find_segments(values: Sequence[float], *, minimum: int = warmup.MINIMUM_RECORDS) -> tuple[Segment, ...]:
-    """Return the segments of a series after its warm-up, in order of time.
+    """Return the segments of a series after its warm-up, in order of time; the minimum is warmup.minimum_records'.
 
-    Args:
-        values: shape (records,).
-        minimum: records that it takes, see warmup.minimum_records.
-
-    Returns:
-        One segment for a steady series, several for one that changes; none where no steady state
-        is found.
+    One segment for a steady series, several for one that changes; none where no steady state is found.
     """
     import numpy as np
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
@@ -18,44 +17,6 @@ MAD_TO_SIGMA = 1.4826
 """The standard deviation of normal values over their median absolute deviation."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Sample:
-    """Summary of values, each standing for a number of steps.
-
-    Attributes:
-        count: number of values.
-        mean: weighted by the steps that each value stands for.
-        median, low, high: of the values, unweighted.
-        std: sample standard deviation of the values; None for a single one.
-    """
-
-    count: int
-    mean: float
-    median: float
-    low: float
-    high: float
-    std: float | None
-
-
-def summarize(values: Sequence[float], weights: Sequence[int] | None = None) -> Sample | None:
-    """Return the summary of values; None when there are none.
-
-    Args:
-        values: shape (records,).
-        weights: shape (records,), steps that each value averages; None when each is one step.
-    """
-    if not values:
-        return None
-    return Sample(
-        count=len(values),
-        mean=mean(values, weights),
-        median=statistics.median(values),
-        low=min(values),
-        high=max(values),
-        std=_deviation(values) if len(values) > 1 else None,
-    )
-
-
 def mean(values: Sequence[float], weights: Sequence[int] | None = None) -> float:
     """Return the mean of at least one value, each counted as often as its weight says."""
     if weights is None:
@@ -63,7 +24,10 @@ def mean(values: Sequence[float], weights: Sequence[int] | None = None) -> float
     return math.fsum([value * weight for value, weight in zip(values, weights, strict=True)]) / sum(weights)
 
 
-def _deviation(values: Sequence[float]) -> float:
+def deviation(values: Sequence[float]) -> float | None:
+    """Return the sample standard deviation; None for a single value."""
+    if len(values) < 2:
+        return None
     # From the first value on, since the mean of equal ones may be rounded. hypot scales before it squares: a sum of
     # squares overflows beyond 1e154.
     shifted = [value - values[0] for value in values]

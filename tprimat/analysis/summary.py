@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,11 +31,10 @@ EMULATED = "an emulated device trained, whose times mean nothing: there are no s
 
 @dataclasses.dataclass(frozen=True)
 class StepRange:
-    """A part of a segment that drifts.
+    """Some steps of a run, by the numbers of the first and the last.
 
     Attributes:
-        first_step, last_step: numbers of its first and last optimizer step.
-        mean: step time, s.
+        mean: step time, s, weighted by the steps of each record.
         tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
     """
 
@@ -45,13 +45,11 @@ class StepRange:
 
 
 @dataclasses.dataclass(frozen=True)
-class SegmentMetrics:
+class SegmentMetrics(StepRange):
     """The values of a segment.
 
     Attributes:
-        first_step, last_step: numbers of its first and last optimizer step.
-        mean, median: step time, s; the mean weighted by the steps of each record.
-        tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
+        median: step time, s.
         interval: of the step time within this run, s.
         drift: by how much the quarter medians differ, where that is more than noise; else None.
         outliers: records far above the median.
@@ -59,11 +57,7 @@ class SegmentMetrics:
         extremes: where it drifts, its slowest and its fastest quarter in order of time; else none.
     """
 
-    first_step: int
-    last_step: int
-    mean: float
     median: float
-    tokens_per_second_per_gpu: float | None
     interval: intervals.Interval | None
     drift: float | None
     outliers: int
@@ -73,11 +67,9 @@ class SegmentMetrics:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The values of a run.
+    """The values of a run, unrounded.
 
     Attributes:
-        steady: which steps they are of.
-        performance: unrounded.
         warnings: what their reader must know; each withheld value has its reason.
         segments: one for a run that keeps its speed; several, or one with a drift, for a run that
             no single value describes; none where no steady state was found.
@@ -94,7 +86,7 @@ class Summary:
         return len(self.segments) == 1 and self.segments[0].drift is None
 
     @property
-    def step_ranges(self) -> tuple[SegmentMetrics | StepRange, ...]:
+    def step_ranges(self) -> tuple[StepRange, ...]:
         """Each segment, or the extremes of a single one that drifts: what has a speed of its own."""
         return self.segments[0].extremes or self.segments if len(self.segments) == 1 else self.segments
 
@@ -143,22 +135,21 @@ def summarize(run: Run) -> Summary:
     )
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], least))
-    sample = stats.summarize(times[start:], windows[start:])
-    assert sample is not None
+    sample, mean = times[start:], stats.mean(times[start:], windows[start:])
     tokens, token_warnings = _tokens_per_step(run)
     total_time, gaps = records.total_time(run)
     warnings += token_warnings + gaps
     gpus = run.num_gpus
-    rate = tokens / sample.mean if tokens else None
+    rate = tokens / mean if tokens else None
     performance = PerformanceMetrics(
         total_steps=records.recorded_steps(run),
         total_time_seconds=total_time,
-        avg_step_time_seconds=sample.mean,
-        median_step_time_seconds=sample.median,
-        min_step_time_seconds=sample.low,
-        max_step_time_seconds=sample.high,
-        std_step_time_seconds=sample.std,
-        steps_per_second=1 / sample.mean,
+        avg_step_time_seconds=mean,
+        median_step_time_seconds=statistics.median(sample),
+        min_step_time_seconds=min(sample),
+        max_step_time_seconds=max(sample),
+        std_step_time_seconds=stats.deviation(sample),
+        steps_per_second=1 / mean,
         tokens_per_second=rate,
         tokens_per_second_per_gpu=rate / gpus if rate and gpus else None,
         warmup_time_seconds=math.fsum(t * window for t, window in zip(times[:start], windows[:start], strict=True)),
@@ -174,8 +165,7 @@ def summarize(run: Run) -> Summary:
 def summarize_segments(run: Run, summary: Summary) -> Summary:
     """Return the values over all segments of a run, instead of those of the last.
 
-    For one run among several: what it took on the whole is its value, and the segments stay beside
-    it. A run of one segment stays as it is.
+    For one run among several: what it took on the whole is its value, and the segments stay beside it.
     """
     if len(summary.segments) < 2:
         return summary
@@ -183,11 +173,8 @@ def summarize_segments(run: Run, summary: Summary) -> Summary:
     means = [segment.mean for segment in summary.segments]
     mean = sum(mean * length for mean, length in zip(means, lengths, strict=True)) / sum(lengths)
     last, first_step = summary.performance, summary.segments[0].first_step
-    before = [
-        time * window
-        for step, window, time in zip(run.steps, run.window_steps, run.step_times, strict=True)
-        if time is not None and step < first_step
-    ]
+    records = zip(run.steps, run.window_steps, run.step_times, strict=True)
+    before = [time * window for step, window, time in records if time is not None and step < first_step]
     performance = msgspec.structs.replace(
         last,
         avg_step_time_seconds=mean,

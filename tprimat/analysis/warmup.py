@@ -34,13 +34,7 @@ how that run went, and isn't cut off."""
 
 @dataclasses.dataclass(frozen=True)
 class SteadyState:
-    """The step at which a series becomes steady.
-
-    Attributes:
-        start: index of the first steady value.
-        reference: median of the second half of the series, in the series' unit.
-        band: how far from the reference a value may lie and still count as steady.
-    """
+    """The index of the first steady value, the median of the second half, and how far a steady value may lie off it."""
 
     start: int
     reference: float
@@ -48,11 +42,7 @@ class SteadyState:
 
 
 def minimum_records(windows: Sequence[int]) -> int:
-    """Return how many records it takes to look for a steady state.
-
-    Args:
-        windows: shape (records,), steps that each record averages.
-    """
+    """Return how many records it takes to look for a steady state, by the steps that each averages."""
     several = bool(windows) and min(windows) > 1 and sum(windows) >= MINIMUM_WINDOWED_STEPS
     return MINIMUM_WINDOWS if several else MINIMUM_RECORDS
 
@@ -63,13 +53,7 @@ def detect_warmup(values: Sequence[float], *, minimum: int = MINIMUM_RECORDS) ->
     The first value counts that lies, with four of the five values from it, within
     max(4 σ, 2 %) of the median of the second half, where σ is 1.4826 times the median absolute
     deviation of that half. An outlier doesn't end the steady state, and doesn't start it.
-
-    Args:
-        values: shape (records,), in order of time.
-        minimum: see minimum_records.
-
-    Returns:
-        None when there are too few values, or when none before the middle qualifies.
+    None when there are too few values, or when none before the middle qualifies.
     """
     if len(values) < minimum:
         return None
