@@ -18,7 +18,7 @@ from tprimat.errors import UsageError
 from tprimat.files import write_output
 from tprimat.report import FORMS, Picture, Provenance, efficiency, json_values
 from tprimat.report import console as console_report
-from tprimat.report.sheets import micro_batches, sheets
+from tprimat.report.efficiency import micro_batches, sheets
 
 
 def main(arguments: argparse.Namespace) -> int:

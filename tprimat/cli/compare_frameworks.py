@@ -14,7 +14,8 @@ from tprimat.cli.options.compare_frameworks import NAMED
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
-from tprimat.report import evidence, frameworks, json_values
+from tprimat.report import console as console_report
+from tprimat.report import frameworks, json_values
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -48,7 +49,7 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
         return
     console.echo(frameworks.render(comparison, width=width))
     if arguments.verbose:
-        console.echo("\n".join(evidence.lines(comparison)))
+        console.echo(console_report.evidence(comparison))
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> Comparison:

@@ -8,8 +8,9 @@ from tprimat import console
 from tprimat.cli import _overrides, _results
 from tprimat.compare import compare
 from tprimat.errors import ExitStatus
-from tprimat.report import efficiency, evidence, json_values
-from tprimat.report.sheets import micro_batches, sheets
+from tprimat.report import console as console_report
+from tprimat.report import efficiency, json_values
+from tprimat.report.efficiency import micro_batches, sheets
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -27,5 +28,5 @@ def main(arguments: argparse.Namespace) -> int:
         width, color = console.terminal_size()
         console.echo(efficiency.console(sheets(comparison), notes, width=width, color=color))
         if arguments.verbose:
-            console.echo("\n".join(evidence.lines(comparison)))
+            console.echo(console_report.evidence(comparison))
     return ExitStatus.WELL

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import units
-from tprimat.analysis import efficiency, metrics
+from tprimat.analysis import metrics
 from tprimat.checks.finding import Finding
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SideResult
 from tprimat.compare.money import cost, efficiencies
-from tprimat.report import Provenance, published, rates, tables, verdict
+from tprimat.report import Provenance, efficiency, published, rates, tables, verdict
 from tprimat.report.blocks import (
     Block,
     Bullets,
@@ -29,7 +29,6 @@ from tprimat.report.blocks import (
     titled_bullets,
 )
 from tprimat.report.breakdown import breakdowns
-from tprimat.report.efficiency import figure, reasons
 from tprimat.report.tables import Cell, Row
 from tprimat.results.run import Run
 from tprimat.text import plain
@@ -171,13 +170,8 @@ def _worth(comparison: Comparison) -> Iterator[Block]:
                 continue
             price = comparison.prices.get(side.side.name)
             title = f"{side.side.name}, {price} per GPU-hour" if price else side.side.name
-            rows = [
-                [tables.titled(metric), *(figure(each.values.get(metric.name)) for each in found)]
-                for metric in efficiency.rows(found)
-            ]
-            yield Table([title, *(each.steps for each in found)], rows)
-            said = [text.strip() for text in reasons(found)]
-            if said:
+            yield Table(*efficiency.figures(title, found))
+            if said := efficiency.reasons(found):
                 yield plain_bullets(said)
         yield from beside_published(model)
         costs = [each for pair in model.pairs if (each := cost(comparison, pair)) is not None]

@@ -1,13 +1,18 @@
-"""Efficiency -> what a terminal shows: a table for each side, the reasons below it."""
+"""What each speed of a comparison is worth, or why that isn't said: sheets, and how a terminal shows them."""
 
 from __future__ import annotations
 
 import dataclasses
-import io
+import itertools
 from collections.abc import Sequence
 
+from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency, Value, rows
 from tprimat.catalog.prices import Price
+from tprimat.compare import Comparison
+from tprimat.compare.money import efficiencies
+from tprimat.compare.sides import device
+from tprimat.report.terminal import Terminal
 from tprimat.text import plain
 from tprimat.units import UNKNOWN
 
@@ -30,49 +35,59 @@ class Sheet:
     why_none: str | None = None
 
 
+def sheets(comparison: Comparison) -> list[Sheet]:
+    """One for each side of each model, in the order of the tables."""
+    found = []
+    for model in comparison.models:
+        for side in model.sides:
+            why = None
+            if side.refusal is not None:
+                why = f"Left out: {side.refusal.text}."
+            elif not side.counted:
+                why = f"No figures: its run {side.ended}."
+            price = comparison.prices.get(side.side.name)
+            found.append(Sheet(side.side.name, model.title, price, efficiencies(comparison, side), why))
+    return found
+
+
+def micro_batches(comparison: Comparison) -> list[str]:
+    """The largest micro batch that fits, for each device on which two were measured."""
+    said = []
+    for model in comparison.models:
+        for one, other in itertools.combinations(model.sides, 2):
+            setups = [
+                (device(run), config.sequence_length, config.num_gpus, config.precision, config.recomputation)
+                for run in (one.run, other.run)
+                for config in [run.training_config]
+            ]
+            if setups[0] != setups[1] or one.run.parallelism_config != other.run.parallelism_config:
+                continue
+            fits, why = efficiency.largest_micro_batch(one.run, other.run)
+            if fits is not None:
+                said.append(f"{model.title}, {one.side.name}: a micro batch of up to {fits} sequences fits ({why})")
+    return said
+
+
 def console(sheets: Sequence[Sheet], notes: Sequence[str], *, width: int = 80, color: bool = False) -> str:
     """The sheets as text, each line at most `width` wide."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    stream = io.StringIO()
-    out = Console(
-        file=stream,
-        width=max(width, 40),
-        color_system="standard" if color else None,
-        force_terminal=color,
-        no_color=not color,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    out = Terminal(width=width, color=color)
     for sheet in sheets:
         price = f", {sheet.price} per GPU-hour" if sheet.price else ""
-        out.print(Text(plain(f"{sheet.model}, {sheet.name}{price}"), style="bold"))
+        out.line(f"{sheet.model}, {sheet.name}{price}", "bold")
         if sheet.why_none is not None:
-            out.print(Text(plain(sheet.why_none)))
+            out.line(sheet.why_none)
         if sheet.found:
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-            table.add_column("")
-            for each in sheet.found:
-                table.add_column(each.steps, justify="right")
-            for metric in rows(sheet.found):
-                cells = [figure(each.values.get(metric.name)) for each in sheet.found]
-                table.add_row(Text(f"{metric.title}, {metric.unit}"), *(Text(cell) for cell in cells))
-            out.print(table)
+            out.table(*figures("", sheet.found))
         if any(value.low is not None for each in sheet.found for value in each.values.values()):
             within = any(each.steps.startswith("steps") for each in sheet.found)
             of = "the steps within one run; other runs may lie outside" if within else "the mean over runs, 95 %"
-            out.print(Text(f"Intervals are of {of}."))
+            out.line(f"Intervals are of {of}.")
         for text in reasons(sheet.found):
-            out.print(Text(plain(text)))
-        out.print()
+            out.line(text)
+        out.line()
     for note in notes:
-        out.print(Text(f"- {plain(note)}"))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n") + "\n"
+        out.line(f"- {plain(note)}")
+    return out.text()
 
 
 def brief(sheets: Sequence[Sheet]) -> list[str]:
@@ -92,6 +107,15 @@ def brief(sheets: Sequence[Sheet]) -> list[str]:
     return lines
 
 
+def figures(title: str, found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a table with a column for each set of figures."""
+    cells = [
+        [f"{metric.title}, {metric.unit}", *(figure(each.values.get(metric.name)) for each in found)]
+        for metric in rows(found)
+    ]
+    return [title, *(each.steps for each in found)], cells
+
+
 def figure(value: Value | None) -> str:
     """A figure with its interval: 23.8 (23.7–23.9)."""
     if value is None or value.value is None:
@@ -104,16 +128,14 @@ def figure(value: Value | None) -> str:
 
 def reasons(found: Sequence[Efficiency]) -> list[str]:
     """What must be said of the figures, each text once, with the rows that it is of; then the hints."""
-    said: dict[str, list[str]] = {}
+    said: dict[str, dict[str, None]] = {}
     for metric in rows(found):
         for each in found:
             value = each.values.get(metric.name)
             if value is not None and value.reason:
-                titles = said.setdefault(value.reason, [])
-                if metric.title not in titles:
-                    titles.append(metric.title)
-    texts = [f"  {', '.join(titles)}: {reason}" for reason, titles in said.items()]
-    return texts + [f"  Hint: {hint}" for hint in dict.fromkeys(hint for each in found for hint in each.hints)]
+                said.setdefault(value.reason, {})[metric.title] = None
+    texts = [f"{', '.join(titles)}: {reason}" for reason, titles in said.items()]
+    return texts + [f"Hint: {hint}" for hint in dict.fromkeys(hint for each in found for hint in each.hints)]
 
 
 def _digits(value: float) -> str:

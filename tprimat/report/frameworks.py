@@ -56,11 +56,10 @@ def render(comparison: Comparison, *, width: int = 80) -> str:
     for model in comparison.models:
         lines += _summary(model, width)
     notes = [f"- {note}" for note in comparison.notes]
-    entries = footnotes.entries()
-    shown = max(footnotes.about_figures, WARNINGS)
-    warnings = [f"[{number}] {text}" for number, text in entries[:shown]]
-    if len(entries) > shown:
-        warnings.append(f"and {len(entries) - shown} more: ./compare_results.py has all")
+    entries, rest = footnotes.first(WARNINGS)
+    warnings = [f"{mark} {text}" for mark, text in entries]
+    if rest:
+        warnings.append(f"and {rest} more: ./compare_results.py has all")
     for title, texts in (("Notes", notes), ("Warnings", warnings)):
         if texts:
             lines += ["", title, *_wrapped(texts, width)]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tprimat.analysis.summary import SegmentMetrics, summarize
-from tprimat.catalog.prices import Price
-from tprimat.checks.finding import Finding
 from tprimat.compare import Comparison, Group, Pair, SideResult
-from tprimat.compare.gate import Gate
+from tprimat.compare.gate import Check, Gate
 from tprimat.compare.money import cost
 from tprimat.report import verdict
-from tprimat.report.efficiency import Sheet
-from tprimat.report.sheets import micro_batches, sheets
+from tprimat.report.efficiency import Sheet, micro_batches, sheets
 from tprimat.results.run import Run
 
 
@@ -26,31 +24,41 @@ def dumped(values: dict[str, Any]) -> str:
     return json.dumps(_finite(values), indent=2, ensure_ascii=False, allow_nan=False)
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with every record in them as a dictionary of its fields, and tuples as lists."""
+    return msgspec.to_builtins(values)  # type: ignore[no-any-return]
+
+
 def comparison_values(comparison: Comparison) -> dict[str, Any]:
     """A comparison with the metrics of its sides.
 
     Ratios are of tokens/s/GPU, above 1 where the side is faster than the reference.
     """
-    return {
-        "status": int(comparison.status),
-        "mode": comparison.mode,
-        "models": [
-            {
-                "model": model.model,
-                "title": model.title,
-                "groups": [
-                    _group(comparison, group, answer)
-                    for group, answer in zip(model.groups, verdict.answers(model), strict=True)
-                ],
-            }
-            for model in comparison.models
-        ],
-        "metrics": sheet_values(sheets(comparison)),
-        "notes": [*comparison.notes, *micro_batches(comparison)],
-        "files": [
-            {"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files
-        ],
-    }  # fmt: skip
+    models = []
+    for model in comparison.models:
+        answers = zip(model.groups, verdict.answers(model), strict=True)
+        groups = [_group(comparison, group, answer) for group, answer in answers]
+        models.append({"model": model.model, "title": model.title, "groups": groups})
+    return _plain(
+        {
+            "status": int(comparison.status),
+            "mode": comparison.mode,
+            "models": models,
+            "metrics": sheet_values(sheets(comparison)),
+            "notes": [*comparison.notes, *micro_batches(comparison)],
+            "files": [
+                {"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files
+            ],
+        }
+    )  # fmt: skip
 
 
 def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
@@ -61,17 +69,12 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
         path: the file of its result; None where there is none.
     """
     summary = summarize(run)
+    identity = ("model", "framework", "platform", "scale", "label", "timestamp", "num_gpus")
     return {
         "path": None if path is None else str(path),
         "status": run.status,
         "reason": run.status_reason,
-        "model": run.model,
-        "framework": run.framework,
-        "platform": run.platform,
-        "scale": run.scale,
-        "label": run.label,
-        "timestamp": run.timestamp,
-        "num_gpus": run.num_gpus,
+        **{name: getattr(run, name) for name in identity},
         "training_config": run.training_config.known(),
         "performance_metrics": summary.performance.known(),
         "memory_metrics": run.memory_metrics.known(),
@@ -86,7 +89,7 @@ def sheet_values(found: Sequence[Sheet]) -> list[dict[str, Any]]:
         {
             "side": sheet.name,
             "model": sheet.model,
-            "price_usd_per_gpu_hour": _price(sheet.price),
+            "price_usd_per_gpu_hour": None if sheet.price is None else [sheet.price.low, sheet.price.high],
             "why_none": sheet.why_none,
             "levels": [
                 {
@@ -106,41 +109,43 @@ def sheet_values(found: Sequence[Sheet]) -> list[dict[str, Any]]:
 
 def gate_values(found: Gate) -> dict[str, Any]:
     """A gate with all its checks."""
+    return _plain(
+        {
+            "status": int(found.status),
+            "checks": [_check(check) for check in found.checks],
+            "pairs": [_pair(None, pair) for pair in found.pairs],
+            "notes": found.notes,
+        }
+    )
+
+
+def _check(check: Check) -> dict[str, Any]:
+    allowance = check.allowance
+    before, now = check.values or (None, None)
     return {
-        "status": int(found.status),
-        "checks": [
-            {
-                "model": check.model,
-                "baseline": check.baseline,
-                "candidate": check.candidate,
-                "metric": None if check.allowance is None else check.allowance.metric.name,
-                "allowed": None if check.allowance is None else check.allowance.amount,
-                "allowed_in": None if check.allowance is None else "%" if check.allowance.percent else "unit",
-                "answer": check.answer,
-                "text": check.text,
-                "baseline_value": None if check.values is None else check.values[0],
-                "candidate_value": None if check.values is None else check.values[1],
-                "unit": None if check.allowance is None else check.allowance.metric.unit,
-                "baseline_runs": check.runs[0],
-                "candidate_runs": check.runs[1],
-                "change": check.change,
-                "low": check.low,
-                "high": check.high,
-                "runs_needed": check.needed,
-            }
-            for check in found.checks
-        ],
-        "pairs": [_pair(None, pair) for pair in found.pairs],
-        "notes": list(found.notes),
+        "model": check.model,
+        "baseline": check.baseline,
+        "candidate": check.candidate,
+        "metric": allowance and allowance.metric.name,
+        "allowed": allowance and allowance.amount,
+        "allowed_in": allowance and ("%" if allowance.percent else "unit"),
+        "answer": check.answer,
+        "text": check.text,
+        "baseline_value": before,
+        "candidate_value": now,
+        "unit": allowance and allowance.metric.unit,
+        "baseline_runs": check.runs[0],
+        "candidate_runs": check.runs[1],
+        "change": check.change,
+        "low": check.low,
+        "high": check.high,
+        "runs_needed": check.needed,
     }
 
 
 def _group(comparison: Comparison, group: Group, answer: verdict.Answer) -> dict[str, Any]:
     return {
-        "headline": answer.headline,
-        "brief": list(answer.brief),
-        "why": list(answer.why),
-        "next": list(answer.next),
+        **msgspec.to_builtins(answer),
         "sides": [_side(side) for side in group.sides],
         "pairs": [_pair(comparison, pair) for pair in group.pairs],
     }
@@ -152,11 +157,11 @@ def _side(side: SideResult) -> dict[str, Any]:
         "full_name": side.side.full_name,
         "runs": len(side.runs),
         "counted": len(side.counted),
-        "figures": {name: dataclasses.asdict(figure) for name, figure in side.figures.items()},
+        "figures": side.figures,
         "levels": [_level(segment) for result in side.counted[:1] for segment in result.summary.segments],
-        "findings": [_finding(finding) for finding in side.findings],
+        "findings": side.findings,
         "refused": side.refusal is not None,
-        "order_of_runs": None if side.order is None else dataclasses.asdict(side.order),
+        "order_of_runs": side.order,
         "warnings": [*side.doubts, *side.warnings],
         "files": list(dict.fromkeys(result.file for result in side.runs)),
     }
@@ -164,48 +169,28 @@ def _side(side: SideResult) -> dict[str, Any]:
 
 def _level(segment: SegmentMetrics) -> dict[str, Any]:
     names = {"outliers": "spikes", "outlier_share": "spike_share"}
-    return {names.get(name, name): value for name, value in dataclasses.asdict(segment).items()}
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {**dataclasses.asdict(finding), "explanations": list(finding.explanations)}
+    return {names.get(name, name): value for name, value in msgspec.to_builtins(segment).items()}
 
 
 def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
-    ratio = None
-    if pair.ratio is not None:
-        ratio = {**dataclasses.asdict(pair.ratio), "shown": pair.ratio.shown}
     money = None if comparison is None else cost(comparison, pair)
     return {
         "reference": pair.reference.side.name,
         "side": pair.side.side.name,
-        "ratio": ratio,
+        "ratio": pair.ratio and {**msgspec.to_builtins(pair.ratio), "shown": pair.ratio.shown},
         "reason": pair.reason,
-        "caveats": list(pair.caveats),
+        "caveats": pair.caveats,
         "configurations": pair.ledger.verdict,
-        "ledger": [dataclasses.asdict(entry) for entry in pair.ledger.entries],
+        "ledger": pair.ledger.entries,
         "same_training": pair.training.same,
-        "same_training_reasons": list(pair.training.reasons),
+        "same_training_reasons": pair.training.reasons,
         "agreeing_steps": pair.training.agreeing_steps,
         "sensitivity": dict(pair.sensitivity),
-        "money": None
-        if money is None
-        else {
-            "break_even_price_ratio": list(money.break_even),
-            "tokens_per_dollar_ratio": None if money.per_dollar is None else list(money.per_dollar),
-            "winner": None if money.winner is None else money.winner.side.name,
-            "other_wins_below_usd_per_gpu_hour": None if money.wins_below is None else list(money.wins_below),
+        "money": money
+        and {
+            "break_even_price_ratio": money.break_even,
+            "tokens_per_dollar_ratio": money.per_dollar,
+            "winner": money.winner and money.winner.side.name,
+            "other_wins_below_usd_per_gpu_hour": money.wins_below,
         },
     }
-
-
-def _price(price: Price | None) -> list[float] | None:
-    return None if price is None else [price.low, price.high]
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -40,17 +40,13 @@ MEMORY = tuple(metric for metric in metrics.METRICS if "_memory_" in metric.name
 
 
 class Footnotes:
-    """Warnings with numbers, each text once: first those about figures, then those about runs.
-
-    Attributes:
-        about_figures: how many are about figures.
-    """
+    """Warnings with numbers, each text once: first those about figures, then those about runs."""
 
     def __init__(self, comparison: Comparison) -> None:
         sides = [side for model in comparison.models for side in model.sides]
         doubts = dict.fromkeys(text for side in sides for text in side.doubts)
         warnings = dict.fromkeys(text for side in sides for text in side.warnings)
-        self.about_figures = len(doubts)
+        self._about_figures = len(doubts)
         self._numbers = {text: number for number, text in enumerate({**doubts, **warnings}, start=1)}
 
     def numbers(self, texts: Iterable[str]) -> tuple[int, ...]:
@@ -60,6 +56,12 @@ class Footnotes:
     def entries(self) -> list[tuple[int, str]]:
         """Numbers and texts."""
         return [(number, text) for text, number in self._numbers.items()]
+
+    def first(self, limit: int) -> tuple[list[tuple[str, str]], int]:
+        """Marks and texts, those about figures always, those about runs up to a limit; and how many are left."""
+        shown = max(self._about_figures, limit)
+        entries = [(f"[{number}]", text) for number, text in self.entries()]
+        return entries[:shown], len(entries[shown:])
 
 
 @dataclasses.dataclass(frozen=True)
