@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from tprimat.read.parsing import hparams
+from tprimat.read.parsing.options import state_hparams
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -133,7 +133,7 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
             training.records[printed].put("learning_rate", rate)
     training.last = training.ordered()[-1]
     stated = training.around.stated
-    hparams.state_all(beside, stated)
+    state_hparams(beside, stated)
     notes = [f"{validations} rows of validation are no records of training"] if validations else []
     figures: dict[str, float | None] = {} if last_validation is None else {"last_validation_loss": last_validation}
     unknown = {"step_times": "no step times: the file has no column of times"}

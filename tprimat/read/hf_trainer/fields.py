@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
-from tprimat.units import gib_to_gb
 
 TIMING = Timing(
     clock="none: the Trainer logs no step times",
@@ -21,29 +19,30 @@ NO_STEP_TIMES = (
     "saving and the warm-up"
 )
 
-_FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "grad_norm": "grad_norm"}
-
-_NATIVE = {
+NAMES = {
+    "loss": "loss",
+    "learning_rate": "learning_rate",
+    "grad_norm": "grad_norm",
     "epoch": "epoch",
     "ppl": "perplexity",
     # Of Axolotl: labels that count in the loss alone, since the last log.
     "tokens/train_per_sec_per_gpu": "trainable_tokens_per_second_per_gpu",
+    "num_input_tokens_seen": "tokens_seen",
+    "num_tokens": "tokens_seen",
     "tokens/total": "tokens_seen",
     "tokens/trainable": "trainable_tokens_seen",
-    "num_tokens": "tokens_seen",
-    "num_input_tokens_seen": "tokens_seen",
     # Of ms-swift: a mean since the start.
     "train_speed(iter/s)": "cumulative_steps_per_second",
+    "memory/device_mem_reserved(gib)": "memory_reserved_gib",
+    "memory/device_reserved (GiB)": "memory_reserved_gib",
+    "memory(GiB)": "memory_reserved_gib",
+    "memory/max_mem_active(gib)": "memory_active_gib",
+    "memory/max_active (GiB)": "memory_active_gib",
+    "memory/max_mem_allocated(gib)": "memory_allocated_gib",
+    "memory/max_allocated (GiB)": "memory_allocated_gib",
 }
-_GIB = {
-    "memory(GiB)": "memory_reserved_gb",
-    "memory/max_active (GiB)": "memory_active_gb",
-    "memory/max_mem_active(gib)": "memory_active_gb",
-    "memory/max_allocated (GiB)": "memory_allocated_gb",
-    "memory/max_mem_allocated(gib)": "memory_allocated_gb",
-    "memory/device_reserved (GiB)": "memory_reserved_gb",
-    "memory/device_mem_reserved(gib)": "memory_reserved_gb",
-}
+"""Keys of the dictionaries of steps, and the figures that they are."""
+
 SUMMARY = {
     "train_runtime": "train_runtime_seconds",
     "train_samples_per_second": "train_samples_per_second",
@@ -71,19 +70,6 @@ def is_summary(entry: Mapping[str, object]) -> bool:
     return "train_runtime" in entry
 
 
-def record_of(entry: Mapping[str, object], step: int, line: int) -> Record:
-    """Return the record of a dictionary of training steps."""
-    record = Record(step, line)
-    for key, field in {**_FIELDS, **_NATIVE}.items():
-        if key in entry:
-            record.put(field, number(entry[key]))
-    for key, field in _GIB.items():
-        gib = number(entry.get(key))
-        if gib is not None:
-            record.put(field, round(gib_to_gb(gib), 4))
-    return record
-
-
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     """Return the step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
     together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(entry.get("global_step/max_steps", "")))
@@ -93,6 +79,10 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     return (int(step) if step is not None and 1 <= step < 2**53 else None), None
 
 
-def summary_of(entry: Mapping[str, object]) -> dict[str, float | None]:
-    """Return the figures of a whole training."""
-    return {name: number(entry[key]) for key, name in SUMMARY.items() if key in entry}
+def summary_of(entry: Mapping[str, object], steps: int | None = None) -> dict[str, float | None]:
+    """Return the figures of a whole training, and the mean time of a step where the number of steps is known."""
+    figures = {name: number(entry[key]) for key, name in SUMMARY.items() if key in entry}
+    runtime = figures.get("train_runtime_seconds")
+    if runtime and runtime > 0 and steps:
+        figures["whole_run_seconds_per_step"] = runtime / steps
+    return figures

@@ -18,23 +18,26 @@ from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
 from tprimat.read.parsing.options import COMPUTED, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, LoggedTraining
+from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import LoggedValues, count, number, state
+from tprimat.read.parsing.values import LoggedValues, Statement, number, read_statements, state
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
 _PAIR = re.compile(r"'([^']{1,120})'\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|([^,'\"{}\s][^,'\"{}]*))")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[\d[\d:]*<")
 _CUT = re.compile(r"\{'(?:loss|eval_loss|train_runtime)'[^}]*$")
-_COUNTED = (
-    (re.compile(r"\bTotal optimization steps = ([\d,]{1,15})"), "max_steps"),
-    (re.compile(r"\bNum Epochs = ([\d,]{1,15})"), "num_epochs"),
-    (re.compile(r"\bInstantaneous batch size per device = ([\d,]{1,15})"), "micro_batch_size"),
-    (re.compile(r"\bTotal train batch size \(.*?\) = ([\d,]{1,15})"), "global_batch_size"),
-    (re.compile(r"\bGradient Accumulation steps = ([\d,]{1,15})"), "gradient_accumulation_steps"),
-    (re.compile(r"\bNum examples = ([\d,]{1,15})"), "examples"),
-    (re.compile(r"\bNumber of trainable parameters = ([\d,]{1,19})"), "trainable_parameters"),
+_STATEMENTS = tuple(
+    Statement(re.compile(rf"\b{words} = (?P<{field}>[\d,]{{1,19}})"), weight=COMPUTED)
+    for words, field in {
+        "Total optimization steps": "max_steps",
+        "Num Epochs": "num_epochs",
+        "Instantaneous batch size per device": "micro_batch_size",
+        r"Total train batch size \(.*?\)": "global_batch_size",
+        "Gradient Accumulation steps": "gradient_accumulation_steps",
+        "Num examples": "examples",
+        "Number of trainable parameters": "trainable_parameters",
+    }.items()
 )
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 _BEGIN = "***** Running training *****"
@@ -55,7 +58,6 @@ class _Stretch:
     around: LogContext = dataclasses.field(default_factory=LogContext)
     entries: list[_Entry] = dataclasses.field(default_factory=list)
     summary: dict[str, str] | None = None
-    summary_line: int = 0
     summaries: int = 0
     doubles: int = 0
     evaluations: int = 0
@@ -89,42 +91,33 @@ class Reader:
             self._stretches[-1].reached = int(output[1]) or None
         if "'" in text and "{'" in text:
             end = 0
-            found = False
             for match in _DICTIONARY.finditer(text):
                 values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
                 if fields.is_record(values) or fields.is_summary(values) or "eval_loss" in values:
                     self._bar(text[end : match.start()])
                     self._take(values, line.number)
-                    end, found = match.end(), True
-            if found:
+                    end = match.end()
+            if end:
                 self._bar(text[end:])
                 return
             if not line.whole and _CUT.search(text):
                 self._cut = True
-        if "|" in text:
-            self._bar(text)
-        if "axolotl" in text:
-            self._axolotl = True
-        self._read_context(line)
+        self._bar(text)
+        self._axolotl = self._axolotl or "axolotl" in text
+        pending = self._pending
+        pending.feed(line.number, text)
+        if _BEGIN in text and self._stretches and self._stretches[-1].summary is None:
+            pending.begun = True
+        if " = " in text:
+            read_statements(_STATEMENTS, text, line.number, pending.stated, without_prefixes(text))
+        deepspeed_setup.statements_in(text, line.number, pending.stated)
+        options_in(text, line.number, pending.stated)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
         if self._stretches:
             self._stretches[-1].around.absorb(self._pending)
         return [self._parsed_log(stretch) for stretch in self._stretches]
-
-    def _read_context(self, line: Line) -> None:
-        pending, text = self._pending, line.text
-        pending.feed(line.number, text)
-        if _BEGIN in text and self._stretches and self._stretches[-1].summary is None:
-            pending.begun = True
-        if " = " in text:
-            for pattern, name in _COUNTED:
-                if found := pattern.search(text):
-                    value = count(found[1])
-                    state(pending.stated, name, value, without_prefixes(text), line.number, COMPUTED)
-        deepspeed_setup.statements_in(text, line.number, pending.stated)
-        options_in(text, line.number, pending.stated)
 
     def _bar(self, text: str) -> None:
         if "|" not in text:
@@ -138,16 +131,14 @@ class Reader:
             self._bars.clear()
 
     def _take(self, values: dict[str, str], line: int) -> None:
-        stretch = self._stretches[-1] if self._stretches else None
-        if stretch is None or (fields.is_record(values) and stretch.summary is not None):
-            stretch = _Stretch()
-            self._stretches.append(stretch)
+        if not self._stretches or (fields.is_record(values) and self._stretches[-1].summary is not None):
+            self._stretches.append(_Stretch())
+        stretch = self._stretches[-1]
         pending, self._pending = self._pending, LogContext()
         stretch.around.absorb(pending)
         if fields.is_summary(values):
             stretch.summaries += 1
-            if stretch.summary is None:
-                stretch.summary, stretch.summary_line = values, line
+            stretch.summary = stretch.summary or values
             return
         if not fields.is_record(values):
             stretch.evaluations += 1
@@ -185,7 +176,8 @@ class Reader:
         training = LoggedTraining(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
         steps = _steps_of(stretch, stated)
         for entry, step in zip(stretch.entries, steps.steps, strict=True):
-            record = fields.record_of(entry.values, step, entry.line)
+            record = Record(step, entry.line)
+            record.put_all(entry.values, fields.NAMES)
             before = training.last.step if training.last else 0
             record.window = step - before if steps.evidence else 1
             training.records[step] = training.last = record
@@ -200,8 +192,7 @@ class Reader:
             training.warnings.append(f"step numbers follow from {steps.evidence}: the log prints none with a record")
         figures: dict[str, float | None] = {}
         if stretch.summary is not None:
-            figures = fields.summary_of(stretch.summary)
-            _add_mean(figures, stretch.reached or stated.count("max_steps"))
+            figures = fields.summary_of(stretch.summary, stretch.reached or stated.count("max_steps"))
         axolotl = self._axolotl or any(key in entry.values for entry in stretch.entries for key in fields.AXOLOTL)
         notes = []
         if stretch.summaries > 1:
@@ -274,10 +265,3 @@ def _complete(stated: LoggedValues) -> None:
             state(stated, "num_gpus", processes or None, total.text, total.line)
     deepspeed_setup.world_from_replicas(stated)
     state(stated, "only_data_parallel", True)
-
-
-def _add_mean(figures: dict[str, float | None], steps: int | None) -> None:
-    """Add the mean time of a step over the whole training, exact where the steps are known."""
-    runtime = figures.get("train_runtime_seconds")
-    if runtime and runtime > 0 and steps:
-        figures["whole_run_seconds_per_step"] = runtime / steps
