@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from tprimat.read.parsing.options import state_hparams
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
@@ -17,11 +17,19 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 
-_LOSS = (
-    "train_loss_step", "train/loss_step", "loss_step", "reduced_train_loss", "train_loss", "train/loss", "loss",
-    "training_loss", "train_loss/step", "train/train_loss",
-)  # fmt: skip
 _COLUMNS = {
+    "loss": (
+        "train_loss_step",
+        "train/loss_step",
+        "loss_step",
+        "reduced_train_loss",
+        "train_loss",
+        "train/loss",
+        "loss",
+        "training_loss",
+        "train_loss/step",
+        "train/train_loss",
+    ),
     "grad_norm": ("grad_norm", "train/grad_norm", "grad_2.0_norm_total", "gradient_norm"),
     "seconds": ("train_step_timing in s", "step_time", "train/step_time"),
     "epoch": ("epoch",),
@@ -32,8 +40,9 @@ _COLUMNS = {
     "tokens_per_second": ("throughput/tokens_per_sec",),
     "samples_per_second": ("throughput/samples_per_sec",),
 }
+"""Columns of a figure; the first that is filled counts."""
+
 _RATES = ("learning_rate", "lr", "train/lr", "train/learning_rate")
-LONGEST_FIELD = 131072
 
 TIMING = Timing(
     clock="what the training's own code measured",
@@ -56,10 +65,6 @@ def _recognises(head: bytes) -> bool:
 
 def _names(line: str) -> list[str]:
     return [name.strip().strip('"') for name in line.strip().split(",")]
-
-
-def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
-    return [_parsed_log(part, beside) for part in parts]
 
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
@@ -86,82 +91,53 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
 
 def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
     training = LoggedTraining(around=LogContext())
-    rates: dict[int, float] = {}
-    validations = 0
-    last_validation: float | None = None
+    rates: dict[int, str] = {}
+    validations: list[float] = []
     micro = False
-    losses: dict[str, int] = {}
     for line, row in _rows(part, training):
-        step = number(row.get("step"))
-        if step is None or step < 0 or step != int(step):
+        position = number(row.get("step"))
+        if position is None or position < 0 or position != int(position):
             continue
-        printed = int(step)
-        names = [name for name in _LOSS if row.get(name, "").strip()]
-        for name in names:
-            losses[name] = losses.get(name, 0) + 1
-        rate = next((number(value) for name, value in row.items() if _is_rate(name) and value.strip()), None)
-        if rate is not None:
-            rates[printed] = rate
-        validation = next(
-            (
-                number(value)
-                for name, value in row.items()
-                if "val" in name.lower() and "loss" in name.lower() and value.strip()
-            ),
-            None,
-        )
-        if validation is not None:
-            validations, last_validation = validations + 1, validation
-        timed = any(row.get(name, "").strip() for name in _COLUMNS["seconds"])
-        if not names and not timed:
+        step = int(position)
+        filled = {name: value for name, value in row.items() if value.strip()}
+        rate = next((value for name, value in filled.items() if name in _RATES or name.startswith("lr-")), None)
+        if number(rate) is not None:
+            rates[step] = str(rate)
+        validation = (value for name, value in filled.items() if "val" in name.lower() and "loss" in name.lower())
+        if (known := number(next(validation, None))) is not None:
+            validations.append(known)
+        if not any(name in filled for name in (*_COLUMNS["loss"], *_COLUMNS["seconds"])):
             continue
-        micro = micro or bool(row.get("iter", "").strip())
-        record = training.records.get(printed)
-        if record is None:
-            record = Record(printed, line)
-            record.window = 1
-            training.records[printed] = record
-            training.last = record
-        record.put("loss", number(row[names[0]]) if names else None)
-        for field, columns in _COLUMNS.items():
-            text = next((row[name] for name in columns if row.get(name, "").strip()), None)
-            record.put(field, number(text))
+        micro = micro or "iter" in filled
+        record = training.records.setdefault(step, Record(step, line, window=1))
+        for figure, columns in _COLUMNS.items():
+            record.put(figure, next((filled[name] for name in columns if name in filled), None))
     if not training.records:
         raise ValueError("no row of it holds a training loss or a step time")
-    for printed, rate in rates.items():
-        if printed in training.records:
-            training.records[printed].put("learning_rate", rate)
-    training.last = training.ordered()[-1]
-    stated = training.around.stated
-    state_hparams(beside, stated)
-    notes = [f"{validations} rows of validation are no records of training"] if validations else []
-    figures: dict[str, float | None] = {} if last_validation is None else {"last_validation_loss": last_validation}
-    unknown = {"step_times": "no step times: the file has no column of times"}
+    for step in rates.keys() & training.records.keys():
+        training.records[step].put("learning_rate", rates[step])
+    records = training.ordered()
+    training.last = records[-1]
+    state_hparams(beside, training.around.stated)
+    unknown = "no step times: the file has no column of times"
     if micro:
-        unknown["step_times"] = (
-            "no step times: iter_time is of a micro-batch, and not all micro-batches of a step are in the file"
-        )
-    zero = not micro
+        unknown = "no step times: iter_time is of a micro-batch, and not all micro-batches of a step are in the file"
     return RunBuilder(
         "litgpt" if micro else "lightning",
         "litgpt (metrics.csv)" if micro else "lightning (CSVLogger)",
         training,
         TIMING,
-        shift=1 if zero or training.ordered()[0].step == 0 else 0,
-        figures=figures,
-        unknown=unknown,
-        notes=tuple(notes),
+        shift=0 if micro and records[0].step else 1,
+        figures={"last_validation_loss": validations[-1]} if validations else {},
+        unknown={"step_times": unknown},
+        notes=(f"{len(validations)} rows of validation are no records of training",) if validations else (),
     ).reading()
-
-
-def _is_rate(name: str) -> bool:
-    return name in _RATES or name.startswith("lr-")
 
 
 FILES = FileFormat(
     "lightning",
     "metrics.csv of Lightning's CSVLogger (a header with “step”)",
     _recognises,
-    _read,
+    lambda parts, beside: [_parsed_log(part, beside) for part in parts],
     beside=("hparams.yaml",),
 )
