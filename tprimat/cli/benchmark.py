@@ -12,10 +12,11 @@ from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.frameworks.nemo import submit as nemo_submit
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
-from tprimat.measure import slurm, torchrun
+from tprimat.measure import torchrun
 from tprimat.measure.plan import plan_of, plan_of_several
 from tprimat.measure.session import measure, show
 
@@ -45,12 +46,12 @@ def main(options: argparse.Namespace) -> int:
         if framework.divides and under_torchrun(os.environ):
             return torchrun.train_nemo(plan, machine)
         if options.executor != "local":
-            slurm.submit(plan, options)
+            nemo_submit.submit(plan.requests, plan.notes, options)
             return ExitStatus.WELL
     if options.dry_run:
         show(plan, machine)
-        if names is None:
-            slurm.show_recipes(plan)
+        if names is None and framework.divides:
+            nemo_submit.show_recipes(plan.requests)
         return ExitStatus.WELL
     status, files = measure(plan, machine)
     if names is None or len(files) < 2:

@@ -27,13 +27,7 @@ Group = tuple[Request, Sequence[tuple[Run, Summary]]]
 
 
 def would_run(command: str, request: Request, result: Path | None) -> None:
-    """Print a command of a dry run, which is its outcome: at any verbosity.
-
-    Args:
-        command: as one would type it.
-        request: that it would train.
-        result: the file that it would write; None where its name isn't known before.
-    """
+    """Print a command of a dry run, which is its outcome: at any verbosity. The result's name may be unknown."""
     console.info(command)
     console.summary(command)
     shown = {"model": request.model, "framework": request.framework, "command": command}
@@ -87,14 +81,11 @@ def note_smoke_test(plan: Plan, steps: int) -> None:
 
 def outcome(title: str, run: Run, summary: Summary) -> str:
     """Return one line on a training that has ended and left a result."""
-    figures = summary.performance
-    parts = [
-        title,
-        f"{figures.total_steps} steps",
-        f"{units.seconds(figures.avg_step_time_seconds)}/step",
-        f"{units.number(figures.tokens_per_second, 0)} tokens/s",
-    ]
-    return "  ".join([*parts, *([run.status] if run.status != "complete" else [])])
+    reached = summary.performance
+    pace = f"{units.seconds(reached.avg_step_time_seconds)}/step"
+    rate = f"{units.number(reached.tokens_per_second, 0)} tokens/s"
+    status = [run.status] if run.status != "complete" else []
+    return "  ".join([title, f"{reached.total_steps} steps", pace, rate, *status])
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> None:

@@ -78,7 +78,7 @@ class Output:
             kept = []
             try:
                 for line in lines:
-                    text = self._without_message(line, on_message)
+                    text = _without_message(line, on_message)
                     if text is not None:
                         kept.append(text)
                         if shown:
@@ -122,26 +122,22 @@ class Output:
             self._chunks.put((shown, [rest]))
         self._chunks.put(None)
 
-    @staticmethod
-    def _without_message(line: str, on_message: Callable[[progress.Message], None]) -> str | None:
-        """Return the line to show; None where it held only a message."""
-        if progress.MARK not in line:
-            return line
-        # Another process may have printed half a line before the mark.
-        text, mark, rest = line.partition(progress.MARK)
-        message = progress.decode(mark + rest)
-        if message is None:
-            return line
-        on_message(message)
-        return text or None
-
     def _keep(self, lines: list[str]) -> None:
-        if not lines:
-            return
         self._last.extend(lines)
         if self._left > 0:
-            text = "\n".join(lines) + "\n"
+            text = "".join(f"{line}\n" for line in lines)
             self._left -= len(text)
             self.write(text)
         else:
             self._left_out += len(lines)
+
+
+def _without_message(line: str, on_message: Callable[[progress.Message], None]) -> str | None:
+    """Return the line to show; None where it held only a message."""
+    # Another process may have printed half a line before the mark.
+    text, mark, rest = line.partition(progress.MARK)
+    message = progress.decode(mark + rest) if mark else None
+    if message is None:
+        return line
+    on_message(message)
+    return text or None

@@ -13,6 +13,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import match, profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
+from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
@@ -101,8 +102,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     device = device_of(machine)
     if framework.divides:
         device = nemo_options.device(device, options, notes)
-    names, requested, more = _requested_config(options, device, framework)
-    notes += more
+    names, requested = _requested_config(options, device, framework, notes)
     output_dir = Path.cwd() / options.output_dir
     requests = []
     for name in names:
@@ -111,9 +111,13 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             if options.precision is not None and len(options.precision) > 1:
                 label = "-".join(part for part in (label, precision) if part)
             config = dataclasses.replace(requested, precision=precision, label=label)
-            request, more_notes = framework.resolve_config(name, config, device, output_dir)
-            requests.append(_with_profiler(request, framework, options))
-            notes += more_notes
+            request, more = framework.resolve_config(name, config, device, output_dir)
+            if options.profile is not None:
+                request = dataclasses.replace(request, profile=options.profile)
+                torchrun, dry_run = under_torchrun(os.environ), options.dry_run
+                profiling.check(request, framework, executor=options.executor, torchrun=torchrun, dry_run=dry_run)
+            requests.append(request)
+            notes += more
     in_software = device.platform == "cpu" and machine.environment.lacks_bf16
     if in_software and any(request.precision == "bf16" for request in requests):
         notes.append(BF16_IN_SOFTWARE)
@@ -164,47 +168,20 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     )
 
 
-def _with_profiler(request: Request, framework: Framework, options: argparse.Namespace) -> Request:
-    """Return the request with the requested profiler. Raises UsageError for an unsupported one."""
-    if options.profile is None:
-        return request
-    request = dataclasses.replace(request, profile=options.profile)
-    torchrun = nemo_options.under_torchrun(os.environ)
-    profiling.check(request, framework, executor=options.executor, torchrun=torchrun, dry_run=options.dry_run)
-    return request
-
-
 def _requested_config(
-    options: argparse.Namespace, device: Device, framework: Framework
-) -> tuple[tuple[str, ...], RequestedConfig, list[str]]:
-    """Return models, settings and notes: the options override the result to match."""
+    options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
+) -> tuple[tuple[str, ...], RequestedConfig]:
+    """Return models and settings: the options override the result to match; adds what is not as there to the notes."""
     nemo_options.check(framework.name, framework.divides, options)
-    sizes = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
-    known = {name: getattr(options, name) for name in sizes} | {"time_limit_s": options.time_limit}
+    names = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
+    known = {name: getattr(options, name) for name in names} | {"time_limit_s": options.time_limit}
     stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}
     if options.match is None:
-        return options.model or framework.models, RequestedConfig(**stated), []
+        return options.model or framework.models, RequestedConfig(**stated)
     if options.scale is not None:
         raise UsageError("--scale and --match contradict each other: the result states its shape", heading="cant-match")
-    name, matched, notes = _matched(options, device, framework)
-    if options.model not in (None, (name,)):
-        raise UsageError(
-            f"{options.match} is a result of {name}: leave --model out, or say --model {name}", heading="cant-match"
-        )
-    for field, value in stated.items():
-        reference = getattr(matched, field)
-        if reference not in (None, value):
-            notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as you asked")
-    return (name,), dataclasses.replace(matched, **stated), notes
-
-
-def _matched(
-    options: argparse.Namespace, device: Device, framework: Framework
-) -> tuple[str, RequestedConfig, list[str]]:
-    """Return the model and settings of the result that --match names, and remaining differences."""
     run = store.read(options.match)[0]
-    name, matched = match.requested_config(run, options.match, framework)
-    notes = []
+    model, matched = match.requested_config(run, options.match, framework)
     if options.precision is None:
         match.check_precision(run, options.match, framework)
     elif options.precision != (matched.precision,):
@@ -212,4 +189,12 @@ def _matched(
         notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as you asked")
     num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices)
     notes += [f"{options.match}: {note}" for note in match.differences(run, framework, num_gpus, options.data)]
-    return name, matched, notes
+    if options.model not in (None, (model,)):
+        raise UsageError(
+            f"{options.match} is a result of {model}: leave --model out, or say --model {model}", heading="cant-match"
+        )
+    for field, value in stated.items():
+        reference = getattr(matched, field)
+        if reference not in (None, value):
+            notes.append(f"{options.match}: {field.replace('_', ' ')} {reference} there, {value} here, as you asked")
+    return (model,), dataclasses.replace(matched, **stated)

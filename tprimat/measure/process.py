@@ -5,6 +5,7 @@ The one place where a child is run: its environment, its log, its end. Knows no 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import itertools
@@ -12,7 +13,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,7 +38,7 @@ class ProcessResult:
         status: exit status; negative for a signal.
         interrupted: by Ctrl-C, SIGTERM or a hang-up of this process.
         overdue: it exceeded its time limit and was stopped.
-        tail: the last lines that it printed, marks left out.
+        tail: the last lines that it printed.
         log_trouble: why the log doesn't hold all of it; None where it does.
     """
 
@@ -111,32 +112,25 @@ def run(
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     except OSError as error:
         raise _unwritable(log, error) from error
-    with file, _Signals() as signals:
+    with file, _count_signals() as signals:
         return _Child(launch, file, grace_s).follow(signals, on_line, on_message, limit_s)
 
 
-class _Signals:
-    """Counts termination signals to this process instead of letting them kill it."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        if threading.current_thread() is threading.main_thread():
-            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-                number = getattr(signal, name, None)
-                # A program started with nohup ignores the hang-up, and is to go on doing so.
-                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                    self._previous[number] = signal.signal(number, self._count)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
+@contextlib.contextmanager
+def _count_signals() -> Iterator[list[int]]:
+    """Collect termination signals to this process instead of letting them kill it."""
+    signals: list[int] = []
+    previous: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")):
+            # A program started with nohup ignores the hang-up, and is to go on doing so.
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                previous[number] = signal.signal(number, lambda number, _: signals.append(number))
+    try:
+        yield signals
+    finally:
+        for number, handler in previous.items():
             signal.signal(number, handler)
-
-    def _count(self, number: int, frame: object) -> None:
-        self.count += 1
 
 
 class _Child:
@@ -154,7 +148,7 @@ class _Child:
 
     def follow(
         self,
-        signals: _Signals,
+        signals: list[int],
         on_line: Callable[[str], None],
         on_message: Callable[[progress.Message], None],
         limit_s: float | None,
@@ -166,8 +160,8 @@ class _Child:
             while self._group.status() is None and not self._is_unkillable():
                 self._output.pass_on(on_line, on_message, _POLL_SECONDS)
                 overdue = overdue or (limit_s is not None and time.monotonic() - started > limit_s)
-                if signals.count or overdue:
-                    self._terminate(at_once=signals.count > 1)
+                if signals or overdue:
+                    self._terminate(at_once=len(signals) > 1)
             if self._terminated_at is not None or (self._group.status() or 0) < 0:
                 self._await_group(signals)
         finally:
@@ -177,7 +171,7 @@ class _Child:
         while self._output.is_open and time.monotonic() < deadline:
             self._output.pass_on(on_line, on_message, _POLL_SECONDS)
         self._output.close()
-        return ProcessResult(status, bool(signals.count), overdue, self._output.tail, self._output.trouble)
+        return ProcessResult(status, bool(signals), overdue, self._output.tail, self._output.trouble)
 
     def _is_unkillable(self) -> bool:
         """Return whether it survived SIGKILL: stuck in the kernel, in a driver that hangs."""
@@ -199,7 +193,7 @@ class _Child:
             self._has_terminated_group = True
             self._group.terminate_group()
 
-    def _await_group(self, signals: _Signals) -> None:
+    def _await_group(self, signals: list[int]) -> None:
         """Terminate the group that a leader which died at once left behind, and wait for it.
 
         A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
@@ -208,5 +202,5 @@ class _Child:
             self._has_terminated_group = True
             self._group.terminate_group()
         deadline = (self._terminated_at or time.monotonic()) + self._grace_s
-        while self._group.is_group_running() and time.monotonic() < deadline and signals.count < 2:
+        while self._group.is_group_running() and time.monotonic() < deadline and len(signals) < 2:
             time.sleep(_POLL_SECONDS)

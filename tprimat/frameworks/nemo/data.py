@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tprimat.frameworks.loops import indexed_tokens, recipe
-from tprimat.frameworks.request import TOKENS, Request
+from tprimat.frameworks.request import MOCK, TOKENS, Request
 from tprimat.results.run import Data
 
 
@@ -28,7 +28,7 @@ def write(request: Request) -> None:
 def described(request: Request) -> Data:
     """Return what a result states of the data. Megatron shuffles the token file by its own seed, which is ours."""
     if request.data != TOKENS:
-        return Data(kind="mock")
+        return Data(kind=MOCK)
     data = recipe.of(request).source.described(_sequences(request), request.sequence_length)
     return msgspec.structs.replace(data, kind=TOKENS)
 

@@ -36,7 +36,8 @@ def unavailable() -> str | None:
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
     if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in folders):
         return f"{_named()} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
-    missing = [package for package in ("nemo_run", "modelopt", "megatron", "lightning") if not _is_there(package)]
+    needed = ("nemo_run", "modelopt", "megatron", "lightning")
+    missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
         # Without modelopt NeMo drops its recipes with a line in the log.
         brings = "pip install -r requirements-nemo.txt"
@@ -58,10 +59,6 @@ def environment(request: Request) -> dict[str, str]:
         if ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
-
-
-def _is_there(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 def _named() -> str:

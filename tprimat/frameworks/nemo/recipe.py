@@ -18,6 +18,7 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.nemo import data, fields
+from tprimat.frameworks.nemo.options import DIVISION
 from tprimat.frameworks.request import TOKENS, Request
 from tprimat.record.shapes import MEGATRON
 from tprimat.results.run import ModelConfig
@@ -131,20 +132,15 @@ def _data(request: Request, shape: ModelConfig) -> Any:
 def _trainer(recipe: Any, request: Request) -> None:
     trainer = recipe.trainer
     trainer.max_steps = request.steps
-    trainer.limit_val_batches = 0
-    trainer.limit_test_batches = 0
-    trainer.num_sanity_val_steps = 0
+    trainer.limit_val_batches = trainer.limit_test_batches = trainer.num_sanity_val_steps = 0
     trainer.val_check_interval = request.steps
     trainer.enable_checkpointing = False
     trainer.logger = False
-    recipe.log.ckpt = None
-    recipe.log.tensorboard = None
-    recipe.log.wandb = None
+    recipe.log.ckpt = recipe.log.tensorboard = recipe.log.wandb = None
     recipe.resume = None
     strategy = trainer.strategy
-    strategy.tensor_model_parallel_size = request.tensor_model_parallel_size
-    strategy.pipeline_model_parallel_size = request.pipeline_model_parallel_size
-    strategy.context_parallel_size = request.context_parallel_size
+    for name in DIVISION:
+        setattr(strategy, name, getattr(request, name))
     if request.pipeline_model_parallel_size > 1:
         import torch
 

@@ -10,6 +10,7 @@ from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve, scales
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRECISIONS, PRESETS, Defaults, choose
+from tprimat.frameworks.nemo.options import DIVISION
 from tprimat.frameworks.request import DATA, MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.emulation import is_emulated
@@ -82,16 +83,13 @@ class Resolver(resolve.Resolver):
         row = choose(self.model.name, self.preset, self.gpu, precision)
         if scale is None or scale.name != scales.FULL:
             row = of_scale(row, scale or self.default_scale())
-        self.notes.append(self._source(row))
-        return row
-
-    def _source(self, row: Defaults) -> str:
         if row.note is not None:
-            return f"{row.note} ({row.source})"
-        if row.source == self.preset:
-            return f"defaults {self.preset}: {PRESETS[self.preset]}"
-        where = f" for {self.gpu}" if row.gpus else ""
-        return f"what is left open{where} is from {row.source}"
+            self.notes.append(f"{row.note} ({row.source})")
+        elif row.source == self.preset:
+            self.notes.append(f"defaults {self.preset}: {PRESETS[self.preset]}")
+        else:
+            self.notes.append(f"what is left open{f' for {self.gpu}' if row.gpus else ''} is from {row.source}")
+        return row
 
     def default_batch(self, unit: int, gpus: int) -> int:
         """Return the row's global batch for this number of GPUs."""
@@ -101,11 +99,7 @@ class Resolver(resolve.Resolver):
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
         """Return tensor, pipeline and context parallelism. What is requested stays; defaults shrink until they fit."""
         requested, row = self.requested, self.row
-        stated = (
-            requested.tensor_model_parallel_size,
-            requested.pipeline_model_parallel_size,
-            requested.context_parallel_size,
-        )
+        stated = [getattr(requested, name) for name in DIVISION]
         sizes = [size or own for size, own in zip(stated, (row.tensor, row.pipeline, row.context), strict=True)]
         before = tuple(sizes)
         # Context first: without it nothing is lost but memory.
@@ -172,11 +166,10 @@ class Resolver(resolve.Resolver):
         )
         if needed > memory:
             smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(request, shape))
-            divide = "take more GPUs"
-            if request.num_gpus > request.tensor_model_parallel_size:
-                divide = "divide the model (--tensor-model-parallel-size), take more GPUs"
+            can_divide = request.num_gpus > request.tensor_model_parallel_size
+            divide = "divide the model (--tensor-model-parallel-size), " if can_divide else ""
             raise UsageError(
-                f"{what}, and one has {gigabytes(memory / GB)}: {divide}, or --scale {smaller.name}",
+                f"{what}, and one has {gigabytes(memory / GB)}: {divide}take more GPUs, or --scale {smaller.name}",
                 heading="model-too-large",
             )
         self.note_tight(f"{what},", needed)
@@ -190,13 +183,12 @@ class Resolver(resolve.Resolver):
             return
         tokens = request.global_batch_size * request.sequence_length
         step_s = work * tokens / (peak * 1e12 * LIKELY_MFU * request.num_gpus)
-        training_s, limit_s = request.steps * step_s, request.time_limit_s
-        is_limited = limit_s is not None and training_s > limit_s
-        minutes = START_MINUTES + ((limit_s or 0.0) if is_limited else training_s) / 60
+        unlimited_s = request.steps * step_s
+        training_s = unlimited_s if request.time_limit_s is None else min(unlimited_s, request.time_limit_s)
+        ended = ", ended by the time limit" if training_s < unlimited_s else ""
         self.notes.append(
-            f"expect about {minutes:.0f} minutes, of which {START_MINUTES:.0f} to start"
-            + (", ended by the time limit" if is_limited else "")
-            + f": at {LIKELY_MFU:.0%} of the peak a step takes {step_s:.2g} s"
+            f"expect about {START_MINUTES + training_s / 60:.0f} minutes, of which {START_MINUTES:.0f} to start"
+            f"{ended}: at {LIKELY_MFU:.0%} of the peak a step takes {step_s:.2g} s"
         )
 
 

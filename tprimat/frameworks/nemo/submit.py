@@ -1,4 +1,4 @@
-"""A NeMo training as a Slurm job, by NeMo-Run's SlurmExecutor. Runs inside NeMo's environment.
+"""A NeMo training as a Slurm job, by NeMo-Run's SlurmExecutor; and the recipe of a dry run. Inside NeMo's environment.
 
 The recipe is written down here and made again on the job's machines, each of which runs NeMo-Run's
 runner under torchrun. The result appears in the output folder, which the machines must share.
@@ -6,14 +6,19 @@ runner under torchrun. The result appears in the output folder, which the machin
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tprimat import console
+from tprimat.console import Verbosity
 from tprimat.errors import UsageError
+from tprimat.frameworks import slurm
 from tprimat.frameworks.nemo import data
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
@@ -27,17 +32,45 @@ JOBS = "slurm"
 """Below the output folder: scripts and logs of jobs."""
 
 
-def submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
-    """Submit a training, or print the job that would be submitted.
+def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.Namespace) -> None:
+    """Hand each training to Slurm, or print the job that would be submitted.
 
     Raises:
         UsageError: NeMo or NeMo-Run isn't here, or Slurm refuses.
     """
+    output = console.current()
+    job = slurm.job(options.slurm, {name: getattr(options, name, None) for name in slurm.NAMES})
+    for note in notes:
+        console.note(note)
     if reason := nemo.unavailable():
         raise UsageError(f"the job is written by NeMo-Run: {reason}", heading="no-framework")
     if not sys.stdout.isatty():
         # NeMo-Run shows the job in lines of a terminal's width, and breaks them in a pipe.
         os.environ.setdefault("COLUMNS", WIDE)
+    for request in requests:
+        # A job that is only shown is itself the outcome.
+        quiet = options.dry_run and output.verbosity is Verbosity.QUIET
+        with output.standard_output() if quiet else contextlib.nullcontext():
+            _submit(request, job, dry_run=options.dry_run)
+        submitted = {"model": request.model, "folder": str(request.output_dir), "submitted": not options.dry_run}
+        output.values.setdefault("jobs", []).append(submitted)
+        if not options.dry_run:
+            console.info(f"submitted; the result will be in {request.output_dir}")
+            console.summary(str(request.output_dir))
+
+
+def show_recipes(requests: Sequence[Request]) -> None:
+    """Print the recipes that NeMo would run, field by field, where NeMo is here to make them."""
+    if reason := nemo.unavailable():
+        console.note(f"the recipe itself can only be shown where NeMo is: {reason}")
+        return
+    for request in requests:
+        console.info(f"\nThe recipe of {request.model}, as NeMo will get it:")
+        for line in nemo_recipe.lines(nemo_recipe.build(request)):
+            console.info(f"  {line}")
+
+
+def _submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
     import nemo_run as run
 
     recipe = nemo_recipe.build(request)

@@ -5,6 +5,7 @@ Primus writes a log and no result: the log is read, with the record of its start
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import shutil
@@ -51,16 +52,14 @@ class Resolver(resolve.Resolver):
             raise UsageError(
                 f"Primus trains {model.title} at full size only: that result is of another shape", heading="cant-match"
             )
-        gpu = primus_installation.gpu_by_facts(device.architecture, device.memory_bytes)
-        devices = device.devices if device.platform != "cpu" else 0
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
         options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}
         request = plan(
             PrimusRequest(model=model.name, config=Path(config) if config else None, **options),
             primus_installation.from_environment(os.environ),
             os.environ,
-            gpu=gpu,
-            devices=devices,
+            gpu=primus_installation.gpu_by_facts(device.architecture, device.memory_bytes),
+            devices=device.devices if device.platform != "cpu" else 0,
             output_dir=output_dir,
         )
         if not (request.global_batch_size and request.micro_batch_size and request.sequence_length):
@@ -125,15 +124,13 @@ def _record(request: PrimusTraining, name: str, command: Launch, machine: Machin
     # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
     # packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
-    own = {
-        "primus": hosts.commit(host, request.installation.path),
-        "rocm": (host.read(ROCM_VERSION_FILE) or "").strip(),
-    }
+    rocm = (host.read(ROCM_VERSION_FILE) or "").strip()
+    own = {"primus": hosts.commit(host, request.installation.path), "rocm": rocm}
     versions = machine.environment.versions if amd else {}
-    versions = {**versions, **{package: version for package, version in own.items() if version}}
+    versions = versions | {package: version for package, version in own.items() if version}
     return StartRecord(
         experiment=name,
-        started=start_record.now(),
+        started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         platform="amd" if amd else None,
         gpu_info=machine.gpu_info if amd else GpuInfo(),
         environment=msgspec.structs.replace(machine.environment, versions=versions),

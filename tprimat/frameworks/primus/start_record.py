@@ -10,7 +10,6 @@ it: those of the machine that trained, not of the one that reads.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterable
 from itertools import islice
@@ -59,11 +58,6 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     training_config: TrainingConfig = TrainingConfig()
     parallelism_config: ParallelismConfig = ParallelismConfig()
     command: tuple[str, ...] = ()
-
-
-def now() -> str:
-    """Return this moment, ISO 8601 with offset."""
-    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def path_for(log: Path) -> Path:
@@ -131,11 +125,10 @@ def applied(run: Run, record: StartRecord) -> Run:
         if record.model_config.num_layers is not None:
             changes["model_config"] = record.model_config
             configured.append("the model's shape")
-    answered = _ANSWERED if record.gpu_info.device_name else _ANSWERED[:1]
+    named = record.gpu_info.device_name is not None
+    answered = _ANSWERED if named else _ANSWERED[:1]
     warnings = [
-        warning
-        for warning in run.warnings
-        if not warning.startswith(answered) and not (record.gpu_info.device_name and _ANSWERED_TOO in warning)
+        each for each in run.warnings if not each.startswith(answered) and not (named and _ANSWERED_TOO in each)
     ]
     if configured:
         warnings.append(f"not in the log, but as configured when the training was started: {', '.join(configured)}")
