@@ -36,16 +36,14 @@ class Clone:
     def folder(self) -> Path:
         """Return the clone. Raises UsageError where the variable names none."""
         text = os.environ.get(self.variable, "").strip()
-        if not text:
-            raise UsageError(
-                f"{self.variable} names no clone of {self.title}: set it to the folder", heading="no-framework"
-            )
         folder = Path(text).expanduser().absolute()
-        if not (folder / self.script).is_file():
-            raise UsageError(
-                f"{self.variable}={text}: there is no {self.script}: name a clone of {self.title}",
-                heading="no-framework",
-            )
+        problem = None
+        if not text:
+            problem = f"{self.variable} names no clone of {self.title}: set it to the folder"
+        elif not (folder / self.script).is_file():
+            problem = f"{self.variable}={text}: there is no {self.script}: name a clone of {self.title}"
+        if problem is not None:
+            raise UsageError(problem, heading="no-framework")
         return folder
 
     def unavailable(self) -> str | None:
@@ -59,25 +57,21 @@ class Clone:
         return None
 
     def launch(self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]) -> Launch:
-        """Return torchrun's command, one process a GPU.
-
-        Args:
-            request: what to train.
-            launcher: torchrun's own options.
-            words: the program and its options.
-            environment: variables to set.
-        """
+        """Return the command: torchrun with its own options, one process a GPU, and the program with its options."""
         argv = (sys.executable, *torchrun(request.num_gpus), *launcher, *words)
         return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())
 
 
-class ExternalResolver(Resolver):
-    """The choices of such a framework: shown for made-up GPUs where there are none.
+def own_ways(data: str) -> str:
+    """Return why the losses of such a framework can't be compared, for the user; `data` says what it trains on."""
+    return (
+        f"{data} and draws its own weights: its losses can't be set against those of the frameworks that share tokens "
+        "and weights"
+    )
 
-    Attributes:
-        clone: of the framework.
-        own_ways: why its losses can't be compared, for the user.
-    """
+
+class ExternalResolver(Resolver):
+    """The choices of such a framework: shown for made-up GPUs where there are none."""
 
     clone: Clone
     own_ways: str

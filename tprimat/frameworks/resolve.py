@@ -43,11 +43,7 @@ class Resolver:
         self.notes: list[str] = []
 
     def resolve(self, output_dir: Path) -> Request:
-        """Return the request with every choice made.
-
-        Raises:
-            UsageError: the framework can't train that.
-        """
+        """Return the request with every choice made. Raises UsageError where the framework can't train that."""
         self.prepare()
         precision = self.precision()
         scale, shape = self.size()
@@ -161,7 +157,7 @@ class Resolver:
         batch, micro = self.requested.global_batch_size, self.requested.micro_batch_size
         if micro is None:
             micro = int(self.row.micro_batch_size)
-            if batch is not None and batch % (micro * replicas):
+            if batch is not None:
                 # The largest micro batch that divides the requested global one.
                 share = batch // replicas
                 micro = next((size for size in range(min(micro, share), 0, -1) if share % size == 0), 1)
@@ -178,21 +174,18 @@ class Resolver:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
         memory, scale = self.device.memory_bytes, request.scale
         if memory is None:
-            unknown = "the memory of the device is unknown"
-            smallest = scale == scales.SCALES[0].name
-            self.notes.append(f"{unknown}: scale {scale} is taken" if smallest else f"{unknown}: it may run out")
+            effect = f"scale {scale} is taken" if scale == scales.SCALES[0].name else "it may run out"
+            self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
+        title = self.model.title
+        named = f"{title} at scale {scale}" if request.shape is None else f"the matched shape of {title}"
         needed = self.bytes_needed(shape)
-        named = (
-            f"{self.model.title} at scale {scale}"
-            if request.shape is None
-            else f"the matched shape of {self.model.title}"
-        )
-        what = check_memory(
-            named, needed, self.device, lambda: f"--scale {self.largest_that_fits().name} is the largest that fits"
-        )
-        self.note_tight(what, needed)
+        self.note_tight(check_memory(named, needed, self.device, self.advise_scale), needed)
         return request
+
+    def advise_scale(self) -> str:
+        """Return what to do where the model is too large."""
+        return f"--scale {self.largest_that_fits().name} is the largest that fits"
 
     def note_tight(self, what: str, needed: float) -> None:
         """Note where memory suffices and may run out all the same."""
@@ -205,29 +198,29 @@ class Resolver:
 
 def check_processes(processes: int, device: Device) -> None:
     """Raise UsageError where a machine hasn't a GPU, or a processor core, for each process."""
-    if processes > device.devices:
-        there = f"{device.devices} {'GPU' if device.devices == 1 else 'GPUs'}"
+    number = device.devices
+    if processes > number:
+        there = f"{number} {'GPU' if number == 1 else 'GPUs'}"
         if device.platform == "cpu":
-            there = f"{device.devices} processor {'core' if device.devices == 1 else 'cores'} for its processes"
+            there = f"{number} processor {'core' if number == 1 else 'cores'} for its processes"
         raise UsageError(
-            f"--gpus {processes}: this machine has {there}: --gpus {device.devices} is the most",
-            heading="too-many-gpus",
+            f"--gpus {processes}: this machine has {there}: --gpus {number} is the most", heading="too-many-gpus"
         )
 
 
-def check_memory(named: str, needed: float, device: Device, advice: Callable[[], str]) -> str:
-    """Return what a model takes, in words.
+def check_memory(
+    named: str, needed: float, device: Device, advice: Callable[[], str], states: str = "AdamW's states"
+) -> str:
+    """Return what a model takes, in words. Raises UsageError where the device is known to have less.
 
     Args:
         named: the model.
         needed: bytes of one GPU, or of the machine on a CPU, without activations.
         device: what it trains on.
-        advice: what would fit.
-
-    Raises:
-        UsageError: the device is known to have less.
+        advice: returns what would fit.
+        states: of the optimizer, in words.
     """
-    what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and AdamW's states"
+    what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and {states}"
     if device.memory_bytes is not None and needed > device.memory_bytes:
         there = "this machine" if device.platform == "cpu" else "a GPU here"
         raise UsageError(
@@ -237,14 +230,7 @@ def check_memory(named: str, needed: float, device: Device, advice: Callable[[],
 
 
 def check_batch(batch: int, micro: int, replicas_named: str, replicas: int) -> None:
-    """Raise UsageError where a global batch is no multiple of its micro batches.
-
-    Args:
-        batch: global batch size, sequences.
-        micro: micro batch size, sequences.
-        replicas_named: the number of replicas in words.
-        replicas: of the model.
-    """
+    """Raise UsageError where a global batch is no multiple of its replicas' micro batches."""
     unit = micro * replicas
     if batch % unit:
         below, above = batch // unit * unit, -(-batch // unit) * unit

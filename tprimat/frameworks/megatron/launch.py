@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 
 from tprimat.catalog import models
-from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, own_ways
 from tprimat.frameworks.loops import building, recipe
 from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.resolve import check_memory
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
-from tprimat.units import GB, gigabytes
 
 CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py")
 
-OWN_WAYS = (
-    "Megatron trains on its own mock data and draws its own weights: its losses can't be set against those of the "
-    "frameworks that share tokens and weights"
-)
+OWN_WAYS = own_ways("Megatron trains on its own mock data")
 
 unavailable = CLONE.unavailable
 
@@ -42,14 +38,8 @@ class Resolver(ExternalResolver):
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""
-        memory, needed = self.device.memory_bytes, self.bytes_needed(shape)
-        if memory is not None and needed > memory:
-            raise UsageError(
-                f"{self.model.title} takes {gigabytes(needed / GB)} for weights, gradients and its share of Adam's "
-                f"states, and a GPU here has {gigabytes(memory / GB)}: --scale {self.largest_that_fits().name} is the "
-                "largest that fits",
-                heading="model-too-large",
-            )
+        needed = self.bytes_needed(shape)
+        check_memory(self.model.title, needed, self.device, self.advise_scale, "its share of Adam's states")
         return request
 
 
@@ -72,7 +62,15 @@ def options(request: Request) -> list[str]:
     model, shape = models.by_name(request.model), recipe.shape_of(request)
     optimizer = building.hyperparameters(shape)
     settings: dict[str, object] = {
-        **_sizes(shape),
+        "num-layers": shape.num_layers,
+        "hidden-size": shape.hidden_size,
+        "ffn-hidden-size": shape.ffn_hidden_size,
+        "num-attention-heads": shape.num_attention_heads,
+        "num-query-groups": shape.num_query_groups,
+        "kv-channels": shape.head_dim,
+        # The null tokenizer adds one token for the end of a document.
+        "vocab-size": (shape.vocab_size or 1) - 1,
+        "make-vocab-size-divisible-by": 1,
         "seq-length": request.sequence_length,
         "max-position-embeddings": request.sequence_length,
         "norm-epsilon": model.settings["rms_norm_eps"],
@@ -100,14 +98,8 @@ def options(request: Request) -> list[str]:
     }
     if request.time_limit_s is not None:
         settings["exit-duration-in-mins"] = math.ceil(request.time_limit_s / 60)
-    flags = [
-        "swiglu",
-        "group-query-attention",
-        "disable-bias-linear",
-        "mock-data",
-        "log-throughput",
-        "use-distributed-optimizer",
-    ]
+    flags = ["swiglu", "group-query-attention", "disable-bias-linear"]
+    flags += ["mock-data", "log-throughput", "use-distributed-optimizer"]
     if model.architecture == "Qwen2Config":
         flags.append("add-qkv-bias")
     if not shape.tie_word_embeddings:
@@ -115,17 +107,3 @@ def options(request: Request) -> list[str]:
     if request.precision != "fp32":
         flags.append(request.precision)
     return [*(f"--{flag}" for flag in flags), *(f"--{name}={value}" for name, value in settings.items())]
-
-
-def _sizes(shape: ModelConfig) -> dict[str, object]:
-    return {
-        "num-layers": shape.num_layers,
-        "hidden-size": shape.hidden_size,
-        "ffn-hidden-size": shape.ffn_hidden_size,
-        "num-attention-heads": shape.num_attention_heads,
-        "num-query-groups": shape.num_query_groups,
-        "kv-channels": shape.head_dim,
-        # The null tokenizer adds one token for the end of a document.
-        "vocab-size": (shape.vocab_size or 1) - 1,
-        "make-vocab-size-divisible-by": 1,
-    }

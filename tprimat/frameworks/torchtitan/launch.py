@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, own_ways
 from tprimat.frameworks.loops import building, recipe
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.scales import Scale
@@ -23,11 +23,7 @@ REGISTRY = "torchtitan/models/llama3/config_registry.py"
 CONFIGURATION = "torchtitan/models/llama3/train_configs/llama3_8b.toml"
 """And those before."""
 
-OWN_WAYS = (
-    "torchtitan trains on text with its own tokenizer (it wants Llama 3.1's in its assets/) and draws its own weights: "
-    "its losses can't be set against those of the frameworks that share tokens and weights"
-)
-
+OWN_WAYS = own_ways("torchtitan trains on text with its own tokenizer (it wants Llama 3.1's in its assets/)")
 
 unavailable = CLONE.unavailable
 
@@ -40,7 +36,7 @@ class Resolver(ExternalResolver):
 
     def prepare(self) -> None:
         """Refuse all but Llama 3.1 8B."""
-        self.clone.folder()
+        CLONE.folder()
         if self.model.name not in self.framework.models:
             raise UsageError(
                 f"torchtitan has no {self.model.name}: choose --model {self.framework.models[0]}",
