@@ -25,10 +25,9 @@ class AsArguments:
         """Return the fields as options; from_arguments() reads them back."""
         options = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a subclass is a dataclass
-            value = getattr(self, field.name)
+            value, name = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
             if value is None or value is False or (value == field.default and not self.explicit):
                 continue
-            name = f"--{field.name.replace('_', '-')}"
             if value is True and self.explicit:
                 options.append(name)
                 continue
@@ -42,22 +41,18 @@ class AsArguments:
     def from_arguments(cls: type[Read], arguments: Sequence[str]) -> Read:
         """Read what to_arguments() wrote; end the program with status 2 on anything else."""
         parser = argparse.ArgumentParser(allow_abbrev=False)
-        tuples = []
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             kind = str(field.type).removesuffix(" | None")
-            settings: dict[str, Any] = {"type": _READERS.get(kind, str)}
+            settings: dict[str, Any] = {"type": _READERS.get(kind, str), "default": field.default}
             if field.default is dataclasses.MISSING:
                 settings["required"] = True
-            elif field.default != ():
-                settings["default"] = field.default
             if kind == "bool":
                 settings |= {"nargs": "?", "const": True}
             elif kind.startswith("tuple"):
-                settings["action"] = "append"
-                tuples.append(field.name)
+                settings |= {"action": "append", "default": []}
             parser.add_argument(f"--{field.name.replace('_', '-')}", **settings)
         values = vars(parser.parse_args(arguments))
-        return cls(**{**values, **{name: tuple(values[name] or ()) for name in tuples}})
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
 _READERS = {

@@ -17,7 +17,8 @@ def advice(request: Request) -> str:
     """Return the next options to try: less at once, then a divided model, then a smaller one."""
     options = []
     if request.micro_batch_size > 1:
-        options.append(f"--micro-batch-size {_smaller_divisor(request.micro_batch_size)}")
+        size = request.micro_batch_size
+        options.append(f"--micro-batch-size {max(each for each in range(1, size) if size % each == 0)}")
     divided = 2 * request.tensor_model_parallel_size
     if request.framework == "nemo" and request.data_parallel_size % 2 == 0:
         heads = shape_of(request).num_query_groups
@@ -28,7 +29,3 @@ def advice(request: Request) -> str:
         options.append(f"--scale {names[names.index(request.scale) - 1]}")
     options.append(f"--sequence-length {request.sequence_length // 2}")
     return " or ".join(options[:2])
-
-
-def _smaller_divisor(size: int) -> int:
-    return max(each for each in range(1, size) if size % each == 0)

@@ -82,20 +82,19 @@ def by_name(name: str) -> Scale:
 def shape(model: Model, scale: Scale) -> ModelConfig:
     """Return the model's shape at a scale, num_parameters included."""
     full = model.shape
-    hidden, heads = _known(full.hidden_size), _known(full.num_attention_heads)
-    groups = _known(full.num_query_groups)
-    head_dim = scale.head_dim or _known(full.head_dim)
+    layers, hidden, heads, groups, width, vocabulary = _sizes(full)
+    head_dim = scale.head_dim or full.head_dim or hidden // heads
     # Heads as wide as the hidden size together, as at full size; as many for each group.
-    scaled_heads = heads * _known(full.head_dim) // scale.width // head_dim
+    scaled_heads = heads * (full.head_dim or hidden // heads) // scale.width // head_dim
     scaled = msgspec.structs.replace(
         full,
-        num_layers=scale.depth or _known(full.num_layers) // scale.depth_share,
+        num_layers=scale.depth or layers // scale.depth_share,
         hidden_size=hidden // scale.width,
         num_attention_heads=scaled_heads,
         num_query_groups=scaled_heads * groups // heads,
         head_dim=head_dim,
-        ffn_hidden_size=_known(full.ffn_hidden_size) // scale.width,
-        vocab_size=_known(full.vocab_size) // scale.width,
+        ffn_hidden_size=width // scale.width,
+        vocab_size=vocabulary // scale.width,
         source=full.source if scale.name == FULL else f"{full.source}, at the scale {scale.name}",
     )
     return msgspec.structs.replace(scaled, num_parameters=parameters(model, scaled))
@@ -108,19 +107,20 @@ def parameters(model: Model, config: ModelConfig) -> int:
     on queries, keys and values), three SwiGLU matrices h × f, two norms; and the embedding, the last
     norm, and the output matrix unless it is the embedding.
     """
-    hidden, heads = _known(config.hidden_size), _known(config.num_attention_heads)
+    layers, hidden, heads, groups, width, vocabulary = _sizes(config)
     head_dim = config.head_dim or hidden // heads
-    queries, keys = heads * head_dim, (config.num_query_groups or heads) * head_dim
-    layer = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * _known(config.ffn_hidden_size) + 2 * hidden
+    queries, keys = heads * head_dim, groups * head_dim
+    layer = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * width + 2 * hidden
     if model.architecture == "Qwen2Config":
         layer += queries + 2 * keys
-    embedding = _known(config.vocab_size) * hidden
-    return _known(config.num_layers) * layer + embedding * (1 if config.tie_word_embeddings else 2) + hidden
+    return layers * layer + vocabulary * hidden * (1 if config.tie_word_embeddings else 2) + hidden
 
 
 def bytes_needed(config: ModelConfig) -> int:
     """Return the memory of weights, gradients and AdamW's states, without activations."""
-    return BYTES_PER_PARAMETER * _known(config.num_parameters)
+    if config.num_parameters is None:
+        raise ValueError("the number of the model's parameters is unknown")
+    return BYTES_PER_PARAMETER * config.num_parameters
 
 
 def largest_that_fits(
@@ -128,10 +128,7 @@ def largest_that_fits(
 ) -> Scale:
     """Return the largest scale that leaves SPARE of a device's memory free; the smallest one where none does.
 
-    Args:
-        model: what is trained.
-        memory_bytes: of the device.
-        needed: bytes that a shape takes of it.
+    `needed` returns the bytes that a shape takes of it.
     """
     room = memory_bytes * (1 - SPARE)
     return next((scale for scale in reversed(SCALES) if needed(shape(model, scale)) <= room), SCALES[0])
@@ -147,8 +144,9 @@ def of_shape(model: Model, config: ModelConfig) -> Scale | None:
     return None
 
 
-def _known(value: int | None) -> int:
-    """Return a size that every row of models.py states."""
-    if value is None:
+def _sizes(config: ModelConfig) -> tuple[int, ...]:
+    """Return SIZES of a shape. Raises ValueError where one is unknown."""
+    sizes = tuple(getattr(config, size) for size in SIZES)
+    if None in sizes:
         raise ValueError("a size of the model's shape is unknown")
-    return value
+    return sizes

@@ -35,33 +35,24 @@ _TIME = re.compile(r"(\d+-)?\d{1,4}(:\d{2}){0,2}")
 
 
 def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
-    """Return the job of a file and the options; options win.
+    """Return the job of a file, if any, and the options by their names in NAMES; options win.
 
-    Args:
-        path: the small file, or None.
-        options: values by their names in NAMES; None where an option was not given.
-
-    Raises:
-        UsageError: a value is missing or wrong, or the file is.
+    Raises UsageError where a value is missing or wrong, or the file is.
     """
     known = read(path) if path is not None else {}
     known |= {name: value for name, value in options.items() if value}
-    for name in ("account", "partition"):
+    for name, article in (("account", "an"), ("partition", "a")):
         if name not in known:
-            article = "an" if name == "account" else "a"
-            raise UsageError(
-                f"a Slurm job takes {article} {name}: say --{name} NAME, or `{name} = NAME` in the file of --slurm",
-                heading="slurm",
+            raise _refusal(
+                f"a Slurm job takes {article} {name}: say --{name} NAME, or `{name} = NAME` in the file of --slurm"
             )
     time = known.get("time", SlurmJob.time)
     if not _TIME.fullmatch(time):
-        raise UsageError(
-            f"{time!r} is no wall time as Slurm writes it, such as 00:30:00 or 1-12:00:00", heading="slurm"
-        )
+        raise _refusal(f"{time!r} is no wall time as Slurm writes it, such as 00:30:00 or 1-12:00:00")
     mounts = tuple(part.strip() for part in known.get("mounts", "").split(",") if part.strip())
     for mount in mounts:
         if ":" not in mount:
-            raise UsageError(f"mount {mount!r}: write folder:folder, here and in the container", heading="slurm")
+            raise _refusal(f"mount {mount!r}: write folder:folder, here and in the container")
     return SlurmJob(known["account"], known["partition"], time, known.get("container"), mounts)
 
 
@@ -71,16 +62,19 @@ def read(path: Path) -> dict[str, str]:
         text = files.read_plain(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"{path}: can't be read: {reason}", heading="slurm") from error
+        raise _refusal(f"{path}: can't be read: {reason}") from error
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
-        content = line.split("#")[0].strip()
-        if not content:
+        name, sign, value = (part.strip() for part in line.split("#")[0].partition("="))
+        if not name + sign:
             continue
-        name, sign, value = (part.strip() for part in content.partition("="))
         if not sign or name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, n=1)
             meant = f"is {near[0]} meant?" if near else f"write NAME = VALUE with one of {', '.join(NAMES)}"
-            raise UsageError(f"{path}:{number}: {name!r} is none of what a job is told: {meant}", heading="slurm")
+            raise _refusal(f"{path}:{number}: {name!r} is none of what a job is told: {meant}")
         values[name] = value.strip("\"'")
     return values
+
+
+def _refusal(problem: str) -> UsageError:
+    return UsageError(problem, heading="slurm")
