@@ -35,20 +35,12 @@ class ExitStatus(enum.IntEnum):
     FAULT = 70
 
 
-_GRAVEST_FIRST = (
-    ExitStatus.FAULT,
-    ExitStatus.USAGE,
-    ExitStatus.TRAINING_FAILED,
-    ExitStatus.IMPOSSIBLE,
-    ExitStatus.NOT_COMPARABLE,
-    ExitStatus.SLOWER,
-)
+_MOST_SEVERE_FIRST = tuple(map(ExitStatus, (70, 2, 5, 4, 3, 1, 0)))
 
 
 def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:
     """Return the most severe of several exit statuses; OK for none."""
-    seen = set(statuses)
-    return next((status for status in _GRAVEST_FIRST if status in seen), ExitStatus.WELL)
+    return min(statuses, key=_MOST_SEVERE_FIRST.index, default=ExitStatus.WELL)
 
 
 class TensorPrimatError(Exception):
@@ -84,14 +76,7 @@ class UsageError(TensorPrimatError):
 
 
 class UnreadableError(TensorPrimatError):
-    """A file doesn't hold what it should.
-
-    Args:
-        path: the file as the user named it.
-        message: what is wrong: what to do.
-        line: where in the file, from 1, or None where a line means nothing.
-        heading: see TensorPrimatError.
-    """
+    """A file, as the user named it, doesn't hold what it should, on a line of it (from 1) where one can be named."""
 
     def __init__(self, path: object, message: str, *, heading: str, line: int | None = None) -> None:
         place = f"{path}:{line}" if line is not None else f"{path}"

@@ -20,12 +20,8 @@ from tprimat.errors import UsageError
 LOCK_NAME = ".tprimat.lock"
 LOCK_SECONDS = 60.0
 
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+_KINDS = {"p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
+"""Files that are no plain ones, by the letter that `ls -l` shows."""
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -33,12 +29,13 @@ def open_plain(path: Path) -> BinaryIO:
 
     Raises OSError, whose text says so where it is anything else, such as a pipe.
     """
-    file = open(path, "rb", opener=_at_once)  # noqa: SIM115 - the caller closes it
+    at_once = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))  # noqa: SIM115 - the caller closes it
     mode = os.fstat(file.fileno()).st_mode
     if stat.S_ISREG(mode):
         return file
     file.close()
-    kind = next((kind for is_one, kind in _KINDS if is_one(mode)), "something else")
+    kind = _KINDS.get(stat.filemode(mode)[0], "something else")
     raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
 
 
@@ -48,17 +45,10 @@ def read_plain(path: Path) -> bytes:
         return file.read()
 
 
-def _at_once(name: str, flags: int) -> int:
-    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-
-
 def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
     """Write a file so that a reader sees the old one or the whole new one. Raises OSError.
 
-    Args:
-        path: the file.
-        content: all of it.
-        suffix: of its name while it is being written.
+    The suffix is that of its name while it is being written.
     """
     with write_temp_beside(path, content, suffix) as whole:
         os.replace(whole, path)

@@ -25,38 +25,15 @@ _DROPPED = {"Cf", "Cs", "Co", "Cn"}
 ELLIPSIS = "…"
 
 _ASCII = {
-    "×": "x",
-    "·": "-",
-    "–": "-",
-    "—": "-",
-    "…": "...",
-    "→": "->",
-    "≥": ">=",
-    "≤": "<=",
-    "±": "+/-",
-    "−": "-",
-    "²": "2",
-    "⁹": "^9",
-    "’": "'",
-    "─": "-",
+    **dict.fromkeys("·–—−─", "-"),
+    **{"×": "x", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "±": "+/-", "²": "2", "⁹": "^9", "’": "'"},
 }
 
 
 def plain(text: object, limit: int | None = None) -> str:
-    """Return text as one line without control sequences or markup.
-
-    Args:
-        text: anything; its str() is taken.
-        limit: characters after which it is cut, with an ellipsis; None for no limit.
-    """
-    without = _ESCAPE_SEQUENCES.sub("", str(text))
-    kept = []
-    for character in without:
-        category = unicodedata.category(character)
-        if category in _SPACES:
-            kept.append(" ")
-        elif category not in _DROPPED:
-            kept.append(character)
+    """Return anything's str() as one line without control sequences or markup, cut with an ellipsis at a limit."""
+    categories = ((each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", str(text)))
+    kept = [" " if category in _SPACES else each for each, category in categories if category not in _DROPPED]
     line = " ".join("".join(kept).split())
     return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
 
@@ -88,18 +65,10 @@ def _spelled(line: str, encoding: str) -> str:
     """
     spelled = ""
     for character in line:
-        word = character if _can(character, encoding) else _ASCII.get(character, character)
+        word = character if character.encode(encoding, "ignore") else _ASCII.get(character, character)
         more = len(word) - 1
         gaps = list(re.finditer(rf"(?<=\S) {{{more + 2},}}", spelled)) if more > 0 else []
         if gaps:
             spelled = spelled[: gaps[-1].start()] + spelled[gaps[-1].start() + more :]
         spelled += word
     return spelled
-
-
-def _can(character: str, encoding: str) -> bool:
-    try:
-        character.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True

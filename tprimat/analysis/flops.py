@@ -71,7 +71,7 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     """
     if run.model_config.num_layers is not None:
         return run.model_config, None
-    known = next((model for model in models.MODELS if model.name == run.model), None)
+    known = models.find(run.model)
     if known is None:
         return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"
     if run.scale not in (None, "full"):

@@ -14,7 +14,6 @@ class Model:
 
     Attributes:
         name: what a user types, and the last part of a result's name.
-        title: what a report shows.
         architecture: class of its configuration in transformers.
         shape: the full-size model.
         settings: further fields of that configuration which change the work or the result.
@@ -22,7 +21,6 @@ class Model:
             known; the first match over all rows counts.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
         pretraining_tokens: on how many its makers trained it; None where they don't say.
-        pretraining_source: where they say it.
     """
 
     name: str
@@ -109,14 +107,15 @@ def names() -> tuple[str, ...]:
     return tuple(model.name for model in MODELS)
 
 
-def by_name(name: str) -> Model:
-    """Return the row of a name.
+def find(name: str | None) -> Model | None:
+    """Return the row of a name in a result, or None."""
+    return next((model for model in MODELS if model.name == name), None)
 
-    Raises UsageError for a name that no row has.
-    """
-    for model in MODELS:
-        if model.name == name.lower():
-            return model
+
+def by_name(name: str) -> Model:
+    """Return the row of a name that a user typed. Raises UsageError for one that no row has."""
+    if model := find(name.lower()):
+        return model
     raise UsageError(f"there is no model {name!r}: choose from {', '.join(names())}", heading="unknown-model")
 
 
@@ -128,7 +127,8 @@ def recognize(text: str) -> Model | None:
 
 def title(name: str | None) -> str:
     """Return a model's name for people; the name itself for a model without a row."""
-    return next((model.title for model in MODELS if model.name == name), name or "unnamed model")
+    model = find(name)
+    return model.title if model else name or "unnamed model"
 
 
 def with_shape(config: ModelConfig) -> Model | None:

@@ -32,7 +32,7 @@ class Price:
 
 
 def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, Price]:
-    """Return the prices of sides, from what was typed after --cost.
+    """Return the prices of sides by name, from what was typed after --cost; raise UsageError for what makes no sense.
 
     Args:
         arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
@@ -40,12 +40,6 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
             2.20:3.10. Commas separate too.
         names: sides, in the order of the printed table.
         known: by name, all that is known of a side; what a user may call it by where no name fits.
-
-    Returns:
-        By name; a side that no NAME=PRICE is about is absent.
-
-    Raises:
-        UsageError: another count than names, a name that fits none, two prices for a side, or no price.
     """
     words = [word for argument in arguments for word in argument.split(",") if word.strip()]
     named = [word for word in words if "=" in word]

@@ -110,8 +110,7 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
 
 
 def _model(run: Run, named: object) -> models.Model:
-    known = next((model for model in models.MODELS if model.name == run.model), None)
-    known = known or models.with_shape(run.model_config) or models.recognize(run.model or "")
+    known = models.find(run.model) or models.with_shape(run.model_config) or models.recognize(run.model or "")
     if known is None:
         raise NotComparableError(
             f"{named}: can't be matched, {run.model or 'its model, which it does not name,'} is none of "

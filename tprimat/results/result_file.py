@@ -58,12 +58,10 @@ class ResultFile(Run, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A result file that was read.
+    """A result file that was read, under its path as the user gave it.
 
     Attributes:
-        name: its path, as the user gave it.
         sha256: of the bytes that the runs were read from; by now the file may hold more.
-        runs: those in it.
     """
 
     name: str

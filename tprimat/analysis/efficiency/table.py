@@ -270,7 +270,7 @@ def _hours_per_trillion_tokens(subject: Subject) -> Value:
 def _days_to_pretrain(subject: Subject) -> Value | None:
     if subject.total.value is None:
         return None
-    model = next((model for model in models.MODELS if model.name == subject.run.model), None)
+    model = models.find(subject.run.model)
     if model is None:
         return Value(None, reason="the model's pretraining is not in the table")
     if subject.run.scale not in (None, "full"):
