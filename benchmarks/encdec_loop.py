@@ -24,42 +24,44 @@ import torch
 from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import model as encdec_model
-from tprimat.frameworks.encdec.settings import OPTIMIZER, Settings
+from tprimat.frameworks.encdec.launch import resolve_config
+from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest, RequestedSettings
 from tprimat.frameworks.loops import building
+from tprimat.frameworks.request import Device
 from tprimat.record.ranks import Process
 
 ENOUGH = 0.98
 EPOCHS = 3
 
 
-def bare(settings: Settings, device: torch.device) -> float:
+def bare(request: EncDecRequest, device: torch.device) -> float:
     """Return samples/s of the best epoch, of a loop that does nothing but train."""
-    model = encdec_model.build(settings, device)
+    model = encdec_model.build(request, device)
     optimizer = building.optimizer(model, OPTIMIZER, fused=True)
-    half = settings.precision == "fp16"
+    half = request.precision == "fp16"
     scaler = torch.amp.GradScaler(device.type, enabled=half)
-    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(settings.precision)
-    batches = encdec_data.dataset(settings, Process())
-    ready = [torch.as_tensor(batches[index][0]).to(device) for index in range(settings.steps_per_epoch)]
+    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(request.precision)
+    batches = encdec_data.dataset(request, Process())
+    ready = [torch.as_tensor(batches[index][0]).to(device) for index in range(request.steps_per_epoch)]
     best = 0.0
-    for _ in range(settings.all_epochs):
+    for _ in range(request.all_epochs):
         synchronize(device)
         began = time.perf_counter()
         for tokens in ready:
             with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-                loss = model(tokens[:, : settings.seq_len], tokens[:, settings.seq_len :])
+                loss = model(tokens[:, : request.sequence_length], tokens[:, request.sequence_length :])
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad(set_to_none=True)
         synchronize(device)
-        best = max(best, settings.samples_per_epoch / (time.perf_counter() - began))
+        best = max(best, request.samples_per_epoch / (time.perf_counter() - began))
     return best
 
 
-def ours(settings: Settings) -> float:
+def ours(request: EncDecRequest) -> float:
     """Return samples/s of our loop, as its result states it."""
-    trained = encdec_loop.train(settings, Process(), say=lambda line: None)
+    trained = encdec_loop.train(request, Process(), say=lambda line: None)
     assert trained.run is not None
     return max(epoch["samples_per_second"] or 0.0 for epoch in trained.run.epochs)
 
@@ -82,25 +84,24 @@ def main() -> int:
     options = parser.parse_args()
     on_gpu = torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            platform=("amd" if torch.version.hip else "nvd") if on_gpu else "cpu",
-            num_gpus=1,
-            precision=options.precision or ("fp16" if on_gpu else "fp32"),
+        requested = RequestedSettings(
+            precision=options.precision,
             num_samples=options.steps * options.batch_size,
-            output_dir=Path(folder),
             d_model=options.d_model,
             batch_size=options.batch_size,
             seq_len=options.seq_len,
             epochs=EPOCHS,
         )
+        platform = ("amd" if torch.version.hip else "nvd") if on_gpu else "cpu"
+        request, _ = resolve_config(requested, Device(platform, 1, None), Path(folder))
         device = torch.device("cuda", 0) if on_gpu else torch.device("cpu")
         speeds: dict[str, list[float]] = {"bare": [], "ours": []}
         for number in range(options.rounds):
             # Whichever comes second finds the machine warmer: they change places.
-            turns = [("bare", lambda: bare(settings, device)), ("ours", lambda: ours(settings))]
+            turns = [("bare", lambda: bare(request, device)), ("ours", lambda: ours(request))]
             for name, turn in turns if number % 2 else reversed(turns):
                 speeds[name].append(turn())
-        print(f"{settings.scale}, batch {settings.batch_size}, {settings.seq_len} tokens")
+        print(f"{request.scale}, batch {request.micro_batch_size}, {request.sequence_length} tokens")
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     shares = [first / second for first, second in zip(speeds["ours"], speeds["bare"], strict=True)]
     for name, value in medians.items():

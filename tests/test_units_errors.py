@@ -90,6 +90,10 @@ def test_memory_for_people(value, text):
     assert units.gigabytes(value) == text
 
 
+def test_an_amount_of_data_for_people():
+    assert [units.size(size) for size in (66_600, 6_660_000, 29_999_999_999)] == ["66.6 kB", "6.7 MB", "30.0 GB"]
+
+
 @pytest.mark.parametrize(("ratio", "text"), [(1.3623, "1.36×"), (1.0123, "1.012×"), (0.987, "0.987×"), (0.5, "0.50×")])
 def test_a_ratio_close_to_one_has_more_digits(ratio, text):
     assert units.times(ratio) == text

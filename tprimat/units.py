@@ -66,6 +66,14 @@ def gigabytes(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f} GB"
 
 
+def size(num_bytes: float) -> str:
+    """Return an amount of data for people, in GB, MB or kB of powers of ten."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if num_bytes >= factor:
+            return f"{num_bytes / factor:.1f} {unit}"
+    return f"{num_bytes / 1e3:.1f} kB"
+
+
 def times(ratio: float) -> str:
     """Return a ratio such as 1.36×, with more digits close to one."""
     return f"{ratio:.3f}×" if 0.95 < ratio < 1.05 else f"{ratio:.2f}×"

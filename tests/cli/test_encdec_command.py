@@ -203,7 +203,7 @@ class TestForReal:
     def test_a_dry_run_changes_nothing(self, repository, tmp_path):
         done = self.start(repository, tmp_path, "--disk", "--epochs", "1", "--dry-run")
         assert done.returncode == 0, done.stderr
-        assert "-m tprimat.frameworks.encdec.loop --platform=" in done.stdout
+        assert "-m tprimat.frameworks.encdec.loop --framework=pytorch --platform=" in done.stdout
         assert done.stdout.endswith("Nothing was run.\n")
         assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ from tprimat import frameworks
 from tprimat.cli.options import _encdec_choice, benchmark, compare_frameworks, encdec
 from tprimat.frameworks import defaults as framework_defaults
 from tprimat.frameworks.encdec import launch as encdec_launch
-from tprimat.frameworks.encdec.settings import MODEL
+from tprimat.frameworks.encdec.request import MODEL
 from tprimat.frameworks.primus import installation
 from tprimat.measure import plan
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS

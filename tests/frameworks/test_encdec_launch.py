@@ -9,8 +9,7 @@ import pytest
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.launch import RequestedSettings
-from tprimat.frameworks.encdec.settings import Settings
+from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
 from tprimat.frameworks.request import Device
 
 CPU = Device("cpu", 2, 25.3e9)
@@ -40,7 +39,7 @@ class TestDefaults:
     def test_on_gpus(self, device, gpus):
         settings = resolved(device)
         assert (settings.precision, settings.num_gpus, settings.num_samples) == ("fp16", gpus, 65_536)
-        assert settings.effective_batch == 32 * gpus
+        assert settings.global_batch_size == 32 * gpus
 
     def test_the_default_model(self):
         settings = resolved(CPU)
@@ -121,7 +120,7 @@ class TestCommand:
     def test_one_process(self):
         launch = encdec.launch(resolved(CPU))
         assert launch.argv[:3] == (sys.executable, "-m", "tprimat.frameworks.encdec.loop")
-        assert Settings.from_arguments(launch.argv[3:]) == resolved(CPU)
+        assert EncDecRequest.from_arguments(launch.argv[3:]) == resolved(CPU)
 
     def test_several_are_started_by_torchrun(self):
         launch = encdec.launch(resolved(H100S))

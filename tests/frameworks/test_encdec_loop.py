@@ -20,9 +20,11 @@ from tprimat.checks import physics, training
 from tprimat.errors import TrainingFailedError, UsageError
 from tprimat.frameworks.encdec import data as encdec_data
 from tprimat.frameworks.encdec import loop as encdec_loop
+from tprimat.frameworks.encdec import model as encdec_model
 from tprimat.frameworks.encdec import result as encdec_result
-from tprimat.frameworks.encdec import step as encdec_step
-from tprimat.frameworks.encdec.settings import Settings, parameters
+from tprimat.frameworks.encdec.launch import resolve_config
+from tprimat.frameworks.encdec.request import RequestedSettings
+from tprimat.frameworks.request import Device
 from tprimat.record import lifecycle, outcome, recovery
 from tprimat.record.journal import Journal
 from tprimat.record.ranks import Process
@@ -31,24 +33,12 @@ from tprimat.store import store
 SAMPLES, BATCH, SLOW_S = 48, 4, 0.05
 
 
-def settings(folder, **changes):
-    small = Settings(
-        platform="cpu",
-        num_gpus=1,
-        precision="fp32",
-        num_samples=SAMPLES,
-        output_dir=folder / "results",
-        d_model=16,
-        nhead=2,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        dim_feedforward=32,
-        vocab_size=50,
-        seq_len=8,
-        batch_size=BATCH,
-        epochs=2,
-    )
-    return dataclasses.replace(small, **changes)
+def settings(folder, *, data_checked=False, **changes):
+    small = {"d_model": 16, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 32}
+    small |= {"vocab_size": 50, "seq_len": 8, "batch_size": BATCH, "epochs": 2, "num_samples": SAMPLES}
+    requested = RequestedSettings(**{**small, **changes})
+    request, _ = resolve_config(requested, Device("cpu", 1, None), folder / "results")
+    return dataclasses.replace(request, data_checked=data_checked)
 
 
 def trained(wanted, **options):
@@ -101,8 +91,8 @@ def from_memory(tmp_path_factory):
 @pytest.fixture(scope="module")
 def from_disk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("disk")
-    wanted = settings(folder, data_dir=folder / "data", num_shards=3, workers=2, drop_caches=True)
-    return wanted, trained(wanted)[0]
+    on_disk = {"data_dir": folder / "data", "num_shards": 3, "workers": 2, "drop_caches": True}
+    return folder, on_disk, trained(settings(folder, **on_disk))[0]
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +148,7 @@ class TestResult:
         run, _, _ = from_memory
         assert (run.platform, run.framework, run.model) == ("cpu", "pytorch", "encdec")
         assert run.scale == "d16-h2-e1-d1-f32-v50"
-        assert run.model_config.num_parameters == parameters(settings(Path()))
+        assert run.model_config.num_parameters == settings(Path()).parameters
         assert (run.model_config.num_layers, run.model_config.num_encoder_layers) == (1, 1)
         config = run.training_config
         assert (config.global_batch_size, config.sequence_length, config.max_steps) == (4, 8, 36)
@@ -204,7 +194,8 @@ class TestDataWait:
         assert run.breakdown["data_wait_s"] == pytest.approx(sum(slow.slept[12:]) / 24, rel=0.1)
 
     def test_workers_are_waited_for_too(self, tmp_path):
-        wanted = settings(tmp_path, workers=1, num_samples=2 * SAMPLES, epochs=1, warmup_epochs=0)
+        wanted = settings(tmp_path, num_samples=2 * SAMPLES, epochs=1, warmup_epochs=0)
+        wanted = dataclasses.replace(wanted, workers=1)
         run, _, _ = trained(wanted, dataset=Slow(wanted))
         # Whatever is computed meanwhile, an epoch takes what its one reader takes.
         assert run.epochs[0]["wall_time_s"] >= 24 * SLOW_S
@@ -213,7 +204,7 @@ class TestDataWait:
 
 class TestDisk:
     def test_storage_has_figures_of_its_own(self, from_disk):
-        _, run = from_disk
+        _, _, run = from_disk
         assert run.status == "complete"
         figures = run.native_metrics
         assert figures["dataset_gb"] == pytest.approx(SAMPLES * 17 * 4 / 1e9, rel=0.01)
@@ -224,19 +215,19 @@ class TestDisk:
         assert all(epoch["read_gb"] > 0 for epoch in run.epochs)
 
     def test_data_that_come_again_have_no_entropy(self, from_disk):
-        _, run = from_disk
+        _, _, run = from_disk
         assert run.data.kind == "random, from shards on disk, page cache emptied"
         assert run.data.entropy is None
 
     def test_another_training_finds_them(self, from_disk):
-        wanted, _ = from_disk
-        _, _, said = trained(dataclasses.replace(wanted, epochs=1, warmup_epochs=0))
+        folder, on_disk, _ = from_disk
+        _, _, said = trained(settings(folder, epochs=1, warmup_epochs=0, **on_disk))
         assert "checking the data" in said[0]
         assert not any("writing" in line for line in said)
 
     def test_trusted_where_they_were_checked_before(self, from_disk):
-        wanted, _ = from_disk
-        _, _, said = trained(dataclasses.replace(wanted, epochs=1, warmup_epochs=0, data_checked=True))
+        folder, on_disk, _ = from_disk
+        _, _, said = trained(settings(folder, epochs=1, warmup_epochs=0, data_checked=True, **on_disk))
         assert said[0].startswith("epoch 1")
 
     def test_no_room_for_them_starts_nothing(self, tmp_path):
@@ -247,9 +238,6 @@ class TestDisk:
 
 
 class TestPageCacheSaid:
-    def measured(self, *shares):
-        return [encdec_result.Epoch(1, False, 0, 1, 1.0, 4, 1, 0.0, 0.1, share) for share in shares]
-
     @pytest.mark.parametrize(
         ("shares", "said"),
         [
@@ -259,7 +247,7 @@ class TestPageCacheSaid:
         ],
     )
     def test_what_helped(self, shares, said):
-        warnings = encdec_result._cache_warnings(self.measured(*shares))
+        warnings = encdec_result.cache_warnings(shares)
         assert (warnings == []) if said is None else warnings[0].startswith(said)
 
 
@@ -370,17 +358,17 @@ class TestPrecision:
     def test_fp32_is_not_tf32_whatever_a_container_set(self, tmp_path, monkeypatch):
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high")
-        on_gpu = settings(tmp_path, platform="nvd")
+        on_gpu = dataclasses.replace(settings(tmp_path), platform="nvd")
         try:
-            assert encdec_step.set_precision(on_gpu) == "float32, without TF32"
+            assert encdec_model.set_precision(on_gpu) == "float32, without TF32"
             assert torch.get_float32_matmul_precision() == "highest"
             monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
-            assert "TF32 by NVIDIA_TF32_OVERRIDE" in encdec_step.set_precision(on_gpu)
+            assert "TF32 by NVIDIA_TF32_OVERRIDE" in encdec_model.set_precision(on_gpu)
         finally:
             torch.set_float32_matmul_precision(before)
 
     def test_steps_that_overflow_are_counted(self, tmp_path):
-        step = encdec_step.Step(settings(tmp_path, precision="fp16"), Process().on("cpu"))
+        step = encdec_model.Step(dataclasses.replace(settings(tmp_path), precision="fp16"), Process().on("cpu"))
         tokens = torch.zeros(4, 17, dtype=torch.int32)
         step._scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
         for _ in range(2):
@@ -393,7 +381,7 @@ class TestPrecision:
         assert torch.equal(step._module.head.weight, weights)
 
     def test_without_loss_scaling_there_is_no_scale(self, tmp_path):
-        step = encdec_step.Step(settings(tmp_path), Process().on("cpu"))
+        step = encdec_model.Step(settings(tmp_path), Process().on("cpu"))
         assert step.loss_scaling() == (None, None)
 
 

@@ -12,9 +12,11 @@ torch = pytest.importorskip("torch")
 
 from tprimat.analysis import flops
 from tprimat.frameworks.encdec import model as encdec_model
-from tprimat.frameworks.encdec.settings import Settings, parameters
+from tprimat.frameworks.encdec.launch import resolve_config
+from tprimat.frameworks.encdec.request import RequestedSettings
+from tprimat.frameworks.request import Device
 
-DEFAULT = Settings("cpu", 1, "fp32", 64, Path("/out"))
+DEFAULT, _ = resolve_config(RequestedSettings(num_samples=64), Device("cpu", 1, None), Path("/out"))
 SMALL = dataclasses.replace(
     DEFAULT,
     d_model=32,
@@ -23,7 +25,7 @@ SMALL = dataclasses.replace(
     num_decoder_layers=3,
     dim_feedforward=48,
     vocab_size=101,
-    seq_len=16,
+    sequence_length=16,
 )
 
 
@@ -46,12 +48,12 @@ def sized(d_model, nhead, encoders, decoders, feed_forward):
         (sized(768, 12, 12, 12, 3072), "211.1"),
         (sized(2048, 32, 24, 24, 8192), "2853.8"),
     ],
-    ids=lambda value: value if isinstance(value, str) else value.scale,
+    ids=lambda value: value if isinstance(value, str) else value.sizes,
 )
 def test_parameters(settings, millions):
     built = encdec_model.build(settings, torch.device("meta"))
-    assert sum(each.numel() for each in built.parameters()) == parameters(settings)
-    assert f"{parameters(settings) / 1e6:.{len(millions.partition('.')[2])}f}" == millions
+    assert sum(each.numel() for each in built.parameters()) == settings.parameters
+    assert f"{settings.parameters / 1e6:.{len(millions.partition('.')[2])}f}" == millions
 
 
 class TestFlops:
@@ -61,33 +63,34 @@ class TestFlops:
         from torch.utils.flop_counter import FlopCounterMode
 
         model = encdec_model.build(settings, torch.device("cpu"))
-        source = torch.zeros(batch, settings.seq_len, dtype=torch.int32)
-        target = torch.zeros(batch, settings.seq_len + 1, dtype=torch.int32)
+        source = torch.zeros(batch, settings.sequence_length, dtype=torch.int32)
+        target = torch.zeros(batch, settings.sequence_length + 1, dtype=torch.int32)
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
             model(source, target).backward()
-        return counter.get_total_flops() / batch / settings.seq_len
+        return counter.get_total_flops() / batch / settings.sequence_length
 
     @pytest.mark.parametrize("settings", [SMALL, dataclasses.replace(SMALL, num_encoder_layers=1, nhead=2)])
     def test_full_attention_is_what_torch_counts(self, settings):
-        exact = flops.flops_per_token(settings.shape(), settings.seq_len, causal=False)
+        exact = flops.flops_per_token(settings.model_config, settings.sequence_length, causal=False)
         assert self.counted(settings, 2) == exact
 
     def test_only_the_decoder_sees_half(self):
-        full, causal = (flops.flops_per_token(SMALL.shape(), SMALL.seq_len, causal=each) for each in (False, True))
-        assert full - causal == 6 * SMALL.num_decoder_layers * SMALL.d_model * SMALL.seq_len
+        shape, length = SMALL.model_config, SMALL.sequence_length
+        full, causal = (flops.flops_per_token(shape, length, causal=each) for each in (False, True))
+        assert full - causal == 6 * SMALL.num_decoder_layers * SMALL.d_model * SMALL.sequence_length
 
 
 class TestModel:
     def test_starts_near_the_entropy_of_its_data(self):
         model = encdec_model.build(DEFAULT, torch.device("cpu")).eval()
-        tokens = torch.randint(DEFAULT.vocab_size, (2, 2 * DEFAULT.seq_len + 1), dtype=torch.int32)
-        loss = model(tokens[:, : DEFAULT.seq_len], tokens[:, DEFAULT.seq_len :])
+        tokens = torch.randint(DEFAULT.vocab_size, (2, 2 * DEFAULT.sequence_length + 1), dtype=torch.int32)
+        loss = model(tokens[:, : DEFAULT.sequence_length], tokens[:, DEFAULT.sequence_length :])
         assert abs(float(loss.detach()) - math.log(DEFAULT.vocab_size)) < 0.5
 
     def test_no_token_sees_what_it_is_to_predict(self):
         model = encdec_model.build(SMALL, torch.device("cpu")).eval()
-        source = torch.randint(SMALL.vocab_size, (1, SMALL.seq_len))
-        target = torch.randint(SMALL.vocab_size, (1, SMALL.seq_len))
+        source = torch.randint(SMALL.vocab_size, (1, SMALL.sequence_length))
+        target = torch.randint(SMALL.vocab_size, (1, SMALL.sequence_length))
         other = target.clone()
         other[:, 9:] = (other[:, 9:] + 1) % SMALL.vocab_size
 

@@ -1,4 +1,4 @@
-"""The settings of a training, and their way through a command line."""
+"""The request of a training, and its way through a command line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tprimat.frameworks.encdec.settings import Settings
+from tprimat.frameworks.encdec.launch import resolve_config
+from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
+from tprimat.frameworks.request import Device
 
-PLAIN = Settings("nvd", 8, "fp16", 1000, Path("/out"), batch_size=12)
+REQUESTED = RequestedSettings(num_samples=1000, batch_size=12)
+PLAIN, _ = resolve_config(REQUESTED, Device("nvd", 8, None), Path("/out"))
 
 
 @pytest.mark.parametrize(
@@ -21,17 +24,17 @@ PLAIN = Settings("nvd", 8, "fp16", 1000, Path("/out"), batch_size=12)
     ],
 )
 def test_arguments_say_all_of_it(changes):
-    settings = dataclasses.replace(PLAIN, **changes)
-    assert Settings.from_arguments(settings.to_arguments()) == settings
+    request = dataclasses.replace(PLAIN, **changes)
+    assert EncDecRequest.from_arguments(request.to_arguments()) == request
 
 
 def test_what_follows_from_them():
-    assert PLAIN.effective_batch == 96
+    assert (PLAIN.global_batch_size, PLAIN.steps) == (96, 40)
     assert (PLAIN.steps_per_epoch, PLAIN.samples_per_epoch, PLAIN.all_epochs) == (10, 960, 4)
 
 
 def test_models_of_one_name_have_one_shape():
-    assert PLAIN.scale == "d128-h4-e3-d3-f512-v5480"
-    assert dataclasses.replace(PLAIN, seq_len=7, batch_size=1).scale == PLAIN.scale
+    assert PLAIN.scale == REQUESTED.sizes == "d128-h4-e3-d3-f512-v5480"
+    assert dataclasses.replace(REQUESTED, seq_len=7, batch_size=1).sizes == PLAIN.scale
     for field in ("d_model", "nhead", "num_encoder_layers", "num_decoder_layers", "dim_feedforward", "vocab_size"):
-        assert dataclasses.replace(PLAIN, **{field: 64}).scale != PLAIN.scale
+        assert dataclasses.replace(REQUESTED, **{field: 64}).sizes != PLAIN.scale

@@ -21,7 +21,7 @@ import filelock
 from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import shards as encdec_shards
-from tprimat.frameworks.encdec.shards import Contents, default_shards, prepare, read_manifest, size_text
+from tprimat.frameworks.encdec.shards import Contents, default_shards, prepare, read_manifest
 
 CONTENTS = Contents(num_samples=103, seq_len=16, vocab_size=50, seed=7, num_shards=5)
 
@@ -230,7 +230,3 @@ class TestFullDisk:
         written = contents_of(small_disk / "data")
         assert sorted(written) == ["shard_0000.bin", "shard_0001.bin", "shard_0002.bin"]
         assert set(read_manifest(small_disk / "data").shards) == set(written)
-
-
-def test_sizes_for_people():
-    assert [size_text(size) for size in (66_600, 6_660_000, 29_999_999_999)] == ["66.6 kB", "6.7 MB", "30.0 GB"]

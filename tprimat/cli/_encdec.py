@@ -17,9 +17,7 @@ from tprimat import console
 from tprimat.cli.options import encdec as encdec_options
 from tprimat.errors import ExitStatus, TensorPrimatError, UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.framework import ENCDEC, request_of
-from tprimat.frameworks.encdec.launch import RequestedSettings
-from tprimat.frameworks.encdec.settings import MODEL
+from tprimat.frameworks.encdec.request import MODEL, RequestedSettings
 from tprimat.machine import platforms
 from tprimat.measure import session, torchrun
 from tprimat.measure.plan import Plan, cooldown, device_of
@@ -71,13 +69,13 @@ def _start(options: argparse.Namespace, requested: RequestedSettings) -> int:
     """Start the processes, from here."""
     _check_packages()
     machine = platforms.detect()
-    settings, notes = encdec.resolve_config(requested, device_of(machine), Path.cwd() / options.output_dir)
+    request, notes = encdec.resolve_config(requested, device_of(machine), Path.cwd() / options.output_dir)
     plan = Plan(
-        frameworks=(ENCDEC,),
-        requests=(request_of(settings),),
+        frameworks=(encdec.ENCDEC,),
+        requests=(request,),
         output_dir=options.output_dir,
         runs=options.runs,
-        cooldown_s=cooldown(options.cooldown, settings.platform),
+        cooldown_s=cooldown(options.cooldown, request.platform),
         notes=(*machine.warnings, *notes),
     )
     if options.dry_run:

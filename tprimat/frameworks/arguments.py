@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,18 +18,12 @@ Read = TypeVar("Read", bound="AsArguments")
 class AsArguments:
     """Base of a dataclass whose fields are int, float, bool, str, Path, ModelConfig or None, or a tuple of str."""
 
-    explicit: ClassVar[bool] = False
-    """Whether options state defaults too, other than None and False; a flag is then an option without a value."""
-
     def to_arguments(self) -> list[str]:
         """Return the fields as options; from_arguments() reads them back."""
         options = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a subclass is a dataclass
             value, name = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
-            if value is None or value is False or (value == field.default and not self.explicit):
-                continue
-            if value is True and self.explicit:
-                options.append(name)
+            if value is None or value == field.default:
                 continue
             for each in value if isinstance(value, tuple) else (value,):
                 text = msgspec.json.encode(each.known()).decode() if isinstance(each, ModelConfig) else str(each)
@@ -46,9 +40,7 @@ class AsArguments:
             settings: dict[str, Any] = {"type": _READERS.get(kind, str), "default": field.default}
             if field.default is dataclasses.MISSING:
                 settings["required"] = True
-            if kind == "bool":
-                settings |= {"nargs": "?", "const": True}
-            elif kind.startswith("tuple"):
+            if kind.startswith("tuple"):
                 settings |= {"action": "append", "default": []}
             parser.add_argument(f"--{field.name.replace('_', '-')}", **settings)
         values = vars(parser.parse_args(arguments))

@@ -43,6 +43,7 @@ class Framework:
         data: what it trains on by default, as a result states it.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         logged: whether it writes a log and no result, so that the log is read.
+        room: its folder where that isn't named after it.
     """
 
     name: str
@@ -58,11 +59,12 @@ class Framework:
     data: str = "markov"
     profiles: bool = False
     logged: bool = False
+    room: str = ""
 
     @property
     def folder(self) -> str:
         """Its folder in tprimat/frameworks/."""
-        return self.name.partition("-")[0]
+        return self.room or self.name.partition("-")[0]
 
     def unavailable(self) -> str | None:
         """Return why it can't run here and what to do; None where it can. Imports no torch."""

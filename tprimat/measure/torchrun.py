@@ -11,8 +11,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.encdec import launch as encdec
-from tprimat.frameworks.encdec.framework import ENCDEC, figures, request_of
-from tprimat.frameworks.encdec.settings import Settings
+from tprimat.frameworks.encdec.request import EncDecRequest, RequestedSettings
 from tprimat.frameworks.loops.launch import cores
 from tprimat.frameworks.request import Device
 from tprimat.machine import platforms
@@ -50,24 +49,24 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     return status
 
 
-def train_encdec(requested: encdec.RequestedSettings, process: Process, output_dir: Path) -> int:
+def train_encdec(requested: RequestedSettings, process: Process, output_dir: Path) -> int:
     """Train the encoder-decoder in this process; the exit status."""
     from tprimat.frameworks.encdec import loop
 
-    settings, notes = encdec.resolve_config(
+    request, notes = encdec.resolve_config(
         dataclasses.replace(requested, num_gpus=process.world_size), device_of_rank(process), Path.cwd() / output_dir
     )
     if process.is_first:
-        check_writable(settings.output_dir)
-        notes = (*notes, *_threads_note(settings, process))
-        display.introduce_requests(Plan((ENCDEC,), (request_of(settings),), output_dir, notes=notes), Environment())
-    trained = loop.train(settings, process, say=console.info)
+        check_writable(request.output_dir)
+        notes = (*notes, *_threads_note(request, process))
+        display.introduce_requests(Plan((encdec.ENCDEC,), (request,), output_dir, notes=notes), Environment())
+    trained = loop.train(request, process, say=console.info)
     run = trained.run
     if run is None or not process.is_first:
         return ExitStatus.WELL
     console.record(run, trained.path)
     summary = summarize(run)
-    display.figures(figures(run, summary))
+    display.figures(encdec.figures(run, summary))
     for text in dict.fromkeys((*run.warnings, *summary.warnings)):
         console.note(text)
     if trained.path is None:
@@ -106,11 +105,11 @@ def device_of_rank(process: Process) -> Device:
     )
 
 
-def _threads_note(settings: Settings, process: Process) -> list[str]:
+def _threads_note(request: EncDecRequest, process: Process) -> list[str]:
     """Return a note where torchrun gave each process fewer threads than the machine has."""
     import torch
 
     threads, share = torch.get_num_threads(), cores() // process.local_world_size
-    if settings.platform != "cpu" or threads >= share:
+    if request.platform != "cpu" or threads >= share:
         return []
     return [f"each process computes with {threads} of {share} threads that it could have: set OMP_NUM_THREADS={share}"]

@@ -10,13 +10,12 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.encdec.settings import Settings
+from tprimat.frameworks.encdec.request import EncDecRequest
 from tprimat.frameworks.encdec.shards import Contents
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Clock
@@ -172,42 +171,25 @@ class DataWait:
             self._seconds += self._clock.seconds(*self._open.popleft())
 
 
-def contents_of(settings: Settings) -> Contents:
-    """Return what lies on disk for a training; independent of the batch and of the number of processes."""
-    return Contents(
-        num_samples=settings.num_samples,
-        seq_len=settings.seq_len,
-        vocab_size=settings.vocab_size,
-        seed=settings.seed,
-        num_shards=settings.num_shards,
-    )
-
-
-def prepare(settings: Settings, say: Callable[[str], None]) -> None:
-    """Write or check the shards, where the data are to be on disk. Raises UsageError."""
-    if settings.data_dir is not None:
-        shards.prepare(settings.data_dir, contents_of(settings), say)
-
-
-def files_of(settings: Settings) -> list[Path]:
+def files_of(request: EncDecRequest) -> list[Path]:
     """Return the files of the data; none where they are made in memory."""
-    folder = settings.data_dir
-    return [] if folder is None else [folder / shard.name for shard in contents_of(settings).shards()]
+    folder = request.data_dir
+    return [] if folder is None else [folder / shard.name for shard in request.contents.shards()]
 
 
-def dataset(settings: Settings, process: Process) -> Batches:
+def dataset(request: EncDecRequest, process: Process) -> Batches:
     """Return the batches of one process."""
-    source: Pairs | ShardReader = settings.pairs
-    if settings.data_dir is not None:
-        source = ShardReader(settings.data_dir, contents_of(settings), settings.samples_per_epoch)
-    return Batches(source, settings.batch_size, process.rank, process.world_size)
+    source: Pairs | ShardReader = request.pairs
+    if request.data_dir is not None:
+        source = ShardReader(request.data_dir, request.contents, request.samples_per_epoch)
+    return Batches(source, request.micro_batch_size, process.rank, process.world_size)
 
 
-def loader(batches: Any, sampler: EpochSampler, settings: Settings) -> Any:
+def loader(batches: Any, sampler: EpochSampler, request: EncDecRequest) -> Any:
     """Return a DataLoader over the sampled batches; an item is pairs, and the seconds that reading them took."""
     from torch.utils.data import DataLoader
 
-    workers = settings.workers
+    workers = request.workers
     return DataLoader(
         batches,
         batch_size=None,
@@ -215,5 +197,5 @@ def loader(batches: Any, sampler: EpochSampler, settings: Settings) -> Any:
         num_workers=workers,
         prefetch_factor=PREFETCHED if workers else None,
         persistent_workers=workers > 0,
-        pin_memory=settings.platform != "cpu",
+        pin_memory=request.platform != "cpu",
     )

@@ -1,8 +1,8 @@
 """The training loop of the encoder-decoder, as a program of its own:
 
-    python -m tprimat.frameworks.encdec.loop --platform=cpu --num-gpus=1 …
+    python -m tprimat.frameworks.encdec.loop --framework=pytorch --platform=cpu --num-gpus=1 …
 
-Its options are those of Settings. Under torchrun each process runs it, and the first one writes the
+Its options are an EncDecRequest's. Under torchrun each process runs it, and the first one writes the
 result. A loop in plain PyTorch: what is measured is the machine, not a framework.
 """
 
@@ -23,8 +23,9 @@ from tprimat.errors import ExitStatus, TensorPrimatError, TrainingFailedError
 from tprimat.frameworks.encdec import data
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.data import DataWait
+from tprimat.frameworks.encdec.launch import prepare
+from tprimat.frameworks.encdec.request import FRAMEWORK, OPTIMIZER, EncDecRequest
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
-from tprimat.frameworks.encdec.settings import FRAMEWORK, OPTIMIZER, Settings
 from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache, utilisation
@@ -35,11 +36,10 @@ from tprimat.record.options import Options
 from tprimat.record.outcome import OUT_OF_MEMORY, Outcome
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process, from_environment
+from tprimat.results.run import MemoryMetrics, Run
 
 if TYPE_CHECKING:
     import torch
-
-    from tprimat.results.run import Run
 
 MOST_RECORDS = 20_000
 """Longer trainings are recorded in windows of steps, so that the result stays readable."""
@@ -57,7 +57,8 @@ class Interrupted(BaseException):
 def main(arguments: list[str]) -> int:
     """Train as requested; return the exit status of the process."""
     try:
-        recording = train(Settings.from_arguments(arguments), from_environment(os.environ) or Process(), say=_print)
+        process = from_environment(os.environ) or Process()
+        recording = train(EncDecRequest.from_arguments(arguments), process, say=_print)
     except TensorPrimatError as error:
         if isinstance(error, TrainingFailedError) and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)  # for the log
@@ -66,22 +67,22 @@ def main(arguments: list[str]) -> int:
     return ExitStatus.WELL if recording.run and recording.run.status == "complete" else ExitStatus.TRAINING_FAILED
 
 
-def train(settings: Settings, process: Process, *, say: Callable[[str], None], dataset: Any = None) -> Recording:
-    """Train, and write the result to the settings' folder; also one that is incomplete. Return the ended recording.
+def train(request: EncDecRequest, process: Process, *, say: Callable[[str], None], dataset: Any = None) -> Recording:
+    """Train, and write the result to the request's folder; also one that is incomplete. Return the ended recording.
 
     Args:
-        settings: what, on what, how long.
+        request: what, on what, how long.
         process: which one this is.
         say: called by the first process with each progress line.
-        dataset: batches instead of those that the settings describe.
+        dataset: batches instead of those that the request describes.
 
     Raises:
         UsageError: the data can't be had, or there is no such GPU.
         TrainingFailedError: the training failed; what was recorded until then is written.
     """
     say = say if process.is_first else lambda line: None
-    with contextlib.suppress(Interrupted), _connected(settings, process, say) as connected:
-        training = Training(settings, connected, say, dataset)
+    with contextlib.suppress(Interrupted), _connected(request, process, say) as connected:
+        training = Training(request, connected, say, dataset)
         with _sigterm_interrupts(training.recording):
             training.run()
     return training.recording
@@ -95,38 +96,37 @@ class Training:
         state: what is known beyond them.
     """
 
-    def __init__(self, settings: Settings, process: Process, say: Callable[[str], None], dataset: Any) -> None:
-        from tprimat.frameworks.encdec import step
+    def __init__(self, request: EncDecRequest, process: Process, say: Callable[[str], None], dataset: Any) -> None:
+        from tprimat.frameworks.encdec import model
 
-        self._settings = settings
+        self._request = request
         self._process = process
         self._say = say
-        self.state = TrainingState()
+        self.state = TrainingState(request)
         self.recording = Recording(
             Options(
-                settings.output_dir,
-                settings.platform,
-                log_every=settings.steps_per_epoch,
-                known=encdec_result.setup_of(settings, step.set_precision(settings)),
+                request.output_dir,
+                request.platform,
+                log_every=request.steps_per_epoch,
+                known=encdec_result.setup_of(request, model.set_precision(request)),
                 quiet=True,
                 on_step=reporter(process.rank),
             ),
             process,
             covers=encdec_result.COVERS,
-            warnings=lambda: encdec_result.warnings_of(settings, self.state),
+            warnings=self.state.warnings,
             complete=self._complete,
         )
         self._waits = DataWait(self.recording.clock)
-        self._files = [] if dataset is not None or process.local_rank else data.files_of(settings)
-        dataset = dataset if dataset is not None else data.dataset(settings, process)
+        self._files = [] if dataset is not None or process.local_rank else data.files_of(request)
+        dataset = dataset if dataset is not None else data.dataset(request, process)
         self._order = data.EpochSampler()
-        self._loader = data.loader(dataset, self._order, settings)
-        self._step = step.Step(settings, process)
+        self._loader = data.loader(dataset, self._order, request)
+        self._step = model.Step(request, process)
         self._sampler = None
         if process.is_first:
-            self._sampler = Sampler(settings.platform, self.recording.machine.devices[: process.local_world_size])
-        self._total = settings.all_epochs * settings.steps_per_epoch
-        self._window = -(-self._total // MOST_RECORDS)
+            self._sampler = Sampler(request.platform, self.recording.machine.devices[: process.local_world_size])
+        self._window = -(-request.steps // MOST_RECORDS)
         self._steps = 0
         self._stopped: str | None = None
 
@@ -151,31 +151,33 @@ class Training:
                 self._sampler.stop()
 
     def _train(self) -> None:
-        process, settings = self._process, self._settings
+        process, request = self._process, self._request
         process.highest([0.0])  # all are ready
         self._started = self._reported = time.monotonic()
-        self._limit = TimeLimit(self._total, settings.time_limit_s, process.world_size, process.agree)
-        self.recording.start(Description(FRAMEWORK), planned=self._total)
+        self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+        self.recording.start(Description(FRAMEWORK), planned=request.steps)
         self.recording.pause()
-        for index in range(settings.all_epochs):
+        for index in range(request.all_epochs):
             if self._stopped is None:
                 self._epoch(index)
         self.state.loss_scale, self.state.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
-        self.state.memory = encdec_result.with_highest(self.recording.memory.metrics(), process.highest)
+        memory = self.recording.memory.metrics().known()
+        highest = process.highest(list(memory.values()))
+        self.state.memory = MemoryMetrics(**dict(zip(memory, highest, strict=True)))
         self.recording.end(Outcome("complete", self._stopped), regular=True)
 
     def _failure(self, reason: str) -> TrainingFailedError:
         process, advice = self._process, ""
         who = f"process {process.rank} of {process.world_size}: " if process.world_size > 1 else ""
         if reason.startswith(OUT_OF_MEMORY):
-            advice = f": choose a --batch-size below {self._settings.batch_size}, or a smaller model"
+            advice = f": choose a --batch-size below {self._request.micro_batch_size}, or a smaller model"
         return TrainingFailedError(f"{who}{reason}{advice}", heading="training-failed")
 
     def _complete(self, run: Run) -> Run:
-        """Add what only this loop knows; in the first process, which alone samples the GPUs."""
+        """Add what only this loop knows."""
         self._read_utilisation()
-        return encdec_result.completed(run, self._settings, self.state)
+        return self.state.completed(run)
 
     def _read_utilisation(self) -> None:
         if self._sampler is not None:
@@ -183,7 +185,7 @@ class Training:
 
     def _epoch(self, index: int) -> None:
         """Train on all the data once, or until the time is up."""
-        settings, recording, steps = self._settings, self.recording, self._settings.steps_per_epoch
+        request, recording, steps = self._request, self.recording, self._request.steps_per_epoch
         process, clock = self._process, self.recording.clock
         cached = self._caches(index)
         self._order.batches = range(index * steps, (index + 1) * steps)
@@ -217,21 +219,21 @@ class Training:
         self._read_utilisation()
         epoch = Epoch(
             number=index + 1,
-            warmup=index < settings.warmup_epochs,
+            warmup=index < request.warmup_epochs,
             began=began,
             ended=ended,
             wall_s=wall,
-            samples=(self._steps - first) * settings.effective_batch,
+            samples=(self._steps - first) * request.global_batch_size,
             steps=self._steps - first,
             data_wait_s=min(waited, wall),
-            read_s=read_s if settings.data_dir is not None else None,
+            read_s=read_s,
             cached_share=cached,
             whole=whole,
             gpu_utilisation=utilisation.mean(self.state.readings, began, ended),
         )
         self.state.epochs.append(epoch)
-        recording.epoch_end(encdec_result.stored(epoch, settings))
-        self._say(encdec_result.line_of(epoch, settings))
+        recording.epoch_end(self.state.stored(epoch))
+        self._say(self.state.line_of(epoch))
 
     def _record(self, loss: torch.Tensor) -> None:
         """End a record with the step that has just been given to the device."""
@@ -242,14 +244,14 @@ class Training:
         if now - self._reported > REPORT_EVERY_S:
             self._reported = now
             self.recording.memory.sample()
-            self._say(f"step {self._steps} of {self._total}, after {units.duration(now - self._started)}")
+            self._say(f"step {self._steps} of {self._request.steps}, after {units.duration(now - self._started)}")
 
     def _caches(self, index: int) -> float | None:
         """Empty the page cache where requested; return the share of the data that it holds now."""
-        if self._files and self._settings.drop_caches:
+        if self._files and self._request.drop_caches:
             problem = page_cache.drop_caches(self._files)
             if problem and index == 0:
-                self.state.warnings.append(f"--drop-caches: {problem}")
+                self.state.problems.append(f"--drop-caches: {problem}")
         return page_cache.cached_share(self._files)
 
 
@@ -258,26 +260,26 @@ def _print(line: str) -> None:
 
 
 @contextlib.contextmanager
-def _connected(settings: Settings, process: Process, say: Callable[[str], None]) -> Iterator[Process]:
+def _connected(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> Iterator[Process]:
     """Yield the process with its device, in the group of all, once the data are there."""
     if process.world_size == 1:
-        _prepare_data(settings, process, None, say)
-        yield process.on(settings.platform)
+        _prepare_data(request, process, None, say)
+        yield process.on(request.platform)
         return
     import torch.distributed as dist
 
     store = dist.PrefixStore("tensorprimat", next(dist.rendezvous("env://"))[0])
-    _prepare_data(settings, process, store, say)
-    process = process.on(settings.platform)
+    _prepare_data(request, process, store, say)
+    process = process.on(request.platform)
     # Without its device NCCL guesses which GPU is whose when it first meets.
     device_id = process.device if process.device.type == "cuda" else None
     with joined(process, store=store, rank=process.rank, world_size=process.world_size, device_id=device_id):
         yield process
 
 
-def _prepare_data(settings: Settings, process: Process, store: Any, say: Callable[[str], None]) -> None:
+def _prepare_data(request: EncDecRequest, process: Process, store: Any, say: Callable[[str], None]) -> None:
     """Write or check the data, in one process of each machine; the others wait for it."""
-    if settings.data_dir is None or settings.data_checked:
+    if request.data_dir is None or request.data_checked:
         return
     key = f"data-{process.machine}"
     if process.local_rank:
@@ -289,7 +291,7 @@ def _prepare_data(settings: Settings, process: Process, store: Any, say: Callabl
         return
     outcome = "failed"
     try:
-        data.prepare(settings, say)
+        prepare(request, say)
         outcome = "there"
     finally:
         if store is not None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from tprimat import units
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
-from tprimat.frameworks.encdec.settings import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, Settings
+from tprimat.frameworks.encdec.request import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Reading
 from tprimat.record import describe
@@ -24,6 +24,8 @@ COVERS = (
 SHORTEST_MEASURE_S = 10.0
 """Measured epochs that take less altogether show that it runs; a clock that rises or one disturbance decides them."""
 
+Figures = dict[str, "float | None"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
@@ -36,7 +38,7 @@ class Epoch:
         wall_s: of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps.
         data_wait_s: of the process that waited longest; what the device stood idle for want of data.
-        read_s: seconds that workers spent reading, of the process whose workers read longest; None without a disk.
+        read_s: seconds that workers spent reading, of the process whose workers read longest.
         cached_share: share of the data that lay in the page cache before it; None where that isn't known.
         whole: false where the time limit cut it.
         gpu_utilisation: mean of the readings during the epoch, percent; None where there are none.
@@ -50,7 +52,7 @@ class Epoch:
     samples: int
     steps: int
     data_wait_s: float
-    read_s: float | None = None
+    read_s: float = 0.0
     cached_share: float | None = None
     whole: bool = True
     gpu_utilisation: float | None = None
@@ -66,183 +68,167 @@ class TrainingState:
         utilisation_unknown: why there are none.
         memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
+        problems: warnings so far.
     """
 
+    request: EncDecRequest
     epochs: list[Epoch] = dataclasses.field(default_factory=list)
     readings: Sequence[Reading] = ()
     utilisation_unknown: str | None = None
     memory: MemoryMetrics | None = None
     loss_scale: float | None = None
     skipped_steps: int | None = None
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    problems: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def measured(self) -> list[Epoch]:
         """The epochs after the warm-up."""
         return [epoch for epoch in self.epochs if not epoch.warmup]
 
+    def completed(self, run: Run) -> Run:
+        """Return the run with its epochs and their metrics."""
+        return msgspec.structs.replace(
+            run,
+            memory_metrics=self.memory or run.memory_metrics,
+            native_metrics=self._metrics(),
+            breakdown=self._breakdown(),
+            epochs=tuple(self.stored(epoch) for epoch in self.epochs),
+        )
 
-def setup_of(settings: Settings, precision_detail: str) -> Run:
+    def line_of(self, epoch: Epoch) -> str:
+        """Return a line about an epoch that has ended."""
+        kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
+        parts = [
+            f"epoch {epoch.number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s",
+            f"{units.number(_samples_per_second([epoch]))} samples/s",
+            f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data" if epoch.wall_s > 0 else "",
+            "" if epoch.cached_share is None else f"{_share(epoch.cached_share)} of the data in the page cache",
+        ]
+        return ", ".join(part for part in parts if part)
+
+    def stored(self, epoch: Epoch) -> Figures:
+        """Return an epoch as a result holds it; the unit is in the name."""
+        rate = _samples_per_second([epoch])
+        figures = {
+            "epoch": epoch.number,
+            "warmup": int(epoch.warmup),
+            "steps": epoch.steps,
+            "samples": epoch.samples,
+            "wall_time_s": epoch.wall_s,
+            "samples_per_second": rate,
+            "tokens_per_second": None if rate is None else rate * self.request.sequence_length,
+            "data_wait_s": epoch.data_wait_s,
+            "compute_s": epoch.wall_s - epoch.data_wait_s,
+            "gpu_utilisation_percent": epoch.gpu_utilisation,
+        }
+        if self.request.data_dir is not None:
+            amount = {"read_gb": self._gigabytes([epoch])}
+            figures |= {**amount, **self._storage([epoch]), "cached_share": epoch.cached_share}
+        return _rounded(figures)
+
+    def warnings(self) -> list[str]:
+        """Return what is doubtful or unknown."""
+        warnings, measured = list(self.problems), self.measured
+        if self.utilisation_unknown and self.request.platform != "cpu":
+            warnings.append(f"GPU utilisation unknown: {self.utilisation_unknown}")
+        if self.skipped_steps:
+            warnings.append(
+                f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale "
+                "was lowered; they took their time all the same"
+            )
+        took = sum(epoch.wall_s for epoch in measured)
+        if not measured:
+            warnings.append("no epoch beyond the warm-up was measured: no samples/s")
+        elif took < SHORTEST_MEASURE_S:
+            warnings.append(
+                f"the measured epochs took {units.duration(took)} altogether: a figure to rely on takes "
+                f"{units.duration(SHORTEST_MEASURE_S)} or more (--num-samples, --epochs)"
+            )
+        if self.request.data_dir is not None:
+            warnings += cache_warnings([epoch.cached_share for epoch in measured])
+        return warnings
+
+    def _metrics(self) -> dict[str, float | tuple[float | None, ...] | None]:
+        """Return the metrics of the measured epochs together."""
+        request, measured = self.request, self.measured
+        rate = _samples_per_second(measured)
+        whole = [epoch.wall_s for epoch in measured if epoch.whole]
+        figures: Figures = {
+            "samples_per_second": rate,
+            "samples_per_second_per_gpu": None if rate is None else rate / request.num_gpus,
+            "samples_per_epoch": request.samples_per_epoch,
+            "seconds_per_epoch": sum(whole) / len(whole) if whole else None,
+            "gpu_utilisation_percent": (
+                utilisation.mean(self.readings, measured[0].began, measured[-1].ended) if measured else None
+            ),
+        }
+        if request.precision == "fp16":
+            figures |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
+        if request.data_dir is not None:
+            written = shards.write_rate(request.data_dir)
+            figures |= {
+                "dataset_gb": request.num_samples * request.pairs.bytes / GB,
+                **self._storage(measured),
+                "written_gb_per_second": None if written is None else written / GB,
+                "reading_workers": request.workers * request.num_gpus,
+            }
+        return {**_rounded(figures)}
+
+    def _breakdown(self) -> Figures:
+        """Return the seconds of a mean step of the measured epochs, by part."""
+        measured = self.measured
+        steps = sum(epoch.steps for epoch in measured)
+        if not steps:
+            return {}
+        waited = sum(epoch.data_wait_s for epoch in measured) / steps
+        return _rounded({"data_wait_s": waited, "compute_s": sum(epoch.wall_s for epoch in measured) / steps - waited})
+
+    def _gigabytes(self, epochs: Sequence[Epoch]) -> float:
+        return sum(epoch.samples for epoch in epochs) * self.request.pairs.bytes / GB
+
+    def _storage(self, epochs: Sequence[Epoch]) -> Figures:
+        """Return what all processes took in, which the training needed and the storage may exceed, and the speed of
+        one worker while it reads, in the process whose workers read longest.
+        """
+        amount = self._gigabytes(epochs)
+        seconds, read_s = (sum(getattr(epoch, name) for epoch in epochs) for name in ("wall_s", "read_s"))
+        return {
+            "delivered_gb_per_second": amount / seconds if seconds > 0 else None,
+            "read_gb_per_second_per_worker": amount / self.request.num_gpus / read_s if read_s > 0 else None,
+        }
+
+
+def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
     """Return what is known before the training: a Run without records."""
-    world = settings.num_gpus
+    world, kind = request.num_gpus, IN_MEMORY
+    if request.data_dir is not None:
+        kind = f"{ON_DISK}, page cache emptied" if request.drop_caches else ON_DISK
     return Run(
         framework=FRAMEWORK,
         model=MODEL,
-        scale=settings.scale,
-        label=settings.label,
-        model_config=settings.shape(),
+        scale=request.scale,
+        label=request.label,
+        model_config=request.model_config,
         training_config=TrainingConfig(
-            max_steps=settings.all_epochs * settings.steps_per_epoch,
-            global_batch_size=settings.effective_batch,
-            micro_batch_size=settings.batch_size,
-            sequence_length=settings.seq_len,
+            max_steps=request.steps,
+            global_batch_size=request.global_batch_size,
+            micro_batch_size=request.micro_batch_size,
+            sequence_length=request.sequence_length,
             num_gpus=world,
-            precision="tf32" if "TF32_OVERRIDE" in precision_detail else settings.precision,
+            precision="tf32" if "TF32_OVERRIDE" in precision_detail else request.precision,
             precision_detail=precision_detail,
             recomputation="none",
-            seed=settings.seed,
+            seed=request.seed,
         ),
         parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,
-        data=settings.pairs.described(
-            _kind(settings), repeats=settings.data_dir is not None and settings.all_epochs > 1
-        ),
-        framework_config={"dropout": DROPOUT, "reading_workers": settings.workers, "num_samples": settings.num_samples},
+        data=request.pairs.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
+        framework_config={"dropout": DROPOUT, "reading_workers": request.workers, "num_samples": request.num_samples},
     )
 
 
-def completed(run: Run, settings: Settings, state: TrainingState) -> Run:
-    """Return the run with its epochs and their metrics."""
-    return msgspec.structs.replace(
-        run,
-        memory_metrics=state.memory or run.memory_metrics,
-        native_metrics=_metrics(settings, state),
-        breakdown=_breakdown(state.measured),
-        epochs=tuple(stored(epoch, settings) for epoch in state.epochs),
-    )
-
-
-def samples_per_second(epochs: Sequence[Epoch]) -> float | None:
-    """Return the rate of several epochs together: all samples over all time, not the mean of the rates."""
-    seconds = sum(epoch.wall_s for epoch in epochs)
-    return sum(epoch.samples for epoch in epochs) / seconds if seconds > 0 else None
-
-
-def line_of(epoch: Epoch, settings: Settings) -> str:
-    """Return a line about an epoch that has ended."""
-    kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
-    rate = samples_per_second([epoch])
-    parts = [
-        f"epoch {epoch.number} of {settings.all_epochs}{kind}: {epoch.wall_s:.2f} s",
-        f"{units.number(rate)} samples/s",
-        f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data" if epoch.wall_s > 0 else "",
-        "" if epoch.cached_share is None else f"{_share(epoch.cached_share)} of the data in the page cache",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def with_highest(memory: MemoryMetrics, highest: Callable[[Sequence[float]], list[float]]) -> MemoryMetrics:
-    """Return each value as that of the process where it is highest."""
-    known = memory.known()
-    return MemoryMetrics(**dict(zip(known, highest(list(known.values())), strict=True)))
-
-
-def stored(epoch: Epoch, settings: Settings) -> dict[str, float | None]:
-    """Return an epoch as a result holds it; the unit is in the name."""
-    rate = samples_per_second([epoch])
-    figures = {
-        "epoch": epoch.number,
-        "warmup": int(epoch.warmup),
-        "steps": epoch.steps,
-        "samples": epoch.samples,
-        "wall_time_s": round_figure(epoch.wall_s),
-        "samples_per_second": round_figure(rate),
-        "tokens_per_second": round_figure(rate * settings.seq_len) if rate is not None else None,
-        "data_wait_s": round_figure(epoch.data_wait_s),
-        "compute_s": round_figure(epoch.wall_s - epoch.data_wait_s),
-        "gpu_utilisation_percent": round_figure(epoch.gpu_utilisation),
-    }
-    if settings.data_dir is None:
-        return figures
-    return {
-        **figures,
-        "read_gb": round_figure(_bytes(settings, [epoch]) / GB),
-        "delivered_gb_per_second": round_figure(_delivered(settings, [epoch])),
-        "read_gb_per_second_per_worker": round_figure(_reading(settings, [epoch])),
-        "cached_share": round_figure(epoch.cached_share),
-    }
-
-
-def _metrics(settings: Settings, state: TrainingState) -> dict[str, float | tuple[float | None, ...] | None]:
-    """Return the metrics of the measured epochs together."""
-    measured = state.measured
-    rate = samples_per_second(measured)
-    whole = [epoch.wall_s for epoch in measured if epoch.whole]
-    busy = utilisation.mean(state.readings, measured[0].began, measured[-1].ended) if measured else None
-    figures: dict[str, float | tuple[float | None, ...] | None] = {
-        "samples_per_second": round_figure(rate),
-        "samples_per_second_per_gpu": round_figure(rate / settings.num_gpus) if rate is not None else None,
-        "samples_per_epoch": settings.samples_per_epoch,
-        "seconds_per_epoch": round_figure(sum(whole) / len(whole)) if whole else None,
-        "gpu_utilisation_percent": round_figure(busy),
-    }
-    if settings.precision == "fp16":
-        figures |= {"loss_scale": state.loss_scale, "skipped_steps": state.skipped_steps}
-    if settings.data_dir is not None:
-        written = shards.write_rate(settings.data_dir)
-        figures |= {
-            "dataset_gb": round_figure(settings.num_samples * settings.pairs.bytes / GB),
-            "delivered_gb_per_second": round_figure(_delivered(settings, measured)),
-            "read_gb_per_second_per_worker": round_figure(_reading(settings, measured)),
-            "written_gb_per_second": round_figure(written / GB) if written is not None else None,
-            "reading_workers": settings.workers * settings.num_gpus,
-        }
-    return figures
-
-
-def _breakdown(measured: Sequence[Epoch]) -> dict[str, float | None]:
-    """Return the seconds of a mean step of the measured epochs, by part."""
-    steps = sum(epoch.steps for epoch in measured)
-    if not steps:
-        return {}
-    waited = sum(epoch.data_wait_s for epoch in measured) / steps
-    return {
-        "data_wait_s": round_figure(waited),
-        "compute_s": round_figure(sum(epoch.wall_s for epoch in measured) / steps - waited),
-    }
-
-
-def warnings_of(settings: Settings, state: TrainingState) -> list[str]:
-    """Return what is doubtful or unknown."""
-    warnings, measured = list(state.warnings), state.measured
-    if state.utilisation_unknown and settings.platform != "cpu":
-        warnings.append(f"GPU utilisation unknown: {state.utilisation_unknown}")
-    if state.skipped_steps:
-        warnings.append(
-            f"{state.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale was "
-            "lowered; they took their time all the same"
-        )
-    took = sum(epoch.wall_s for epoch in measured)
-    if not measured:
-        warnings.append("no epoch beyond the warm-up was measured: no samples/s")
-    elif took < SHORTEST_MEASURE_S:
-        warnings.append(
-            f"the measured epochs took {units.duration(took)} altogether: a figure to rely on takes "
-            f"{units.duration(SHORTEST_MEASURE_S)} or more (--num-samples, --epochs)"
-        )
-    if settings.data_dir is not None:
-        warnings += _cache_warnings(measured)
-    return warnings
-
-
-def _kind(settings: Settings) -> str:
-    if settings.data_dir is None:
-        return IN_MEMORY
-    return f"{ON_DISK}, page cache emptied" if settings.drop_caches else ON_DISK
-
-
-def _cache_warnings(measured: Sequence[Epoch]) -> list[str]:
-    shares = [epoch.cached_share for epoch in measured]
+def cache_warnings(shares: Sequence[float | None]) -> list[str]:
+    """Return what the page cache did to a training, from the share of the data in it before each measured epoch."""
     known = [share for share in shares if share is not None]
     if len(known) < len(shares):
         return ["the page cache may have helped: how much of the data lay in it isn't known here"]
@@ -254,20 +240,14 @@ def _cache_warnings(measured: Sequence[Epoch]) -> list[str]:
     return []
 
 
-def _bytes(settings: Settings, epochs: Sequence[Epoch]) -> int:
-    return sum(epoch.samples for epoch in epochs) * settings.pairs.bytes
-
-
-def _delivered(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
-    """Return the GB/s that all processes took in: what the training needed, not what the storage could give."""
+def _samples_per_second(epochs: Sequence[Epoch]) -> float | None:
+    """Return the rate of several epochs together: all samples over all time, not the mean of the rates."""
     seconds = sum(epoch.wall_s for epoch in epochs)
-    return _bytes(settings, epochs) / GB / seconds if seconds > 0 else None
+    return sum(epoch.samples for epoch in epochs) / seconds if seconds > 0 else None
 
 
-def _reading(settings: Settings, epochs: Sequence[Epoch]) -> float | None:
-    """Return the GB/s of one worker while it reads, in the process whose workers read longest."""
-    seconds = sum(epoch.read_s or 0.0 for epoch in epochs)
-    return _bytes(settings, epochs) / settings.num_gpus / GB / seconds if seconds > 0 else None
+def _rounded(figures: Figures) -> Figures:
+    return {name: round_figure(value) for name, value in figures.items()}
 
 
 def _share(share: float) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat import files
+from tprimat import files, units
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec.pairs import Pairs
 
@@ -90,14 +90,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     tensorprimat_data: int = FORM
     contents: Contents
     shards: dict[str, ShardRecord] = {}
-
-
-def size_text(num_bytes: float) -> str:
-    """Return a size as text, in GB, MB or kB of powers of ten."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if num_bytes >= size:
-            return f"{num_bytes / size:.1f} {unit}"
-    return f"{num_bytes / 1e3:.1f} kB"
 
 
 def default_shards(num_bytes: int) -> int:
@@ -194,7 +186,7 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> in
     if missing:
         say(
             f"writing {len(missing)} {'shard' if len(missing) == 1 else 'shards'}, "
-            f"{size_text(sum(shard.samples for shard in missing) * contents.pairs.bytes)}, to {folder}"
+            f"{units.size(sum(shard.samples for shard in missing) * contents.pairs.bytes)}, to {folder}"
         )
     reported = time.monotonic()
     for number, shard in enumerate(missing, 1):
@@ -214,7 +206,7 @@ def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict
     if not names:
         return sound
     amount = sum(written.bytes for written in sound.values())
-    say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {size_text(amount)}")
+    say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {units.size(amount)}")
     # Hashing releases the interpreter's lock, so threads run in parallel.
     with concurrent.futures.ThreadPoolExecutor(CHECKING_THREADS) as pool:
         problems = pool.map(lambda name: _problem(folder / name, manifest.shards[name]), names)
@@ -279,7 +271,7 @@ def _check_space(folder: Path, contents: Contents, missing: Sequence[Shard], sta
     free = shutil.disk_usage(folder).free + sum((folder / name).stat().st_size for name in stale)
     if needed > free:
         raise UsageError(
-            f"{folder}: the data take {size_text(needed)}, and {size_text(free)} are free there: choose a smaller "
+            f"{folder}: the data take {units.size(needed)}, and {units.size(free)} are free there: choose a smaller "
             "--num-samples, or another --data-dir",
             heading="disk-full",
         )

@@ -1,0 +1,166 @@
+"""A training of the encoder-decoder: the user's options, and the request with every choice made."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from tprimat.frameworks.encdec.pairs import Pairs
+from tprimat.frameworks.encdec.shards import Contents
+from tprimat.frameworks.request import Request
+from tprimat.results.run import ModelConfig, Optimizer
+
+MODEL = "encdec"
+FRAMEWORK = "pytorch"
+
+DROPOUT = 0.1
+"""The default of torch's nn.Transformer and of arXiv 1706.03762, section 5.4."""
+
+OPTIMIZER = Optimizer(
+    name="AdamW",
+    learning_rate=1e-4,
+    schedule="constant",
+    beta1=0.9,
+    beta2=0.98,
+    epsilon=1e-8,
+    weight_decay=0.01,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the options and the request have in common; sizes of the model are named as torch.nn.Transformer's.
+
+    Attributes:
+        vocab_size: of source and target, which have an embedding each.
+        epochs: that are measured.
+        warmup_epochs: before them, recorded but not measured.
+        data_dir: folder of the shards, absolute; None for data made in memory.
+        drop_caches: whether the shards are dropped from the page cache before each epoch.
+    """
+
+    d_model: int = 128
+    nhead: int = 4
+    num_encoder_layers: int = 3
+    num_decoder_layers: int = 3
+    dim_feedforward: int = 512
+    vocab_size: int = 5480
+    epochs: int = 3
+    warmup_epochs: int = 1
+    data_dir: Path | None = None
+    drop_caches: bool = False
+
+    @property
+    def all_epochs(self) -> int:
+        """Warm-up and measured epochs."""
+        return self.warmup_epochs + self.epochs
+
+    @property
+    def sizes(self) -> str:
+        """The sizes of the model as a name, which another shape doesn't have."""
+        return (
+            f"d{self.d_model}-h{self.nhead}-e{self.num_encoder_layers}-d{self.num_decoder_layers}"
+            f"-f{self.dim_feedforward}-v{self.vocab_size}"
+        )
+
+    @property
+    def parameters(self) -> int:
+        """The number of the model's parameters, in closed form.
+
+        With d the width, f the inner one, V the vocabulary: an attention has 4 d² + 4 d, a feed-forward part
+        2 d f + f + d, a norm 2 d. An encoder layer has one attention and two norms, a decoder layer two and three;
+        both stacks end with a norm. Two embeddings V d, a head V d + V.
+        """
+        d, f, v = self.d_model, self.dim_feedforward, self.vocab_size
+        attention, feed_forward, norm = 4 * d * d + 4 * d, 2 * d * f + f + d, 2 * d
+        return (
+            self.num_encoder_layers * (attention + feed_forward + 2 * norm)
+            + self.num_decoder_layers * (2 * attention + feed_forward + 3 * norm)
+            + 2 * norm
+            + 3 * v * d
+            + v
+        )
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """The model's shape as a result states it."""
+        return ModelConfig(
+            num_layers=self.num_decoder_layers,
+            num_encoder_layers=self.num_encoder_layers,
+            hidden_size=self.d_model,
+            num_attention_heads=self.nhead,
+            num_query_groups=self.nhead,
+            head_dim=self.d_model // self.nhead,
+            ffn_hidden_size=self.dim_feedforward,
+            vocab_size=self.vocab_size,
+            tie_word_embeddings=False,
+            gated_ffn=False,
+            num_parameters=self.parameters,
+            source="the command's options",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RequestedSettings(Settings):
+    """The user's options, under their names; None where not given.
+
+    Attributes:
+        seq_len: tokens of a source, and of a target.
+        batch_size: sequence pairs of a process in a step.
+        full: as many samples as make 30 GB of data.
+    """
+
+    seq_len: int = 128
+    batch_size: int = 32
+    seed: int = 1234
+    precision: str | None = None
+    num_samples: int | None = None
+    full: bool = False
+    num_shards: int | None = None
+    workers: int | None = None
+    num_gpus: int | None = None
+    time_limit_s: float | None = None
+    label: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncDecRequest(Settings, Request):
+    """A training with every choice made; a sequence is a source and its target.
+
+    Attributes:
+        num_samples: sequence pairs of the data set; those that fill no whole step at the end aren't trained on.
+        num_shards: how many; 0 without data_dir.
+        workers: reading processes of each training one; 0 without data_dir.
+        data_checked: whether the parent process has written or checked the shards.
+    """
+
+    num_samples: int
+    num_shards: int = 0
+    workers: int = 0
+    data_checked: bool = False
+
+    @property
+    def pairs(self) -> Pairs:
+        """The training data."""
+        return Pairs(self.vocab_size, self.sequence_length, self.seed)
+
+    @property
+    def contents(self) -> Contents:
+        """What lies on disk; independent of the batch and of the number of processes."""
+        return Contents(
+            num_samples=self.num_samples,
+            seq_len=self.sequence_length,
+            vocab_size=self.vocab_size,
+            seed=self.seed,
+            num_shards=self.num_shards,
+        )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of an epoch."""
+        return self.num_samples // self.global_batch_size
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Sequence pairs that an epoch trains on."""
+        return self.steps_per_epoch * self.global_batch_size
