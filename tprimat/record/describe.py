@@ -49,6 +49,11 @@ def _fp32_products(platform: Platform) -> str:
         return setting
 
 
+def parameter_dtypes(module: Any) -> list[str]:
+    """Return torch's names for the floating-point types of a module's parameters, sorted."""
+    return sorted({str(each.dtype).rpartition(".")[2] for each in module.parameters() if each.is_floating_point()})
+
+
 def recomputation(module: Any) -> str | None:
     """Return a module's activation recomputation: none, selective or full; None where unknown."""
     config: Any = getattr(module, "config", None) or getattr(getattr(module, "model", None), "config", None)

@@ -13,7 +13,14 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import Description, number, of_fp32, optimizer_settings, recomputation
+from tprimat.record.describe import (
+    Description,
+    number,
+    of_fp32,
+    optimizer_settings,
+    parameter_dtypes,
+    recomputation,
+)
 from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, TrainingConfig
 
 _PRECISIONS = {
@@ -40,19 +47,20 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
     sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, warnings)
     precision, detail = _precision(trainer, module, platform, warnings)
     seed = os.environ.get("PL_GLOBAL_SEED", "")
-    training = msgspec.structs.replace(
-        sizes,
-        max_steps=planned_steps(trainer),
-        num_gpus=_count(trainer, "world_size"),
-        precision=precision,
-        precision_detail=detail,
-        recomputation=recomputation(module),
-        seed=int(seed) if seed.isdecimal() else None,
-    )
+    whole_on_each_rank = type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK
+    shape = shapes.of_module(module) or ModelConfig()
     return Description(
         framework="nemo" if type(module).__module__.split(".")[0] == "nemo" else "lightning",
-        model_config=_model_config(trainer, module),
-        training_config=training,
+        model_config=shapes.with_parameters(shape, module) if whole_on_each_rank else shape,
+        training_config=msgspec.structs.replace(
+            sizes,
+            max_steps=planned_steps(trainer),
+            num_gpus=_count(trainer, "world_size"),
+            precision=precision,
+            precision_detail=detail,
+            recomputation=recomputation(module),
+            seed=int(seed) if seed.isdecimal() else None,
+        ),
         parallelism_config=parallelism,
         optimizer=_optimizer(trainer),
         data=Data(kind="mock" if "Mock" in type(getattr(trainer, "datamodule", None)).__name__ else None),
@@ -72,8 +80,7 @@ def planned_steps(trainer: Any) -> int | None:
 def _parallelism(trainer: Any) -> ParallelismConfig:
     """Return the parallelism by Megatron's attributes (NeMo's strategy), else by the kind of strategy."""
     strategy = trainer.strategy
-    splits_none = any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(strategy).__mro__)
-    default = 1 if splits_none else None
+    default = 1 if any(kind.__name__ in _SPLITTING_NO_LAYER for kind in type(strategy).__mro__) else None
     tensor, pipeline, context, expert = (
         _count(strategy, f"{name}_parallel_size") or default
         for name in ("tensor_model", "pipeline_model", "context", "expert_model")
@@ -102,7 +109,9 @@ def _sizes(
     configured = _count(data, "global_batch_size")
     micro = stated.micro_batch_size or _count(data, "micro_batch_size")
     if micro is None and configured is None:
-        micro = _loader_batch(trainer) or _count(data, "batch_size")
+        loader = getattr(trainer, "train_dataloader", None)
+        loaders = (loader, getattr(loader, "batch_sampler", None), data)
+        micro = next((size for owner in loaders if (size := _count(owner, "batch_size"))), None)
     if configured is not None and micro and replicas and configured % (micro * replicas) == 0:
         # Such a data module's steps are split by its strategy, of which the trainer knows nothing.
         accumulation = configured // (micro * replicas)
@@ -127,12 +136,6 @@ def _sizes(
     return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)
 
 
-def _loader_batch(trainer: Any) -> int | None:
-    """Return the batch size that the one training loader was made with."""
-    loader = getattr(trainer, "train_dataloader", None)
-    return _count(loader, "batch_size") or _count(getattr(loader, "batch_sampler", None), "batch_size")
-
-
 def _precision(trainer: Any, module: Any, platform: Platform, warnings: list[str]) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None
@@ -142,23 +145,15 @@ def _precision(trainer: Any, module: Any, platform: Platform, warnings: list[str
         return "fp8", f"{detail}, fp8={fp8}"
     precision = _PRECISIONS.get(detail or "")
     if precision == "fp32":
-        dtypes = {str(each.dtype).rpartition(".")[2] for each in module.parameters() if each.is_floating_point()}
-        if len(dtypes) == 1:
-            (dtype,) = dtypes
-            precision = _DTYPES.get(dtype)
-            detail = detail if precision == "fp32" else f"{detail}, parameters {dtype}"
-        elif dtypes:
-            precision, detail = None, f"{detail}, parameters {', '.join(sorted(dtypes))}"
+        dtypes = parameter_dtypes(module)
+        if dtypes not in ([], ["float32"]):
+            precision = _DTYPES.get(dtypes[0]) if len(dtypes) == 1 else None
+            detail = f"{detail}, parameters {', '.join(dtypes)}"
     if precision == "fp32":
         precision, detail = of_fp32(detail, platform)
     if precision is None:
         warnings.append(f"precision of the matrix products unknown: the trainer says {detail or 'nothing'}")
     return precision, detail
-
-
-def _model_config(trainer: Any, module: Any) -> ModelConfig:
-    shape = shapes.of_module(module) or ModelConfig()
-    return shapes.with_parameters(shape, module) if type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK else shape
 
 
 def _optimizer(trainer: Any) -> Optimizer:

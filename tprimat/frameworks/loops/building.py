@@ -14,7 +14,7 @@ from tprimat.results.run import ModelConfig, Optimizer
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 LARGEST_FROM_CPU = 500_000_000
 """Parameters up to which weights are drawn on the CPU, some seconds at most: the same seed then gives
@@ -46,12 +46,17 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
     )
 
 
-def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> PretrainedConfig:
-    """Return the configuration of a shape, in the architecture's own class; without dropout and cache."""
+def build(
+    model: Model, shape: ModelConfig, sequence_length: int, *, seed: int, device: torch.device
+) -> PreTrainedModel:
+    """Return the model on a device (meta for the shapes alone), in fp32, without dropout and cache.
+
+    Its attention is torch's scaled_dot_product_attention. The global generator of torch is left as it was.
+    """
     import transformers
 
     architecture: Any = getattr(transformers, model.architecture)
-    config: PretrainedConfig = architecture(
+    config = architecture(
         num_hidden_layers=shape.num_layers,
         hidden_size=shape.hidden_size,
         num_attention_heads=shape.num_attention_heads,
@@ -65,24 +70,6 @@ def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> Pre
         use_cache=False,
         **model.settings,
     )
-    return config
-
-
-def build(
-    model: Model, shape: ModelConfig, sequence_length: int, *, seed: int, device: torch.device
-) -> PreTrainedModel:
-    """Return the model on a device, in fp32, with attention through torch's scaled_dot_product_attention.
-
-    Args:
-        model: the architecture.
-        shape: its sizes.
-        sequence_length: tokens, the most that a sequence will have.
-        seed: of the weights; the global generator of torch is left as it was.
-        device: where the weights will be; meta for the shapes alone.
-    """
-    import transformers
-
-    config = configuration(model, shape, sequence_length)
     with drawing(shape.num_parameters or 0, seed, device):
         module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
     return module.to(device).train()
@@ -90,13 +77,7 @@ def build(
 
 @contextlib.contextmanager
 def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
-    """Draw a model's weights within, from a seed; torch's global generators are left as they were.
-
-    Args:
-        parameters: of the model; up to LARGEST_FROM_CPU they are drawn on the CPU.
-        seed: of the weights.
-        device: where the weights will be; meta for the shapes alone.
-    """
+    """Draw a model's so many weights within, from a seed; torch's global generators are left as they were."""
     import torch
 
     is_small = device.type != "meta" and parameters <= LARGEST_FROM_CPU
@@ -107,13 +88,7 @@ def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
 
 
 def optimizer(module: torch.nn.Module, settings: Optimizer, *, fused: bool | None) -> torch.optim.Optimizer:
-    """Return AdamW with weight decay on matrices only, not on norms and biases.
-
-    Args:
-        module: whose parameters are trained.
-        settings: of hyperparameters().
-        fused: torch's fused kernel; None for torch's own choice.
-    """
+    """Return AdamW with weight decay on matrices only, not on norms and biases; `fused` None is torch's own choice."""
     import torch
 
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]

@@ -16,16 +16,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.tokens import TokenSource
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 HEADER = b"MMIDIDX\x00\x00"
 VERSION = 1
@@ -36,46 +31,37 @@ CHUNK_TOKENS = 4_000_000
 """Tokens that are made at once: some hundred megabytes of memory."""
 
 
-def bin_path(prefix: Path) -> Path:
-    """Return the file with the tokens."""
-    return prefix.with_name(prefix.name + ".bin")
-
-
-def idx_path(prefix: Path) -> Path:
-    """Return the file with the index."""
-    return prefix.with_name(prefix.name + ".idx")
+def paths(prefix: Path) -> tuple[Path, Path]:
+    """Return the files with the tokens and with the index."""
+    return prefix.with_name(prefix.name + ".bin"), prefix.with_name(prefix.name + ".idx")
 
 
 def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
-    """Write both files, unless they are there. Of several processes one writes, the others wait.
+    """Write both files, unless they are there, with so many sequences from the source's first step.
 
-    Args:
-        prefix: their common name without an ending.
-        source: where the tokens come from: rows 0 … of its first step.
-        sequences: how many.
-        length: tokens of each.
-
-    Raises:
-        UsageError: the folder can't be written to.
+    Of several processes one writes, the others wait. Raises UsageError where the folder can't be written to.
     """
+    import numpy as np
     from filelock import FileLock
 
     _, kind, code = next(each for each in TYPES if source.vocab_size < each[0])
+    tokens_path, index_path = paths(prefix)
     size = sequences * length * int(kind[2])
+    rows_at_once = max(1, CHUNK_TOKENS // length)
     try:
         prefix.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(str(prefix) + ".lock"):
-            if idx_path(prefix).exists() and bin_path(prefix).exists() and bin_path(prefix).stat().st_size == size:
+            if index_path.exists() and tokens_path.exists() and tokens_path.stat().st_size == size:
                 return
-            part = bin_path(prefix).with_suffix(".bin.part")
+            part = tokens_path.with_suffix(".bin.part")
             with part.open("wb") as file:
-                for tokens in _chunks(source, sequences, length):
+                for first in range(0, sequences, rows_at_once):
+                    rows = np.arange(first, min(first + rows_at_once, sequences))
+                    tokens = source.rows(np.ones(len(rows), dtype=np.int64), rows, length)
                     file.write(tokens.astype(kind).tobytes())
-            os.replace(part, bin_path(prefix))
+            os.replace(part, tokens_path)
             # Last: where the index is, the tokens are whole.
-            part = idx_path(prefix).with_suffix(".idx.part")
-            part.write_bytes(index(sequences, length, int(kind[2]), code))
-            os.replace(part, idx_path(prefix))
+            files.write_atomically(index_path, index(sequences, length, int(kind[2]), code))
     except OSError as error:
         raise UsageError(
             f"{prefix}: the tokens can't be written ({size / 1e9:.1f} GB): {error.strerror or error}: choose another "
@@ -85,13 +71,9 @@ def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> Non
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
-    """Return the content of an .idx file.
+    """Return the content of an .idx file: documents of one sequence each, of so many tokens of so many bytes.
 
-    Args:
-        sequences: documents of one sequence each.
-        length: tokens of a sequence.
-        item_size: bytes of a token.
-        code: Megatron's code of its type.
+    `code` is Megatron's of the tokens' type.
     """
     import numpy as np
 
@@ -105,12 +87,3 @@ def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
             numbers.tobytes(),
         ]
     )
-
-
-def _chunks(source: TokenSource, sequences: int, length: int) -> Iterator[NDArray[np.int64]]:
-    import numpy as np
-
-    rows_at_once = max(1, CHUNK_TOKENS // length)
-    for first in range(0, sequences, rows_at_once):
-        rows = np.arange(first, min(first + rows_at_once, sequences))
-        yield source.rows(np.ones(len(rows), dtype=np.int64), rows, length)

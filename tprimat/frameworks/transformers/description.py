@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import Description, of_fp32, optimizer_settings, recomputation, undivided
+from tprimat.record.describe import (
+    Description,
+    of_fp32,
+    optimizer_settings,
+    parameter_dtypes,
+    recomputation,
+    undivided,
+)
 from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
@@ -72,8 +79,7 @@ def _strategy(args: Any) -> str:
 
 def _precision(args: Any, model: Any, platform: Any) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, in Lightning's words where the meaning is the same."""
-    parameters = model.parameters() if model is not None else ()
-    dtypes = sorted({str(each.dtype).rpartition(".")[2] for each in parameters if each.is_floating_point()})
+    dtypes = parameter_dtypes(model) if model is not None else []
     whole = dtypes == ["float32"]
     for flag, words in (("bf16", "bf16-mixed"), ("fp16", "16-mixed")):
         if getattr(args, flag, False):
