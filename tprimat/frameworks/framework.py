@@ -80,7 +80,7 @@ class Framework:
     def resolve_config(
         self, model: str, requested: RequestedConfig, device: Device, output_dir: Path
     ) -> tuple[Request, tuple[str, ...]]:
-        """Make every choice that the user left open.
+        """Make every choice that the user left open; return the request, and notes for the user.
 
         Args:
             model: a name in models.py.
@@ -88,11 +88,7 @@ class Framework:
             device: what trains.
             output_dir: folder for the result, absolute.
 
-        Returns:
-            The request, and notes for the user.
-
-        Raises:
-            UsageError: the framework can't train that; with the nearest value that it can.
+        Raises UsageError where the framework can't train that, with the nearest value that it can.
         """
         resolver = self.hook("Resolver")(self, models.by_name(model), requested, device)
         return resolver.resolve(output_dir), tuple(resolver.notes)

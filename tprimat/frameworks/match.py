@@ -31,20 +31,20 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
         named: the result's file, for messages.
         framework: what will train here; how the model was divided is matched where it can.
 
-    Raises:
-        NotComparableError: the result doesn't state enough, or describes a model that can't be built.
+    Raises NotComparableError where the result doesn't state enough, or describes a model that can't be built.
     """
     model = _model(run, named)
     training, division = run.training_config, run.parallelism_config
     missing = [name for name in scales.SIZES if getattr(run.model_config, name) is None]
     missing += [name for name in _BATCH if getattr(training, name) is None]
     if missing:
-        raise NotComparableError(
-            f"{named}: can't be matched, it doesn't state {', '.join(missing)}: give these sizes as options instead "
-            "(--model, --scale, --global-batch-size, --sequence-length)",
-            heading="cant-match",
+        raise _unmatched(
+            named,
+            f"it doesn't state {', '.join(missing)}: give these sizes as options instead (--model, --scale, "
+            "--global-batch-size, --sequence-length)",
         )
     _check_architecture(run.model_config, training.sequence_length or 0, named, framework)
+    divisions = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
     return model.name, RequestedConfig(
         precision=training.precision,
         steps=training.max_steps,
@@ -53,9 +53,7 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
         sequence_length=training.sequence_length,
         seed=training.seed if training.seed is not None and training.seed >= 0 else None,
         shape=run.model_config,
-        tensor_model_parallel_size=division.tensor_model_parallel_size if framework.divides else None,
-        pipeline_model_parallel_size=division.pipeline_model_parallel_size if framework.divides else None,
-        context_parallel_size=division.context_parallel_size if framework.divides else None,
+        **{name: getattr(division, name) for name in divisions if framework.divides},
     )
 
 
@@ -77,22 +75,21 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
         data_kind: what will be trained on here; None for the framework's own.
     """
     notes = []
+    divisions = {word: getattr(run.parallelism_config, field) for field, word in _DIVISIONS.items()}
     if run.framework is not None and run.framework != framework.name:
         notes.append(f"it was trained with {run.framework}, and here with {framework.name}")
-    if framework.divides:
-        unknown = [word for field, word in _DIVISIONS.items() if getattr(run.parallelism_config, field) is None]
-        if unknown:
-            notes.append(f"it doesn't state its {', '.join(unknown)} parallelism: the defaults here are kept")
+    unknown = [word for word, size in divisions.items() if size is None]
+    if framework.divides and unknown:
+        notes.append(f"it doesn't state its {', '.join(unknown)} parallelism: the defaults here are kept")
     if run.num_gpus is not None and run.num_gpus != num_gpus:
         notes.append(f"{run.num_gpus} processes trained there, {num_gpus} here: the global batch is the same")
     seed = run.training_config.seed
     if seed is not None and seed < 0:
         notes.append(f"seed {seed} there: here seeds are 0 or more")
     if not framework.divides:
-        sizes = ((word, getattr(run.parallelism_config, field)) for field, word in _DIVISIONS.items())
         notes += [
             f"{word} parallelism of {size}: here there is data parallelism only"
-            for word, size in sizes
+            for word, size in divisions.items()
             if (size or 1) > 1
         ]
     if run.training_config.recomputation not in (None, "none"):
@@ -112,11 +109,8 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
 def _model(run: Run, named: object) -> models.Model:
     known = models.find(run.model) or models.with_shape(run.model_config) or models.recognize(run.model or "")
     if known is None:
-        raise NotComparableError(
-            f"{named}: can't be matched, {run.model or 'its model, which it does not name,'} is none of "
-            f"{', '.join(models.names())}",
-            heading="cant-match",
-        )
+        what = run.model or "its model, which it does not name,"
+        raise _unmatched(named, f"{what} is none of {', '.join(models.names())}")
     return known
 
 
@@ -127,10 +121,11 @@ def _check_architecture(config: ModelConfig, sequence_length: int, named: object
     if config.sliding_window is not None and config.sliding_window < sequence_length:
         other = f"attention over a window of {config.sliding_window} tokens"
     if other is not None:
-        raise NotComparableError(
-            f"{named}: can't be matched, it has {other}, which {framework.name} doesn't train here",
-            heading="cant-match",
-        )
+        raise _unmatched(named, f"it has {other}, which {framework.name} doesn't train here")
+
+
+def _unmatched(named: object, problem: str) -> NotComparableError:
+    return NotComparableError(f"{named}: can't be matched, {problem}", heading="cant-match")
 
 
 def _plain(value: object) -> object:

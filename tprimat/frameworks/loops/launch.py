@@ -90,10 +90,7 @@ def figures(run: Run, summary: Summary) -> list[tuple[str, str]]:
 def command(module: str, request: Request, more: Mapping[str, str] | None = None) -> Launch:
     """Return the command of a training: one process, or one for each GPU; on a CPU they share its cores.
 
-    Args:
-        module: the training's program, which reads a Request's arguments.
-        request: what to train.
-        more: variables to set beyond those of environment().
+    `module` is the training's program, which reads a Request's arguments; `more` are further variables to set.
     """
     plain = program(module, request.to_arguments(), request.platform, request.num_gpus)
     return profiling.around(request, dataclasses.replace(plain, env=plain.env | dict(more or {})))
@@ -107,8 +104,15 @@ def program(module: str, arguments: Sequence[str], platform: Platform, processes
 
 
 def environment(platform: Platform, processes: int) -> dict[str, str]:
-    """Return the variables that every training has."""
-    return ENVIRONMENT | (threads(processes) if platform == "cpu" else {})
+    """Return the variables that every training has; on a CPU those of its threads that the user has not set."""
+    variables = {}
+    if platform == "cpu":
+        if "OMP_WAIT_POLICY" not in os.environ:
+            variables["GOMP_SPINCOUNT"] = SPIN_COUNT
+        if processes > 1:
+            # torchrun would give each process one thread, whatever the machine has.
+            variables["OMP_NUM_THREADS"] = str(max(1, cores() // processes))
+    return ENVIRONMENT | {name: value for name, value in variables.items() if name not in os.environ}
 
 
 def torchrun(processes: int) -> Sequence[str]:
@@ -120,14 +124,3 @@ def torchrun(processes: int) -> Sequence[str]:
 def cores() -> int:
     """Return the CPU cores that this process may use."""
     return cpu_threads(Host()) or 1
-
-
-def threads(processes: int) -> dict[str, str]:
-    """Return variables for the threads of a training on a CPU, without those that the user has set."""
-    variables = {}
-    if "OMP_WAIT_POLICY" not in os.environ:
-        variables["GOMP_SPINCOUNT"] = SPIN_COUNT
-    if processes > 1:
-        # torchrun would give each process one thread, whatever the machine has.
-        variables["OMP_NUM_THREADS"] = str(max(1, cores() // processes))
-    return {name: value for name, value in variables.items() if name not in os.environ}

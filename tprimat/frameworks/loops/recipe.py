@@ -52,15 +52,7 @@ framework trains in that way, so that equal precisions are called equal."""
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A training with every choice made, of which nothing is built yet.
-
-    Attributes:
-        request: what is trained.
-        model: the architecture.
-        shape: its sizes.
-        settings: of the optimizer.
-        source: where the tokens come from.
-    """
+    """A training with every choice made, of which nothing is built yet; `settings` are the optimizer's."""
 
     request: Request
     model: Model
@@ -73,10 +65,12 @@ class Recipe:
         """Whether it trains on GPUs."""
         return self.request.platform != "cpu"
 
-    def micro_batches(self, rank: int) -> MicroBatches:
-        """Return what a process trains on, in order."""
-        request = self.request
-        return MicroBatches(
+    def loader(self, rank: int) -> DataLoader[Any]:
+        """Return what a process trains on, in order: tensors of token numbers, (micro batch, sequence)."""
+        from torch.utils.data import DataLoader
+
+        request, workers = self.request, self.loader_workers
+        micro_batches = MicroBatches(
             self.source,
             request.steps,
             request.micro_batch_size,
@@ -85,14 +79,8 @@ class Recipe:
             rank,
             request.num_gpus,
         )
-
-    def loader(self, rank: int) -> DataLoader[Any]:
-        """Return the same through torch's loader: tensors of token numbers, (micro batch, sequence)."""
-        from torch.utils.data import DataLoader
-
-        workers = self.loader_workers
         return DataLoader(
-            self.micro_batches(rank),
+            micro_batches,
             batch_size=None,
             num_workers=workers,
             prefetch_factor=PREFETCHED if workers else None,
@@ -141,8 +129,7 @@ class Recipe:
     def setup_of_loop(self, strategy: str) -> Run:
         """Return the same for a loop of our own, whose clipping, schedule and parallelism no framework's object shows.
 
-        Args:
-            strategy: how the framework spreads the training, in its own words. It divides no layer.
+        `strategy` is how the framework spreads the training, in its own words. It divides no layer.
         """
         request = self.request
         return msgspec.structs.replace(
@@ -154,15 +141,11 @@ class Recipe:
 
 def of(request: Request) -> Recipe:
     """Return the training of a request. Raises UsageError for an unknown model."""
-    model = models.by_name(request.model)
-    shape = shape_of(request)
-    return Recipe(
-        request, model, shape, building.hyperparameters(shape), TokenSource(shape.vocab_size or 0, request.seed)
-    )
+    model, shape = models.by_name(request.model), shape_of(request)
+    source = TokenSource(shape.vocab_size or 0, request.seed)
+    return Recipe(request, model, shape, building.hyperparameters(shape), source)
 
 
 def shape_of(request: Request) -> ModelConfig:
     """Return the model's shape: that of the scale, or the requested one."""
-    if request.shape is not None:
-        return request.shape
-    return scales.shape(models.by_name(request.model), scales.by_name(request.scale))
+    return request.shape or scales.shape(models.by_name(request.model), scales.by_name(request.scale))
