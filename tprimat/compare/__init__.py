@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tprimat.analysis import metrics, run_order, warmup
+from tprimat.analysis import metrics, run_order
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import WITHHELD, summarize, summarize_segments
 from tprimat.catalog import models
@@ -34,8 +34,7 @@ from tprimat.compare.result import (
     SettingRow,
     SideResult,
 )
-from tprimat.compare.sides import Side, name_sides, same_side
-from tprimat.compare.values import value
+from tprimat.compare.sides import Side, measurement, name_sides, same_side
 from tprimat.errors import UsageError
 from tprimat.results.run import Run
 from tprimat.text import plain
@@ -71,7 +70,7 @@ def compare(
     mode: Mode = "max",
     options: Options = NOTHING_KNOWN,
 ) -> Comparison:
-    """Sets the sides of each model against each other.
+    """Set the sides of each model against each other.
 
     Without a reference, sides that trained the same scale with the same batch and sequence are set
     against the first of them, and what is alone with its workload against the first of all.
@@ -91,9 +90,13 @@ def compare(
     said = list(notes)
     if model is not None:
         files = _of_model(files, model)
-    entries = [(_with_precision(run, options), file) for run, file in _entries(files, said)]
     by_model: dict[str | None, dict[tuple[object, ...], list[tuple[Run, str]]]] = {}
-    for run, file in entries:
+    filled = set()
+    for run, file in _entries(files, said):
+        if options.precision is not None and run.training_config.precision is None:
+            config = msgspec.structs.replace(run.training_config, precision=options.precision)
+            run = msgspec.structs.replace(run, training_config=config)
+            filled.add(file)
         name = plain(run.model) or None if run.model else None
         by_model.setdefault(name, {}).setdefault(same_side(run), []).append((run, file))
     sides = name_sides({name: [runs[0][0] for runs in groups.values()] for name, groups in by_model.items()})
@@ -101,26 +104,17 @@ def compare(
         name: [_side_result(side, runs) for side, runs in zip(sides[name], groups.values(), strict=True)]
         for name, groups in by_model.items()
     }
-    chosen = _chosen(reference, [side for group in results.values() for side in group])
+    every = [side for group in results.values() for side in group]
+    chosen = None if reference is None else _chosen(reference, every)
     compared = tuple(_model_comparison(name, group, chosen, said, mode) for name, group in results.items())
-    every = [side.side.parts for group in results.values() for side in group]
-    shared = tuple(part for part in (every[0] if every else ()) if all(part in parts for parts in every))
-    filled = sorted({file.name for file in files for run in file.runs if _with_precision(run, options) is not run})
+    parts = every[0].side.parts if every else ()
+    shared = tuple(part for part in parts if all(part in side.side.parts for side in every))
     if filled:
         said.append(
             f"precision {options.precision} as given on the command line, where the result doesn't state it: "
-            f"{', '.join(filled)}"
+            f"{', '.join(sorted(filled))}"
         )
-    notes = tuple(plain(note) for note in said)
-    return Comparison(compared, shared, notes, tuple(files), mode, options=options)
-
-
-def _with_precision(run: Run, options: Options) -> Run:
-    """The run with the precision that the user knows, where it states none."""
-    if options.precision is None or run.training_config.precision is not None:
-        return run
-    config = msgspec.structs.replace(run.training_config, precision=options.precision)
-    return msgspec.structs.replace(run, training_config=config)
+    return Comparison(compared, shared, tuple(map(plain, said)), tuple(files), mode, options=options)
 
 
 def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]:
@@ -129,17 +123,14 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
     seen: dict[tuple[object, ...], tuple[str, tuple[object, ...]]] = {}
     for file in files:
         for run in file.runs:
-            side, times = same_side(run), [time for time in run.step_times if time is not None]
-            # So many equal times are one measurement, whatever else the files say; a few short
-            # ones, rounded, may be equal by chance.
-            moment = None if len(times) >= warmup.MINIMUM_RECORDS else run.timestamp
-            key = (run.model, run.step_times, run.loss_values, moment)
-            earlier = seen.setdefault(key, (file.name, side)) if times else None
+            side, key = same_side(run), (run.model, *measurement(run))
+            timed = any(time is not None for time in run.step_times)
+            earlier = seen.setdefault(key, (file.name, side)) if timed else None
             if earlier is not None and earlier != (file.name, side):
                 if earlier[1] == side:
                     notes.append(f"{file.name} holds the same run as {earlier[0]}: counted once")
                     continue
-                if moment is None:
+                if key[-1] is None:
                     notes.append(
                         f"{file.name} and {earlier[0]} hold the same step times under different setups: "
                         "they are one measurement, so comparing them says nothing"
@@ -150,11 +141,10 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[tuple[Run, str]]
 
 def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
     """The files with runs of a model, and no other runs in them."""
-    wanted = model.casefold()
     kept = [
         Loaded(file.name, file.sha256, runs)
         for file in files
-        if (runs := tuple(run for run in file.runs if wanted in (name.casefold() for name in _names(run))))
+        if (runs := tuple(run for run in file.runs if model.casefold() in map(str.casefold, _names(run))))
     ]
     if not kept:
         there = ", ".join(sorted({_names(run)[0] for file in files for run in file.runs}))
@@ -179,95 +169,83 @@ def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
         RunResult(run, summary, file, is_counted)
         for (run, file), summary, is_counted in zip(runs, summaries, counted, strict=True)
     )
-    said = [_said_of_status(result) for result in results]
-    warnings = [warning for result in results for warning in result.run.warnings]
-    doubts = [warning for result in results for warning in result.summary.warnings]
     judged = [result for result in results if result.counted]
     findings = dict.fromkeys(
         finding
         for result in judged
         for finding in (*physics.findings(result.run, result.summary), *training.findings(result.run))
     )
+    doubts = [warning for result in results for warning in result.summary.warnings]
     if any(finding.rule == "own-rate" and finding.gravity == "impossible" for finding in findings):
         # The finding says the same, and what would explain it.
         doubts = [doubt for doubt in doubts if not doubt.startswith(WITHHELD)]
-    rates = [rate for result in judged if (rate := value(result, RATE)) is not None]
+    statuses = [_said_of_status(result) for result in results if result.run.status != "complete"]
+    warnings = [warning for result in results for warning in result.run.warnings]
+    rates = [rate for result in judged if (rate := result.value(RATE)) is not None]
     return SideResult(
         side,
         results,
-        _figures(results),
+        _figures(judged),
         _each_once([*doubts, *(finding.text for finding in findings if finding.gravity != "note")]),
-        _each_once([*filter(None, said), *warnings]),
+        _each_once([*statuses, *warnings]),
         tuple(findings),
         run_order.run_order_trend(rates),
     )
 
 
-def _said_of_status(result: RunResult) -> str | None:
-    run = result.run
-    if run.status == "complete":
-        return None
-    outcome = "failed" if run.status == "failed" else "is incomplete"
-    reason = f": {run.status_reason}" if run.status_reason else ""
+def _said_of_status(result: RunResult) -> str:
+    outcome = "failed" if result.run.status == "failed" else "is incomplete"
+    reason = f": {result.run.status_reason}" if result.run.status_reason else ""
     use = "its figures are shown" if result.counted else "left out of the figures"
     return f"a run {outcome}{reason}; {use}"
 
 
 def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(plain(text) for text in texts))
+    return tuple(dict.fromkeys(map(plain, texts)))
 
 
 def _figures(results: Sequence[RunResult]) -> dict[str, Figure]:
     figures = {}
     for metric in metrics.METRICS:
-        values = [
-            float(known) for result in results if result.counted and (known := value(result, metric.name)) is not None
-        ]
+        values = [float(known) for result in results if (known := result.value(metric.name)) is not None]
         if values:
-            several = len(values) > 1
-            figures[metric.name] = Figure(
-                value=_over_runs(metric.name, values),
-                low=min(values) if several else None,
-                high=max(values) if several else None,
-                runs=len(values),
-            )
+            low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
+            over = over_runs(metric.name)
+            value = max(values) if over == "highest" else min(values) if over == "lowest" else statistics.fmean(values)
+            figures[metric.name] = Figure(value, low, high, len(values))
     return figures
 
 
-def _over_runs(name: str, values: Sequence[float]) -> float:
+def over_runs(name: str) -> str:
+    """Which value over the runs of a side is its figure of a metric: the highest, the lowest or the mean."""
     if name.startswith(("peak_", "max_")):
-        return max(values)
-    return min(values) if name.startswith("min_") else statistics.fmean(values)
+        return "highest"
+    return "lowest" if name.startswith("min_") else "mean"
 
 
-def _chosen(reference: str | None, sides: Sequence[SideResult]) -> str | None:
+def _chosen(reference: str, sides: Sequence[SideResult]) -> str:
     """The name of the side that a user means.
 
     A whole name counts before a word of it, and a word before a part of a word: H200 is not GH200.
     """
-    if reference is None:
-        return None
-    wanted = _matchable(reference)
-    names = list(dict.fromkeys(side.side.name for side in sides))
-    known = {name: [_words(_known(side)) for side in sides if side.side.name == name] for name in names}
+    wanted, words = _matchable(reference), _words(reference)
+    known: dict[str, list[str]] = {}
+    for side in sides:
+        known.setdefault(side.side.name, []).append(_words(" ".join([side.side.gpu or "", *side.side.parts])))
     tests = (
-        [name for name in names if wanted == _matchable(name)],
-        [name for name in names if _words(reference) in _words(name)],
-        [name for name in names if wanted in _matchable(name)],
-        [name for name in names if any(_words(reference) in text for text in known[name])],
+        [name for name in known if wanted == _matchable(name)],
+        [name for name in known if words in _words(name)],
+        [name for name in known if wanted in _matchable(name)],
+        [name for name, texts in known.items() if any(words in text for text in texts)],
     )
-    matching = next((found for found in tests if found), []) if wanted else []
+    matching = next(filter(None, tests), []) if wanted else []
     if len(matching) == 1:
         return matching[0]
     problem = "means several sides" if matching else "is no side"
     raise UsageError(
-        f"--reference {plain(reference)!r} {problem}: name one of {'; '.join(matching or names)}",
+        f"--reference {plain(reference)!r} {problem}: name one of {'; '.join(matching or known)}",
         heading="unknown-side",
     )
-
-
-def _known(side: SideResult) -> str:
-    return " ".join([side.side.gpu or "", *side.side.parts])
 
 
 def _matchable(text: str) -> str:
@@ -304,11 +282,14 @@ def _model_comparison(
 
 def _believed_first(title: str, sides: list[SideResult], notes: list[str]) -> list[SideResult]:
     """The sides with one in front that others can be set against, where the first can't be."""
-
-    def serves(side: SideResult) -> bool:
-        return side.refusal is None and side.value(RATE) is not None and not side.run.environment.emulated
-
-    best = next(filter(serves, sides), sides[0])
+    best = next(
+        (
+            side
+            for side in sides
+            if side.refusal is None and side.value(RATE) is not None and not side.run.environment.emulated
+        ),
+        sides[0],
+    )
     if best is sides[0] or len(sides) < 3:
         return sides
     notes.append(

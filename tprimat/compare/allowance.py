@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from tprimat.analysis import metrics
 from tprimat.analysis.metrics import Metric
+from tprimat.compare.ratios import RATE as RATE
 from tprimat.errors import UsageError
 
-RATE = "tokens_per_second_per_gpu"
 HEADING = "wrong-allowance"
 
 GATED = tuple(metric for metric in metrics.METRICS if metric.name not in ("final_loss", "steps_per_second"))

@@ -10,23 +10,23 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from tprimat.analysis import intervals, warmup
+from tprimat.analysis import intervals
 from tprimat.analysis.efficiency import Options
 from tprimat.checks.compute import Mode
-from tprimat.compare import ABOUT_REFERENCE, Comparison, Loaded, Pair, RunResult, SideResult, compare
+from tprimat.compare import ABOUT_REFERENCE, Comparison, Loaded, Pair, SideResult, compare
 from tprimat.compare.allowance import RATE, Allowance
 from tprimat.compare.pairs import pair
-from tprimat.compare.values import value
+from tprimat.compare.sides import measurement
 from tprimat.errors import ExitStatus, most_severe
 from tprimat.results.run import Run
 from tprimat.text import plain
 
 Answer = Literal["worse", "within", "can't tell", "not comparable", "impossible"]
 
-_STATUS = {
+_STATUS: dict[Answer, ExitStatus] = {
     "worse": ExitStatus.SLOWER,
     "within": ExitStatus.WELL,
     "can't tell": ExitStatus.WELL,
@@ -50,9 +50,9 @@ class Check:
     Attributes:
         model: its title.
         baseline, candidate: names of the sides; None where there is none.
-        allowance: what is allowed; None where nothing could be compared.
         answer: what came out.
         text: why, in a sentence.
+        allowance: what is allowed; None where nothing could be compared.
         values: means over the runs of baseline and candidate, in the metric's unit.
         runs: how many runs they are of.
         change: candidate over baseline, or minus it for an allowance in the metric's unit.
@@ -63,9 +63,9 @@ class Check:
     model: str
     baseline: str | None
     candidate: str | None
-    allowance: Allowance | None
     answer: Answer
     text: str
+    allowance: Allowance | None = None
     values: tuple[float, float] | None = None
     runs: tuple[int, int] = (0, 0)
     change: float | None = None
@@ -104,7 +104,7 @@ def gate(
     notes: Sequence[str] = (),
     options: Options | None = None,
 ) -> Gate:
-    """Holds candidates against baselines: the same model with the same setup, machine and software aside.
+    """Hold candidates against baselines: the same model with the same setup, machine and software aside.
 
     Args:
         baseline: results of before.
@@ -127,23 +127,20 @@ def gate(
         for side, other, reason in _partners(sides, after.get(title, [])):
             if other is None:
                 text = reason or "the candidate has no result of it"
-                checks.append(Check(title, side.side.name, None, None, "not comparable", text))
+                checks.append(Check(title, side.side.name, None, "not comparable", text))
                 continue
             found = pair(*_told_apart(side, other), mode=mode)
             pairs.append(found)
             checks += _checks(title, found, allowances)
     answered = {id(each.side.runs) for each in pairs}
     for title, sides in after.items():
-        new = [side.side.name for side in sides if id(side.runs) not in answered]
-        if new and title not in before:
-            said.append(f"{title}: the baseline has no result of {', '.join(new)}; not checked")
-        elif new:
-            said.append(f"{title}: no baseline answers to {', '.join(new)}; not checked")
-    if not pairs and not checks:
-        checks.append(
-            Check("all results", None, None, None, "not comparable", "nothing could be set against each other")
-        )
-    return Gate(tuple(checks), tuple(pairs), tuple(dict.fromkeys(plain(note) for note in said)))
+        new = ", ".join(side.side.name for side in sides if id(side.runs) not in answered)
+        if new:
+            why = f"no baseline answers to {new}" if title in before else f"the baseline has no result of {new}"
+            said.append(f"{title}: {why}; not checked")
+    if not checks:
+        checks.append(Check("all results", None, None, "not comparable", "nothing could be set against each other"))
+    return Gate(tuple(checks), tuple(pairs), tuple(dict.fromkeys(map(plain, said))))
 
 
 def _by_model(comparison: Comparison) -> dict[str, list[SideResult]]:
@@ -152,26 +149,24 @@ def _by_model(comparison: Comparison) -> dict[str, list[SideResult]]:
 
 def _partners(
     sides: Sequence[SideResult], others: Sequence[SideResult]
-) -> list[tuple[SideResult, SideResult | None, str | None]]:
+) -> Iterator[tuple[SideResult, SideResult | None, str | None]]:
     """For each side of the baseline the candidate that answers to it, or why there is none.
 
     Where each has one side, they answer to each other, whatever differs. Where there are several, only
     what was set up alike does, software and versions aside.
     """
-    if len(sides) == len(others) == 1:
-        return [(sides[0], others[0], None)]
-    found: list[tuple[SideResult, SideResult | None, str | None]] = []
     for side in sides:
         same = [other for other in others if _key(other.run) == _key(side.run)]
         rivals = [other for other in sides if _key(other.run) == _key(side.run)]
-        if len(same) == 1 and len(rivals) == 1:
-            found.append((side, same[0], None))
+        if len(sides) == len(others) == 1:
+            yield side, others[0], None
         elif not same:
-            found.append((side, None, None))
+            yield side, None, None
+        elif len(same) == len(rivals) == 1:
+            yield side, same[0], None
         else:
             names = ", ".join(each.side.name for each in (*rivals, *same))
-            found.append((side, None, f"several sides have this setup ({names}): name the files of one"))
-    return found
+            yield side, None, f"several sides have this setup ({names}): name the files of one"
 
 
 def _key(run: Run) -> tuple[object, ...]:
@@ -189,90 +184,82 @@ def _key(run: Run) -> tuple[object, ...]:
     )
 
 
-def _told_apart(side: SideResult, other: SideResult) -> tuple[SideResult, SideResult]:
+def _told_apart(side: SideResult, other: SideResult) -> list[SideResult]:
     """The two with names that tell which is which."""
-    names = side.side.name, other.side.name
     titles = SIDES
-    if names[0] != names[1]:
-        titles = f"{names[0]} (baseline)", f"{names[1]} (candidate)"
-    return tuple(  # type: ignore[return-value]
+    if side.side.name != other.side.name:
+        titles = f"{side.side.name} (baseline)", f"{other.side.name} (candidate)"
+    return [
         dataclasses.replace(each, side=dataclasses.replace(each.side, name=title))
         for each, title in zip((side, other), titles, strict=True)
-    )
+    ]
 
 
 def _checks(title: str, found: Pair, allowances: Sequence[Allowance]) -> list[Check]:
     names = found.reference.side.name, found.side.side.name
-    shared = _shared_runs(found)
+    before = {measurement(result.run) for result in found.reference.counted}
+    shared = next((result.file for result in found.side.counted if measurement(result.run) in before), None)
     if shared:
         text = f"baseline and candidate hold the same run ({shared}): it can't be held against itself"
-        return [Check(title, *names, None, "not comparable", text)]
-    refusals = [side.refusal for side in (found.reference, found.side) if side.refusal is not None]
+        return [Check(title, *names, "not comparable", text)]
     if found.ratio is None:
+        refusals = [side.refusal for side in (found.reference, found.side) if side.refusal is not None]
         impossible = any(refusal.gravity == "impossible" for refusal in refusals)
-        return [
-            Check(title, *names, None, "impossible" if impossible else "not comparable", found.reason or "no figures")
-        ]
+        return [Check(title, *names, "impossible" if impossible else "not comparable", found.reason or "no figures")]
     return [_check(title, found, each) for each in allowances]
 
 
-def _shared_runs(found: Pair) -> str | None:
-    """The file of a run that both hold; None where none is."""
-    before = {_measurement(result) for result in found.reference.counted}
-    return next((result.file for result in found.side.counted if _measurement(result) in before), None)
-
-
-def _measurement(result: RunResult) -> tuple[object, ...]:
-    run = result.run
-    times = [time for time in run.step_times if time is not None]
-    # A few short times, rounded, may be equal by chance; so many can't.
-    return (run.step_times, run.loss_values, None if len(times) >= warmup.MINIMUM_RECORDS else run.timestamp)
+Bounds = list[tuple[float, float]]
+"""Least and most that each run's figure may be called."""
 
 
 def _check(title: str, found: Pair, allowance: Allowance) -> Check:
     names = found.reference.side.name, found.side.side.name
-    bounds = [_bounds_of_runs(side, allowance.metric.name) for side in (found.reference, found.side)]
-    missing = [name for name, each in zip(names, bounds, strict=True) if not each]
+    metric = allowance.metric.name
+    baseline, candidate = _bounds(found.reference, metric), _bounds(found.side, metric)
+    missing = [name for name, bounds in zip(names, (baseline, candidate), strict=True) if not bounds]
     if missing:
-        text = f"{allowance.metric.name} is unknown of {' and '.join(missing)}"
-        return Check(title, *names, allowance, "not comparable", text)
-    if allowance.percent and any(low <= 0 for each in bounds for low, _ in each):
-        return Check(title, *names, allowance, "not comparable", f"{allowance.metric.name} is 0: no percentage of it")
-    means = [statistics.fmean((low + high) / 2 for low, high in each) for each in bounds]
+        return Check(title, *names, "not comparable", f"{metric} is unknown of {' and '.join(missing)}", allowance)
+    if allowance.percent and any(low <= 0 for low, _ in baseline + candidate):
+        return Check(title, *names, "not comparable", f"{metric} is 0: no percentage of it", allowance)
+    means = statistics.fmean(_middles(baseline)), statistics.fmean(_middles(candidate))
     change = _change(allowance, means[1], means[0])
-    low, high = _interval(allowance, bounds)
-    answer, limit = _answer(allowance, low, high)
-    needed = None if answer != "can't tell" else _needed(allowance, bounds, change, limit, means[0])
-    runs = len(bounds[0]), len(bounds[1])
+    low, high = _interval(allowance, baseline, candidate)
+    answer = _answer(allowance, low, high)
+    needed = _needed(allowance, baseline, candidate, change, means[0]) if answer == "can't tell" else None
+    runs = len(baseline), len(candidate)
     text = _text(answer, allowance, low, high, runs, needed)
-    return Check(
-        title, *names, allowance, answer, text, (means[0], means[1]), runs, change, low, high, needed
-    )  # fmt: skip
+    return Check(title, *names, answer, text, allowance, means, runs, change, low, high, needed)
 
 
-def _bounds_of_runs(side: SideResult, name: str) -> list[tuple[float, float]]:
-    """Least and most that each run's figure may be called: of a rate, those of its levels."""
+def _bounds(side: SideResult, metric: str) -> Bounds:
+    """Of a rate those of a run's levels."""
     found = []
     for result in side.counted:
-        rates = [each.tokens_per_second_per_gpu for each in result.summary.step_ranges] if name == RATE else []
-        known = [rate for rate in rates if rate is not None]
-        single = value(result, name)
-        if known:
-            found.append((min(known), max(known)))
-        elif single is not None:
-            found.append((single, single))
+        rates = [each.tokens_per_second_per_gpu for each in result.summary.step_ranges] if metric == RATE else []
+        single = result.value(metric)
+        values = [value for value in rates if value is not None] or ([] if single is None else [single])
+        if values:
+            found.append((min(values), max(values)))
     return found
+
+
+def _middles(bounds: Bounds) -> list[float]:
+    return [(low + high) / 2 for low, high in bounds]
 
 
 def _change(allowance: Allowance, candidate: float, baseline: float) -> float:
     return candidate / baseline if allowance.percent else candidate - baseline
 
 
-def _interval(
-    allowance: Allowance, bounds: Sequence[Sequence[tuple[float, float]]]
-) -> tuple[float, float] | tuple[None, None]:
+def _limit(allowance: Allowance) -> float:
+    """The largest change that is allowed, or the smallest of what falls."""
+    sign = -1 if allowance.falls else 1
+    return 1 + sign * allowance.amount / 100 if allowance.percent else sign * allowance.amount
+
+
+def _interval(allowance: Allowance, baseline: Bounds, candidate: Bounds) -> tuple[float, float] | tuple[None, None]:
     """The interval of the change; of runs with several levels, from the least to the most that it may be."""
-    baseline, candidate = bounds
     if min(len(baseline), len(candidate)) < intervals.RUNS_FOR_SIGNIFICANCE:
         return None, None
     lowest = _between(allowance, [low for low, _ in candidate], [high for _, high in baseline])
@@ -286,50 +273,38 @@ def _between(allowance: Allowance, candidate: Sequence[float], baseline: Sequenc
         found = None if ratio is None else (ratio.low, ratio.high)
     else:
         found = intervals.welch_difference(candidate, baseline)
-    if found is None:
-        # Neither side varies at all: memory is often the same in every run.
-        same = _change(allowance, statistics.fmean(candidate), statistics.fmean(baseline))
-        return same, same
-    return found
+    # Where neither side varies there is no interval: memory is often the same in every run.
+    return found or (_change(allowance, statistics.fmean(candidate), statistics.fmean(baseline)),) * 2
 
 
-def _answer(allowance: Allowance, low: float | None, high: float | None) -> tuple[Answer, float]:
-    """The answer, and the limit on which it rests."""
-    sign = -1 if allowance.falls else 1
-    limit = 1 + sign * allowance.amount / 100 if allowance.percent else sign * allowance.amount
+def _answer(allowance: Allowance, low: float | None, high: float | None) -> Answer:
     if low is None or high is None:
-        return "can't tell", limit
+        return "can't tell"
+    limit, sign = _limit(allowance), -1 if allowance.falls else 1
+    # How far the interval lies beyond the limit, in the direction of worse.
+    least, most = sorted((sign * (low - limit), sign * (high - limit)))
     # Rounding must not make a change of exactly what is allowed too much.
     slack = 1e-9 * max(1.0, abs(limit))
-    if allowance.falls:
-        return ("worse" if high < limit - slack else "within" if low >= limit - slack else "can't tell"), limit
-    return ("worse" if low > limit + slack else "within" if high <= limit + slack else "can't tell"), limit
+    return "worse" if least > slack else "within" if most <= slack else "can't tell"
 
 
-def _needed(
-    allowance: Allowance,
-    bounds: Sequence[Sequence[tuple[float, float]]],
-    change: float,
-    limit: float,
-    baseline: float,
-) -> int | None:
-    """Runs a side that would tell a change like this one from the limit."""
-    centres = [[(low + high) / 2 for low, high in each] for each in bounds]
+def _needed(allowance: Allowance, baseline: Bounds, candidate: Bounds, change: float, mean: float) -> int | None:
+    """Runs a side that would tell a change like this one from the limit, with the baseline's mean."""
+    limit = _limit(allowance)
+    centres = [_middles(baseline), _middles(candidate)]
     spreads = [
-        statistics.stdev(each) / abs(mean) for each in centres if len(each) > 1 and (mean := statistics.fmean(each))
+        statistics.stdev(each) / abs(centre) for each in centres if len(each) > 1 and (centre := statistics.fmean(each))
     ]
     enough = min(map(len, centres)) >= intervals.RUNS_FOR_SIGNIFICANCE
     spread = max(spreads, default=ASSUMED_SPREAD) if enough else max([ASSUMED_SPREAD, *spreads])
+    if any(low != high for low, high in baseline + candidate):
+        # More runs don't make one level of several.
+        return None if enough else intervals.RUNS_FOR_SIGNIFICANCE
     if allowance.percent:
         distance = abs(math.log(change / limit)) if limit > 0 else math.inf
     else:
-        distance = abs(change - limit) / abs(baseline) if baseline else math.inf
-    if any(low != high for each in bounds for low, high in each):
-        # More runs don't make one level of several.
-        return None if enough else intervals.RUNS_FOR_SIGNIFICANCE
-    if distance == 0:
-        return None
-    return intervals.runs_needed(math.expm1(distance), spread, most=MOST_RUNS)
+        distance = abs(change - limit) / abs(mean) if mean else math.inf
+    return intervals.runs_needed(math.expm1(distance), spread, most=MOST_RUNS) if distance else None
 
 
 def _text(
@@ -343,17 +318,14 @@ def _text(
     allowed = f"{allowance} is allowed" if allowance.amount else "nothing worse is allowed"
     if answer != "can't tell":
         return allowed
-    least = intervals.RUNS_FOR_SIGNIFICANCE
     if low is None or high is None:
-        wanted = (
-            f"it takes {needed or least} runs a side"
-            if needed is None or needed <= least
-            else (f"it takes {least} runs a side, and some {needed} if they spread by {ASSUMED_SPREAD:.0%}")
-        )
+        least = intervals.RUNS_FOR_SIGNIFICANCE
+        wanted = f"it takes {needed or least} runs a side"
+        if needed is not None and needed > least:
+            wanted = f"it takes {least} runs a side, and some {needed} if they spread by {ASSUMED_SPREAD:.0%}"
         return f"{allowed}; with {runs[0]} and {runs[1]} runs nothing is known of other runs: {wanted}"
-    worst = low if allowance.falls else high
+    worst, word = (low, "less") if allowance.falls else (high, "more")
     excluded = f"{abs(worst - 1):.1%}" if allowance.percent else f"{abs(worst):.4g} {allowance.metric.unit}"
-    word = "less" if allowance.falls else "more"
     told = (
         f"some {needed} runs a side would tell"
         if needed is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import WITHHELD
 from tprimat.checks import compute, training
@@ -9,12 +11,13 @@ from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import ratios, windows
 from tprimat.compare.ratios import RATE
-from tprimat.compare.result import Pair, Ratio, SideResult
+from tprimat.compare.result import Pair, SideResult
+from tprimat.results.run import Run
 from tprimat.text import plain
 
 
 def pair(reference: SideResult, side: SideResult, *, mode: Mode = "max") -> Pair:
-    """Sets a side against the reference.
+    """Set a side against the reference.
 
     Args:
         reference: what the side is held against.
@@ -23,37 +26,31 @@ def pair(reference: SideResult, side: SideResult, *, mode: Mode = "max") -> Pair
     """
     ledger = compute.ledger(reference.run, side.run, mode=mode)
     reason = (
-        _different_models(reference, side)
+        _different_models(reference.run, side.run)
         or _no_figures(reference)
         or _no_figures(side)
         or _not_believed(reference)
         or _not_believed(side)
         or _not_identical(ledger, mode)
+        or _no_ratio(reference, side)
     )
-    found = None
-    if reason is None:
-        found, reason = _ratio(reference, side)
+    ratio = None if reason else ratios.ratio(reference, side)
+    single = len(reference.counted) == len(side.counted) == 1
     return Pair(
         reference,
         side,
-        found,
+        ratio,
         reason,
-        _caveats(reference, side) if found else (),
+        tuple(_caveats(reference, side)) if ratio else (),
         ledger,
         training.same_training(reference.run, side.run),
-        windows.sensitivity(reference.run, side.run) if found and _single(reference) and _single(side) else (),
+        windows.sensitivity(reference.run, side.run) if ratio and single else (),
     )
-
-
-def _single(side: SideResult) -> bool:
-    return len(side.counted) == 1
 
 
 def _not_believed(side: SideResult) -> str | None:
     finding = side.refusal
-    if finding is None:
-        return None
-    return f"the figures of {side.side.name} are left out: {finding.text}"
+    return None if finding is None else f"the figures of {side.side.name} are left out: {finding.text}"
 
 
 def _not_identical(ledger: ConfigDiff, mode: Mode) -> str | None:
@@ -63,9 +60,8 @@ def _not_identical(ledger: ConfigDiff, mode: Mode) -> str | None:
     return f"the configurations aren't identical: they differ in {', '.join(titles)}"
 
 
-def _different_models(reference: SideResult, side: SideResult) -> str | None:
+def _different_models(one: Run, other: Run) -> str | None:
     """Why the two trained something that can't be compared per token; None where they can."""
-    one, other = reference.run, side.run
     conflict = shape_conflict(one.model_config, other.model_config)
     if conflict:
         return f"the models differ in shape ({conflict})"
@@ -87,53 +83,46 @@ def _no_figures(side: SideResult) -> str | None:
     return None
 
 
-def _ratio(reference: SideResult, side: SideResult) -> tuple[Ratio | None, str | None]:
-    """The ratio, or why there is none. Step times are never compared: steps differ in work."""
-    lacking = [each for each in (reference, side) if each.value(RATE) is None]
+def _no_ratio(reference: SideResult, side: SideResult) -> str | None:
+    """Why there is no ratio of throughputs. Step times are never compared: steps differ in work."""
+    lacking = [_why_no_rate(each) for each in (reference, side) if each.value(RATE) is None]
     if lacking:
-        reasons = "; ".join(dict.fromkeys(_why_no_rate(each) for each in lacking))
-        return None, f"{reasons}; step times alone are no speed"
+        return f"{'; '.join(dict.fromkeys(lacking))}; step times alone are no speed"
     lengths = [each.run.training_config.sequence_length for each in (reference, side)]
     if lengths[0] != lengths[1]:
-        return None, f"sequences of {lengths[0]} and {lengths[1]} tokens are different work per token"
-    return ratios.ratio(reference, side), None
+        return f"sequences of {lengths[0]} and {lengths[1]} tokens are different work per token"
+    return None
 
 
 def _why_no_rate(side: SideResult) -> str:
-    name = side.side.name
     doubt = next((doubt for doubt in side.doubts if WITHHELD in doubt), None)
     why = f" ({doubt.removeprefix(WITHHELD).lstrip(': ')})" if doubt else ""
-    return f"tokens/s/GPU of {name} is unknown{why}"
+    return f"tokens/s/GPU of {side.side.name} is unknown{why}"
 
 
-def _caveats(reference: SideResult, side: SideResult) -> tuple[str, ...]:
-    said = []
+def _caveats(reference: SideResult, side: SideResult) -> Iterator[str]:
     batches = [each.run.training_config.global_batch_size for each in (reference, side)]
     if batches[0] != batches[1]:
         texts = [str(batch) if batch is not None else "unknown" for batch in batches]
-        said.append(f"the batches differ ({' and '.join(texts)} sequences), so a step is not the same work")
-    covers = {each.run.timing.covers for each in (reference, side)}
-    if len(covers - {None}) > 1:
-        said.append("the step times don't cover the same parts of a step")
+        yield f"the batches differ ({' and '.join(texts)} sequences), so a step is not the same work"
+    if len({each.run.timing.covers for each in (reference, side)} - {None}) > 1:
+        yield "the step times don't cover the same parts of a step"
     for each in (reference, side):
         name = each.side.name
         summaries = [result.summary for result in each.counted]
         if not all(summary.steady.found for summary in summaries):
-            said.append(f"{name}: {_unsteady(each)}")
-        if each.levels or any(len(summary.segments) > 1 for summary in summaries):
-            said.append(f"{name} changed its level during the run, so a run of another length gives another ratio")
+            yield f"{name}: {_unsteady(each)}"
+        if any(len(summary.segments) > 1 for summary in summaries):
+            yield f"{name} changed its level during the run, so a run of another length gives another ratio"
         drifts = [level.drift for summary in summaries for level in summary.segments if level.drift is not None]
         if drifts:
-            said.append(f"the step time of {name} drifts by {max(drifts):.1%}")
+            yield f"the step time of {name} drifts by {max(drifts):.1%}"
         if (share := _one_step(each)) is not None:
-            said.append(
-                f"a single step of {name} took {share:.1%} of its steady time: without it the ratio would be another"
-            )
+            yield f"a single step of {name} took {share:.1%} of its steady time: without it the ratio would be another"
         if each.order is not None:
-            said.append(_of_order(name, each.order))
+            yield _of_order(name, each.order)
         if not any(result.run.status == "complete" for result in each.counted):
-            said.append(f"{name} has no complete run")
-    return tuple(said)
+            yield f"{name} has no complete run"
 
 
 def _unsteady(side: SideResult) -> str:
@@ -154,11 +143,8 @@ def _one_step(side: SideResult) -> float | None:
     shares = []
     for each in side.counted:
         figures = each.summary.performance
-        longest, median, mean = (
-            figures.max_step_time_seconds,
-            figures.median_step_time_seconds,
-            figures.avg_step_time_seconds,
-        )
+        longest, median = figures.max_step_time_seconds, figures.median_step_time_seconds
+        mean = figures.avg_step_time_seconds
         if longest is None or median is None or not mean or not each.summary.is_stationary:
             continue
         level = each.summary.segments[0]

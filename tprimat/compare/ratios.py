@@ -16,13 +16,15 @@ PAIRS = 4
 
 def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
     """How many times as fast as the reference a side is; None where a figure is missing."""
-    means = [_speeds(each) for each in (side, reference)]
+    means = [_speeds(side), _speeds(reference)]
     if not all(means):
         return None
     value = statistics.fmean(means[0]) / statistics.fmean(means[1])
     if not (side.settled and reference.settled):
         return _by_levels(reference, side, value)
-    steady = all(_one_level(each) for each in (side, reference))
+    # Without a steady state or with a drift a run has no one figure, and an interval between such runs would be of
+    # their warm-up or of their length.
+    steady = all(result.summary.is_stationary for each in (side, reference) for result in each.counted)
     between = intervals.log_welch(*means) if steady else None
     if between is None:
         return Ratio(value, None, None)
@@ -47,13 +49,6 @@ def _spread(speeds: list[float]) -> float:
     return statistics.stdev(speeds) / statistics.fmean(speeds) if len(speeds) > 1 else 0.0
 
 
-def _one_level(side: SideResult) -> bool:
-    """Whether each run has one figure. Without a steady state or with a drift it has none, and an
-    interval between such runs would be of their warm-up or of their length.
-    """
-    return all(result.summary.is_stationary for result in side.counted)
-
-
 def _by_levels(reference: SideResult, side: SideResult, value: float) -> Ratio:
     sides, references = _speeds_by_level(side), _speeds_by_level(reference)
     by_level = [
@@ -72,16 +67,12 @@ def _by_levels(reference: SideResult, side: SideResult, value: float) -> Ratio:
 
 def _speeds_by_level(side: SideResult) -> list[tuple[str | None, float]]:
     """Steps and rate of each level; one entry without steps for a side of a single figure."""
-    rated = [
-        (_place(side, number, stretch), stretch.tokens_per_second_per_gpu)
-        for number, result in enumerate(side.counted, 1)
-        for stretch in result.summary.step_ranges
-    ]
-    known: list[tuple[str | None, float]] = [(place, rate) for place, rate in rated if rate is not None]
-    if len(known) > 1 and not side.settled:
-        return known
-    return [(None, statistics.fmean(_speeds(side)))]
-
-
-def _place(side: SideResult, number: int, stretch: SegmentMetrics | StepRange) -> str:
-    return steps(stretch) if len(side.counted) == 1 else f"{steps(stretch)} of run {number}"
+    known: list[tuple[str | None, float]] = []
+    for number, result in enumerate(side.counted, 1):
+        of = "" if len(side.counted) == 1 else f" of run {number}"
+        known += [
+            (f"{steps(stretch)}{of}", stretch.tokens_per_second_per_gpu)
+            for stretch in result.summary.step_ranges
+            if stretch.tokens_per_second_per_gpu is not None
+        ]
+    return known if len(known) > 1 and not side.settled else [(None, statistics.fmean(_speeds(side)))]

@@ -15,7 +15,7 @@ from tprimat.checks.training import TrainingMatch
 from tprimat.compare.sides import Side
 from tprimat.errors import ExitStatus
 from tprimat.results.result_file import Loaded as Loaded
-from tprimat.results.run import Run
+from tprimat.results.run import MemoryMetrics, Run
 from tprimat.text import plain
 
 
@@ -32,6 +32,11 @@ class RunResult:
     summary: Summary
     file: str
     counted: bool
+
+    def value(self, metric: str) -> float | None:
+        """A figure by the name of its metric, in the unit of its row; None where it is unknown."""
+        holder = self.run.memory_metrics if metric in MemoryMetrics.__struct_fields__ else self.summary.performance
+        return getattr(holder, metric, None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,10 +6,12 @@ or software differ are sides of their own, so that they are never averaged.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
+from tprimat.analysis import warmup
 from tprimat.checks.settings import SETTINGS, Setting, joined, text_of
 from tprimat.results.run import Run, setup_key
 from tprimat.text import plain
@@ -27,7 +29,6 @@ class Side:
     Attributes:
         gpu: the device as the driver names it; the processor on a CPU; None where unknown.
         count: devices that trained.
-        framework, stack, scale, label: as in the run.
         name: short: only what tells the sides of this comparison apart. Unique within a model.
         parts: all that is known of what it is, as text.
     """
@@ -35,9 +36,6 @@ class Side:
     gpu: str | None
     count: int | None
     framework: str | None
-    stack: str | None
-    scale: str | None
-    label: str | None
     name: str
     parts: tuple[str, ...]
 
@@ -63,10 +61,19 @@ def same_side(run: Run) -> tuple[object, ...]:
     return (device(run), setup_key(run))
 
 
+def measurement(run: Run) -> tuple[object, ...]:
+    """What two runs share that are one measurement, whatever else their files say; the last of it is None, or the
+    time of a run with so few records that they may be equal by chance.
+    """
+    few = sum(time is not None for time in run.step_times) < warmup.MINIMUM_RECORDS
+    return run.step_times, run.loss_values, run.timestamp if few else None
+
+
 def name_sides(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[Side]]:
     """Names for the sides of a comparison, as short as tells those of each model apart.
 
-    The same parts are shown for all models, so that a side is called the same everywhere.
+    The same parts are shown for all models, so that a side is called the same everywhere. Where
+    nothing that has a title tells two setups apart they have a number.
 
     Args:
         models: for each model one run of each of its sides.
@@ -75,27 +82,23 @@ def name_sides(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, l
         For each model its sides, in the same order.
     """
     runs = [run for group in models.values() for run in group]
-    model_of = [model for model, group in models.items() for _ in group]
-    parts = _telling_parts(runs, model_of)
-    names = [
-        ", ".join(text for text in (_part_text(part, run) for part in parts) if text) or _device_text(run)
-        for run in runs
-    ]
-    names = _numbered(names, model_of)
-    sides: dict[str | None, list[Side]] = {model: [] for model in models}
-    for run, model, name in zip(runs, model_of, names, strict=True):
-        sides[model].append(
-            Side(
-                gpu=device(run),
-                count=run.num_gpus,
-                framework=run.framework,
-                stack=run.gpu_info.software_stack,
-                scale=run.scale,
-                label=run.label,
-                name=name,
-                parts=tuple(text for part in _IDENTITY if (text := _part_text(part, run))),
+    parts = _telling_parts(runs, [model for model, group in models.items() for _ in group])
+    sides: dict[str | None, list[Side]] = {}
+    for model, group in models.items():
+        sides[model] = []
+        seen: collections.Counter[str] = collections.Counter()
+        for run in group:
+            name = ", ".join(text for part in parts if (text := _part_text(part, run))) or _device_text(run)
+            seen[name] += 1
+            sides[model].append(
+                Side(
+                    gpu=device(run),
+                    count=run.num_gpus,
+                    framework=run.framework,
+                    name=name if seen[name] == 1 else f"{name}, setup {seen[name]}",
+                    parts=tuple(text for part in _IDENTITY if (text := _part_text(part, run))),
+                )
             )
-        )
     return sides
 
 
@@ -149,38 +152,24 @@ def _part_text(part: Setting, run: Run) -> str | None:
 def _telling_parts(runs: Sequence[Run], model_of: Sequence[str | None]) -> list[Setting]:
     """The fewest parts, in order of how well a reader knows them, that tell the sides apart."""
     chosen: list[Setting] = []
+
+    def extend(keys: list[tuple[object, ...]], part: Setting, *, wanted: bool = False) -> list[tuple[object, ...]]:
+        """Choose a part that tells more sides apart."""
+        extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
+        if len(set(extended)) == len(set(keys)) and not wanted:
+            return keys
+        chosen.append(part)
+        return extended
+
     # What a side is must be told over all models: one name is one machine everywhere.
     keys: list[tuple[object, ...]] = [() for _ in runs]
     for part in _IDENTITY:
-        extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
         # A label was given to be seen, even where the GPU already tells the sides apart.
-        wanted = part is _LABEL and len({run.label for run in runs}) > 1
-        if len(set(extended)) > len(set(keys)) or wanted:
-            chosen.append(part)
-            keys = extended
+        keys = extend(keys, part, wanted=part is _LABEL and len({run.label for run in runs}) > 1)
     # How it was set up need only be told within a model.
     keys = [(model, *key) for model, key in zip(model_of, keys, strict=True)]
     # A side is rather called by what every side states than by "precision unknown".
-    for stated in (True, False):
-        for part in _NAMES_BEYOND_IDENTITY:
-            if len(set(keys)) == len(runs) or part in chosen or stated != _stated_by_all(part, runs):
-                continue
-            extended = [(*key, _part_text(part, run)) for key, run in zip(keys, runs, strict=True)]
-            if len(set(extended)) > len(set(keys)):
-                chosen.append(part)
-                keys = extended
+    for part in sorted(_NAMES_BEYOND_IDENTITY, key=lambda part: any(part.read(run) is None for run in runs)):
+        if len(set(keys)) < len(runs):
+            keys = extend(keys, part)
     return chosen
-
-
-def _stated_by_all(part: Setting, runs: Sequence[Run]) -> bool:
-    return all(part.read(run) is not None for run in runs)
-
-
-def _numbered(names: Sequence[str], model_of: Sequence[str | None]) -> list[str]:
-    """Names with a number where nothing that has a title tells two setups apart."""
-    unique = []
-    seen: dict[tuple[str | None, str], int] = {}
-    for name, model in zip(names, model_of, strict=True):
-        number = seen[model, name] = seen.get((model, name), 0) + 1
-        unique.append(name if number == 1 else f"{name}, setup {number}")
-    return unique

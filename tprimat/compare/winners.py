@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from tprimat.compare.ratios import RATE
 from tprimat.compare.result import Group, Ratio, SideResult
 
 STEP_TIME = "avg_step_time_seconds"
@@ -37,29 +36,17 @@ def winners(group: Group) -> Winners | None:
         return None
     reference = group.pairs[0].reference
     ranked = [reference, *(side for side in group.sides if id(side) in ratios)]
-
-    def speed(side: SideResult) -> float:
-        ratio = ratios.get(id(side))
-        return 1.0 if ratio is None else ratio.value
-
-    ranked.sort(key=speed, reverse=True)
+    ranked.sort(key=lambda side: ratios[id(side)].value if id(side) in ratios else 1.0, reverse=True)
     highest = ranked[0]
-    times = [(side.value(STEP_TIME), side) for side in ranked]
-    known = [(time, side) for time, side in times if time is not None]
+    known = [(time, side) for side in ranked if (time := side.value(STEP_TIME)) is not None]
     same_work = len({_work(side) for side in ranked}) == 1 and None not in _work(highest)
     fastest = min(known, key=lambda each: each[0])[1] if same_work and len(known) == len(ranked) else None
     if highest is reference:
-        doubts = [side for side in ranked[1:] if _undecided(ratios[id(side)])]
-        doubt = doubts[0] if doubts else None
+        doubt = next((side for side in ranked[1:] if _undecided(ratios[id(side)])), None)
     else:
         # Two sides are only ever set against each other through the reference.
         doubt = reference if _undecided(ratios[id(highest)]) else None
     return Winners(highest, ranked[-1], fastest, doubt)
-
-
-def rate(side: SideResult) -> float:
-    """The throughput of a side that is ranked, in tokens/s/GPU."""
-    return side.value(RATE) or 0.0
 
 
 def _undecided(ratio: Ratio) -> bool:

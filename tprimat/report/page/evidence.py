@@ -9,9 +9,8 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
-from tprimat.compare import Pair, RunResult
+from tprimat.compare import Pair, RunResult, over_runs
 from tprimat.compare.money import efficiencies
-from tprimat.compare.values import value
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Fold, Part
@@ -145,7 +144,7 @@ def _side(view: View, placed: Placed) -> Iterator[Part]:
         for metric in metrics.METRICS:
             found = side.figures.get(metric.name)
             if found is not None:
-                how = f"{_over(metric.name)} of {found.runs} runs, whose figures stand below"
+                how = f"{over_runs(metric.name)} of {found.runs} runs, whose figures stand below"
                 rows.add(anchor(placed, metric.name), titled(metric), _digits(found.value), how)
         yield from rows.table(f"Figures of {placed.name}")
     yield from _worth(view, placed)
@@ -175,7 +174,7 @@ def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]
     rows = _Rows()
     own_anchors = own_anchors and bool(placed.side.counted) and result is placed.side.counted[0]
     for metric in metrics.METRICS:
-        found = value(result, metric.name)
+        found = result.value(metric.name)
         if found is None:
             continue
         if not (placed.side.levels and _of_a_level(metric.name)):
@@ -265,12 +264,6 @@ def _where(result: RunResult) -> str:
         said.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
         said += [f"{name} = {text}, as given by hand" for name, text in run.source.overrides.items()]
     return "; ".join(said) + "."
-
-
-def _over(name: str) -> str:
-    if name.startswith(("peak_", "max_")):
-        return "highest"
-    return "lowest" if name.startswith("min_") else "mean"
 
 
 def _digits(number: float) -> str:
