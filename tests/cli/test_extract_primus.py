@@ -263,8 +263,8 @@ def test_zstd(extract, core, tmp_path):
     ("arguments", "words"),
     [
         ([], "--log-file"),
-        (["--log-file", "x", "--num-gpus", "0"], "no number from 1 on"),
-        (["--log-file", "x", "--sequence-length", "4k"], "no number from 1 on"),
+        (["--log-file", "x", "--num-gpus", "0"], "0 is too small: the least is 1"),
+        (["--log-file", "x", "--sequence-length", "4k"], "'4k' is not a whole number"),
         (["--log-file", "x", "--output", "a", "--output-dir", "b"], "not allowed with"),
     ],
 )

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tprimat import frameworks
-from tprimat.cli.options import _encdec_choice, benchmark, compare_frameworks, encdec
+from tprimat.cli.options import benchmark, compare_frameworks, encdec
 from tprimat.frameworks import defaults as framework_defaults
 from tprimat.frameworks.encdec import launch as encdec_launch
 from tprimat.frameworks.encdec.request import MODEL
@@ -51,4 +51,4 @@ def test_the_other_numbers_of_the_encoder_decoders_help():
     ):
         assert words in shown
     assert encdec.PRECISIONS == encdec_launch.PRECISIONS
-    assert _encdec_choice.MODEL == MODEL
+    assert encdec.MODEL == MODEL

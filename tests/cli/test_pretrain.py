@@ -11,7 +11,7 @@ import pytest
 from tprimat.catalog import models
 from tprimat.cli import run
 from tprimat.cli.options import benchmark as benchmark_options
-from tprimat.cli.options._encdec_choice import is_meant
+from tprimat.cli.options.benchmark import is_meant
 from tprimat.errors import UsageError
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import RequestedConfig

@@ -121,9 +121,17 @@ def _go_on_in_own_environment() -> None:
 
 
 def _fault(error: Exception) -> int:
+    # Imported here: each --help would pay for them.
+    import tempfile
+    import traceback
+
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     try:
-        where = _traceback_file(error)
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tprimat-fault-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exception(error, file=file)
+        where = file.name
     except OSError:
         where = "this line"  # no space for more
     print(
@@ -131,15 +139,3 @@ def _fault(error: Exception) -> int:
         file=sys.stderr,
     )
     return ExitStatus.FAULT
-
-
-def _traceback_file(error: Exception) -> str:
-    # Imported here: each --help would pay for them.
-    import tempfile
-    import traceback
-
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="tprimat-fault-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        traceback.print_exception(error, file=file)
-    return file.name

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tprimat import console, files
-from tprimat.cli import _overrides, _results
+from tprimat.cli import _comparing
 from tprimat.compare import allowance
 from tprimat.compare.gate import gate
 from tprimat.errors import UsageError
@@ -44,10 +44,10 @@ def is_requested(arguments: argparse.Namespace) -> bool:
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Compare the candidate with the baseline; return the exit status. `command` makes the same comparison again."""
     allowances = allowance.parse(arguments.allow_slower, arguments.allow)
-    options = _overrides.options(arguments)
+    options = _comparing.options(arguments)
     hint = "name the results that ./benchmark.py wrote"
-    baseline, notes = _results.load(arguments.baseline, hint, "--baseline")
-    candidate, more = _results.load(arguments.candidate, hint, "--candidate")
+    baseline, notes = _comparing.load(arguments.baseline, hint, "--baseline")
+    candidate, more = _comparing.load(arguments.candidate, hint, "--candidate")
     check = gate(
         baseline,
         candidate,

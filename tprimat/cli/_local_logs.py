@@ -6,17 +6,17 @@ import argparse
 import importlib.util
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tprimat import console, units
 from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
-from tprimat.errors import ExitStatus, TensorPrimatError, UsageError, most_severe
-from tprimat.log_import import bundle, find_logs
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
-from tprimat.log_import.find_logs import LocalLog, Search
+from tprimat.log_import.find_logs import Search
 from tprimat.machine.platforms import Machine
 from tprimat.text import plain
 
@@ -90,27 +90,19 @@ def _show(search: Search, requested: Sequence[str]) -> None:
 
 
 def _read(search: Search, options: argparse.Namespace) -> int:
-    statuses: list[ExitStatus] = []
-    results: list[Path] = []
-    for log in search.logs:
-        console.info("")
-        try:
-            given = GivenValues(model=_given_model(log), label=options.label)
-            results += [saved.path for saved in extract_primus.extract(str(log.path), options.output_dir, given)]
-        except TensorPrimatError as error:
-            console.error(error.line())
-            statuses.append(error.status)
-    if options.bundle is not None and results:
-        bundle.write_and_report(options.bundle, list(dict.fromkeys(results)), [log.path for log in search.logs])
+    status, results = extract_primus.extract(_logs(search, options.label), options.output_dir, options.bundle, None)
     if results:
         folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
         console.info(f"\nNext:    python3 compare_results.py{folder}")
-    return most_severe(statuses)
+    return status
 
 
-def _given_model(log: LocalLog) -> str | None:
-    """Return the model where the log leaves it open, or the user says which it is."""
-    return log.model if log.stated is None or log.why == find_logs.variable(log.model) else None
+def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]]:
+    """Yield each log with its model where the log leaves it open, or the user says which it is; after a blank line."""
+    for log in search.logs:
+        console.info("")
+        is_given = log.stated is None or log.why == find_logs.variable(log.model)
+        yield str(log.path), GivenValues(model=log.model if is_given else None, label=label)
 
 
 def _no_logs(search: Search, names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat import __version__, console
-from tprimat.cli import _gate, _overrides, _results
+from tprimat.cli import _comparing, _gate
 from tprimat.cli.options import compare as options
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
@@ -23,7 +23,7 @@ from tprimat.report.efficiency import micro_batches, sheets
 
 def main(arguments: argparse.Namespace) -> int:
     """Compare results."""
-    arguments.results += _overrides.files_apart(arguments)
+    arguments.results += _comparing.files_apart(arguments)
     if _gate.is_requested(arguments):
         return _gate.run(arguments, _command_line(arguments.argv))
     comparison, picture = _compared(arguments)
@@ -50,23 +50,23 @@ def _command_line(argv: Sequence[str]) -> str:
 def _compared(arguments: argparse.Namespace) -> tuple[Comparison, Path]:
     """Return the comparison, and where its plot goes."""
     folder = Path(arguments.results_dir)
-    picture = _results.plot_path(folder, arguments.output)
+    picture = _comparing.plot_path(folder, arguments.output)
     if not arguments.results and not folder.is_dir():
         raise UsageError(
             f"there is no folder {folder}: run ./benchmark.py first, or name the results to compare",
             heading="no-results",
         )
     hint = "run ./benchmark.py first, or name the results to compare"
-    loaded, notes = _results.load(arguments.results or [folder], hint)
+    loaded, notes = _comparing.load(arguments.results or [folder], hint)
     comparison = compare(
         loaded,
         reference=arguments.reference,
         model=arguments.model,
         notes=notes,
         mode=arguments.mode,
-        options=_overrides.options(arguments),
+        options=_comparing.options(arguments),
     )
-    return _overrides.priced(comparison, arguments), picture
+    return _comparing.priced(comparison, arguments), picture
 
 
 def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
@@ -86,7 +86,7 @@ def _write(comparison: Comparison, arguments: argparse.Namespace, picture: Path)
     """Write the plot and the reports; return what was written, in words."""
     folder = Path(arguments.results_dir)
     written = []
-    content = None if arguments.no_plot else _results.draw(comparison, picture)
+    content = None if arguments.no_plot else _comparing.draw(comparison, picture)
     shown = None
     if content is not None:
         write_output(picture, content, "--results-dir")

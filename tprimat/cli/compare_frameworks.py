@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.analysis.efficiency import Options
-from tprimat.cli import _results
+from tprimat.cli import _comparing
 from tprimat.cli.options.compare_frameworks import NAMED
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
@@ -26,11 +26,11 @@ from tprimat.text import plain
 def main(arguments: argparse.Namespace) -> int:
     """Compare frameworks; for `nvd-compare` too."""
     folder = Path(arguments.results_dir)
-    path = _results.plot_path(folder, arguments.output)
+    path = _comparing.plot_path(folder, arguments.output)
     platform = arguments.only_platform or PLATFORMS.get(arguments.platform or "")
     comparison = _comparison(arguments, folder, platform)
     _print(comparison, arguments)
-    content = None if arguments.no_plot else _results.draw(comparison, path, "frameworks")
+    content = None if arguments.no_plot else _comparing.draw(comparison, path, "frameworks")
     if content is not None:
         write_output(path, content, "--output")
         if not arguments.quiet and not arguments.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tprimat import console
-from tprimat.cli import _overrides, _results
+from tprimat.cli import _comparing
 from tprimat.compare import compare
 from tprimat.errors import ExitStatus
 from tprimat.report import console as console_report
@@ -15,10 +15,10 @@ from tprimat.report.efficiency import micro_batches, sheets
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the metrics of results."""
-    names = [*arguments.results, *_overrides.files_apart(arguments)] or ["output"]
-    options = _overrides.options(arguments)
-    results, notes = _results.load(names, "run ./benchmark.py first, or name the results")
-    comparison = _overrides.priced(compare(results, notes=notes, options=options), arguments)
+    names = [*arguments.results, *_comparing.files_apart(arguments)] or ["output"]
+    options = _comparing.options(arguments)
+    results, notes = _comparing.load(names, "run ./benchmark.py first, or name the results")
+    comparison = _comparing.priced(compare(results, notes=notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     if arguments.json:
         console.echo(json_values.dumped({"results": json_values.sheet_values(sheets(comparison)), "notes": notes}))

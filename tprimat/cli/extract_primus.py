@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tprimat import console
@@ -11,7 +11,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.cli import _imported
 from tprimat.cli._arguments import prints_outcome
 from tprimat.console import info
-from tprimat.errors import TensorPrimatError, UnreadableError, UsageError, most_severe
+from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
 from tprimat.log_import.extract import GivenValues
@@ -29,52 +29,39 @@ def main(arguments: argparse.Namespace) -> int:
     _check_output(arguments)
     if arguments.bundle:
         bundle.check(Path(arguments.bundle))
-    given = GivenValues(
-        arguments.model_name,
-        arguments.num_gpus,
-        arguments.global_batch_size,
-        arguments.sequence_length,
-        arguments.label,
-        arguments.override,
-    )
+    names = ("num_gpus", "global_batch_size", "sequence_length", "label", "override")
+    given = GivenValues(arguments.model_name, **{name: getattr(arguments, name) for name in names})
+    logs = ((path, given) for path in inputs.named_files(arguments.log_file))
+    return extract(logs, arguments.output_dir, arguments.bundle, arguments.output)[0]
+
+
+def extract(
+    logs: Iterable[tuple[str, GivenValues]], output_dir: Path | str, bundle_path: Path | str | None, output: str | None
+) -> tuple[ExitStatus, list[Path]]:
+    """Make, save and show the results of logs; one that can't be read doesn't keep the others from being read.
+
+    Returns the exit status and the results, which have their usual names or are in the file `output`.
+    """
     statuses = []
     results: list[Path] = []
-    logs: list[Path] = []
-    for path in inputs.named_files(arguments.log_file):
+    paths: list[Path] = []
+    for path, given in logs:
         try:
-            results += [saved.path for saved in extract(path, arguments.output_dir, given, arguments.output)]
-            logs += [Path(path)] if path != inputs.STANDARD_INPUT else []
+            for each in log_extract.extract(inputs.Log(path), given):
+                summary = summarize(each.run)
+                _imported.show_extracted(each, summary)
+                saved = store.save_as(each.run, Path(output or Path(output_dir, file_name(each.run))), summary)
+                _show_saved(saved)
+                console.record(each.run, saved.path, each.title)
+                console.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
+                results.append(saved.path)
+            paths += [Path(path)] if path != inputs.STANDARD_INPUT else []
         except TensorPrimatError as error:
-            print(error.line(), file=sys.stderr)
+            console.error(error.line())
             statuses.append(error.status)
-    if arguments.bundle and results:
-        bundle.write_and_report(Path(arguments.bundle), list(dict.fromkeys(results)), logs)
-    return most_severe(statuses)
-
-
-def extract(log_file: str, output_dir: Path | str, given: GivenValues, output: Path | str | None = None) -> list[Saved]:
-    """Make, save and show the results of a log.
-
-    Args:
-        log_file: the log.
-        output_dir: directory for the results.
-        given: the user's values.
-        output: the result file, instead of one of the usual name in `output_dir`.
-
-    Raises:
-        UnreadableError, UsageError: it can't be read, or contradicts what is given.
-    """
-    log = inputs.Log(log_file)
-    saved = []
-    for each in log_extract.extract(log, given):
-        summary = summarize(each.run)
-        _imported.show_extracted(each, summary)
-        place = Path(output) if output else Path(output_dir, file_name(each.run))
-        saved.append(store.save_as(each.run, place, summary))
-        _show_saved(saved[-1])
-        console.record(each.run, saved[-1].path, each.title)
-        console.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
-    return saved
+    if bundle_path and results:
+        bundle.write_and_report(Path(bundle_path), list(dict.fromkeys(results)), paths)
+    return most_severe(statuses), results
 
 
 def _check_output(arguments: argparse.Namespace) -> None:

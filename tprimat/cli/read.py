@@ -32,8 +32,6 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "nothing is named: name a log, a folder of logs, or - for standard input", heading="wrong-usage"
         )
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise UsageError(f"--jobs {arguments.jobs}: at least 1 file is read at a time", heading="wrong-usage")
     names = inputs.named_files(arguments.paths)
     logs, skipped = sources.log_sources(names)
     if not logs and not skipped:

@@ -29,16 +29,7 @@ _OPTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class GivenValues:
-    """Values from the user for a log.
-
-    Attributes:
-        model: the model, where the log does not name it.
-        num_gpus: GPUs that trained.
-        global_batch_size: sequences per optimizer step.
-        sequence_length: tokens per sequence.
-        label: a name for the setup.
-        override: whether these values win over what the log states.
-    """
+    """Values from the user for a log: used where it leaves them open, or in any case with `override`."""
 
     model: str | None = None
     num_gpus: int | None = None
@@ -50,13 +41,7 @@ class GivenValues:
 
 @dataclasses.dataclass(frozen=True)
 class Extracted:
-    """One training of a log.
-
-    Attributes:
-        title: the log, and which of its trainings this is.
-        parsed: what the log states, with lines.
-        run: the training.
-    """
+    """One training of a log; the title says which, `parsed` what the log states, with lines."""
 
     title: str
     parsed: ParsedLog

@@ -41,15 +41,7 @@ class Folder:
 
 @dataclasses.dataclass(frozen=True)
 class LocalLog:
-    """A log for a model.
-
-    Attributes:
-        path: the file.
-        model: a name in models.py.
-        why: what identified it.
-        stated: what the log calls its model; None where it doesn't say.
-        modified: when it was last written, s since the epoch.
-    """
+    """A log for a model, and why; `stated` is what it calls its model, `modified` in s since the epoch."""
 
     path: Path
     model: str
@@ -60,14 +52,7 @@ class LocalLog:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """The result of a search.
-
-    Attributes:
-        logs: one log for each model found, in the order of the models.
-        skipped: reasons for logs that were not used.
-        looked_in: folders that exist.
-        missing: folders that do not.
-    """
+    """One log for each model found, reasons for those that were not used, and folders that exist or do not."""
 
     logs: tuple[LocalLog, ...]
     skipped: tuple[str, ...]
@@ -90,14 +75,7 @@ def variable(model: str) -> str:
 
 
 def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> tuple[Folder, ...]:
-    """Return the folders to search for logs, each once.
-
-    Args:
-        working: the working folder.
-        output: folder of the results.
-        clone: the root of this program.
-        environ: environment variables; PRIMUS_PATH counts.
-    """
+    """Return the folders to search for logs, each once: the working one, the results' one, this clone and Primus'."""
     primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
     places = [Folder(working), Folder(working / "output"), Folder(working / "logs"), Folder(output)]
     places += [Folder(clone), Folder(clone / "output"), Folder(clone / "logs")]
@@ -112,15 +90,9 @@ def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]
 
 
 def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str, str]) -> Search:
-    """Look for the newest log of each model.
+    """Look for the newest log of each model; LLAMA_LOG and its like go before all else.
 
-    Args:
-        models: names in models.py.
-        where: folders.
-        environ: environment variables; LLAMA_LOG and its like go before all else.
-
-    Raises:
-        UnreadableError: an environment variable names a file that isn't there.
+    Raises UnreadableError where an environment variable names a file that isn't there.
     """
     return _Searcher(models, where).search(environ)
 

@@ -23,15 +23,7 @@ from tprimat.text import plain
 
 @dataclasses.dataclass(frozen=True)
 class ImportedResult:
-    """A training that was read and saved.
-
-    Attributes:
-        title: the source.
-        run: the training.
-        summary: of the run.
-        notes: what its reader did.
-        path: the result file.
-    """
+    """A training that was read from a source of this title, and saved as a result file."""
 
     title: str
     run: Run

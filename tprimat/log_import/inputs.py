@@ -71,9 +71,7 @@ class Log:
         self.path = path
         self.name = "standard input" if path == STANDARD_INPUT else path
         self.cut: str | None = None
-        self._hash = hashlib.sha256()
-        self._size = 0
-        self._hashing: Future[None] | None = None
+        self._content: _HashedStream | None = None
 
     def lines(self) -> Iterator[text.Line]:
         """Return the lines of the log. Raises as chunks() does."""
@@ -108,11 +106,11 @@ class Log:
 
     def source_file(self) -> SourceFile:
         """Return this file's entry for a result; call it when all lines were read."""
-        self._finish_hashing()
-        return SourceFile(path=self.path, sha256=self._hash.hexdigest(), bytes=self._size)
+        assert self._content is not None
+        return SourceFile(path=self.path, sha256=self._content.digest(), bytes=self._content.size)
 
     def _of(self, stream: BinaryIO) -> Iterator[bytes]:
-        raw = _CountingStream(stream, self._count)
+        raw = self._content = _HashedStream(stream)
         head = raw.peek()
         decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
         if decompress is None:
@@ -127,7 +125,7 @@ class Log:
         try:
             while chunk := read(CHUNK):
                 size += len(chunk)
-                if size > max(UNPACKED_FREELY, MOST_TIMES * self._size):
+                if size > max(UNPACKED_FREELY, MOST_TIMES * raw.size):
                     self.cut = f"it unpacks to {MOST_TIMES} times its size and more"
                     break
                 yield chunk
@@ -137,20 +135,6 @@ class Log:
             self.cut = str(error) or type(error).__name__
         # What was left belongs to the file all the same: its hash is of all of it.
         raw.drain()
-
-    def _count(self, content: bytes | memoryview) -> None:
-        self._size += len(content)
-        self._finish_hashing()
-        if self._size > HASHED_ASIDE and isinstance(content, bytes):
-            # A thread of its own hashes one chunk while the next one is read: the hash needs no interpreter.
-            self._hashing = _hasher().submit(self._hash.update, content)
-        else:
-            self._hash.update(content)
-
-    def _finish_hashing(self) -> None:
-        hashing, self._hashing = self._hashing, None
-        if hashing is not None:
-            hashing.result()
 
 
 @functools.cache
@@ -171,13 +155,20 @@ def is_handed_over(path: str, mode: int) -> bool:
     return stat.S_ISFIFO(mode) and os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
-class _CountingStream:
-    """A stream that reports what is read from it, and can be peeked into."""
+class _HashedStream:
+    """A stream that can be peeked into and knows size and hash of what was read from it."""
 
-    def __init__(self, stream: BinaryIO, on_read: Callable[[bytes | memoryview], None]) -> None:
+    def __init__(self, stream: BinaryIO) -> None:
+        self.size = 0
         self._stream = stream
-        self._on_read = on_read
         self._head = b""
+        self._hash = hashlib.sha256()
+        self._hashing: Future[None] | None = None
+
+    def digest(self) -> str:
+        """Return the hash of what was read so far."""
+        self._wait()
+        return self._hash.hexdigest()
 
     def peek(self) -> bytes:
         """Return the first bytes; they are read again."""
@@ -199,12 +190,26 @@ class _CountingStream:
         self._head = b""
         buffer = memoryview(bytearray(CHUNK))
         while size := self._stream.readinto(buffer):  # type: ignore[attr-defined]
-            self._on_read(buffer[:size])
+            self._count(buffer[:size])
 
     def _next(self, size: int) -> bytes:
         content = self._stream.read(size)
-        self._on_read(content)
+        self._count(content)
         return content
+
+    def _count(self, content: bytes | memoryview) -> None:
+        self.size += len(content)
+        self._wait()
+        if self.size > HASHED_ASIDE and isinstance(content, bytes):
+            # A thread of its own hashes one chunk while the next one is read: the hash needs no interpreter.
+            self._hashing = _hasher().submit(self._hash.update, content)
+        else:
+            self._hash.update(content)
+
+    def _wait(self) -> None:
+        hashing, self._hashing = self._hashing, None
+        if hashing is not None:
+            hashing.result()
 
 
 def _zstd(raw: Any, name: str) -> Any:

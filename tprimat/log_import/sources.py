@@ -79,14 +79,7 @@ class SkippedFile:
 
 @dataclasses.dataclass(frozen=True)
 class ImportedRun:
-    """A training read from a log.
-
-    Attributes:
-        title: of its source.
-        run: with the files that it comes from.
-        notes: what the reader did.
-        structured: whether it comes from a machine-readable file.
-    """
+    """A training read from a source; structured where that is machine-readable. Its notes are the reader's."""
 
     title: str
     run: Run
@@ -208,7 +201,7 @@ def _no_log(path: Path, head: bytes) -> str | None:
 def read_source(source: LogSource) -> Outcome:
     """Read a log source. Errors that a user can fix are returned as the reason, not raised."""
     try:
-        return Outcome(tuple(_read_log(source) if source.file_format is None else _read_files(source)))
+        return Outcome(tuple(_read(source)))
     except TensorPrimatError as error:
         return Outcome(error=error.message)
     except ModuleNotFoundError as error:
@@ -217,45 +210,41 @@ def read_source(source: LogSource) -> Outcome:
         return Outcome(error=missing_package(str(error.name), INSTALL_ANALYSIS, source.title).message)
 
 
-def _read_log(source: LogSource) -> list[ImportedRun]:
-    log = Log(source.paths[0])
-    rest = log.chunks()
-    head = _head(rest)
-    chunks = itertools.chain([head], rest)
-    file_format = file_formats.file_format_of(head)
-    if file_format is not None:
-        # Only a pipe gets here: files were recognised before.
-        with contextlib.ExitStack() as stack:
-            stream = _spooled(log.name, chunks, stack)
-            parsed_logs = _structured(file_format, [InputFile(log.name, stream)], {}, log.name)
-    else:
-        parsed_logs = read.parse_chunks(chunks, log.name)
-    return [
-        ImportedRun(
-            source.title,
-            _with_files(with_system(parsed.run(), Path(source.paths[0])), [log], log.warnings),
-            parsed.notes,
-            file_format is not None,
-        )
-        for parsed in parsed_logs
-    ]
-
-
-def _read_files(source: LogSource) -> list[ImportedRun]:
-    file_format = next(each for each in file_formats.FILE_FORMATS if each.looks_for == source.file_format)
+def _read(source: LogSource) -> list[ImportedRun]:
     logs = [Log(path) for path in source.paths]
-    with contextlib.ExitStack() as stack:
-        parts = [InputFile(log.path, _spooled(log.path, log.chunks(), stack)) for log in logs]
+    contents: list[Iterable[bytes]] = [log.chunks() for log in logs]
+    beside: dict[str, bytes] = {}
+    if source.file_format is None:
+        # A pipe, which can be read once, is recognised only here.
+        rest = iter(contents[0])
+        head = _head(rest)
+        contents[0] = itertools.chain([head], rest)
+        file_format = file_formats.file_format_of(head)
+    else:
+        file_format = next(each for each in file_formats.FILE_FORMATS if each.looks_for == source.file_format)
         folder = Path(source.paths[0]).parent
         beside = {name: content for name in file_format.beside if (content := _small(folder / name)) is not None}
-        parsed_logs = _structured(file_format, parts, beside, source.title)
-        warnings = [warning for log in logs for warning in log.warnings]
-        runs = []
-        for number, parsed in enumerate(parsed_logs):
-            # Files that are not of one training give one training each.
-            own = logs if file_format.together or len(parsed_logs) != len(logs) else [logs[number]]
-            run = _with_files(parsed.run(), own, warnings)
-            runs.append(ImportedRun(source.title, run, parsed.notes, True))
+    if file_format is None:
+        parsed_logs = read.parse_chunks(contents[0], logs[0].name)
+    else:
+        with contextlib.ExitStack() as stack:
+            parts = [
+                InputFile(log.name, _spooled(log.name, content, stack))
+                for log, content in zip(logs, contents, strict=True)
+            ]
+            parsed_logs = _structured(file_format, parts, beside, source.title)
+    warnings = [warning for log in logs for warning in log.warnings]
+    runs = []
+    for number, parsed in enumerate(parsed_logs):
+        run = with_system(parsed.run(), Path(source.paths[0]))
+        # Files that are not of one training give one training each.
+        is_one = file_format is None or file_format.together or len(parsed_logs) != len(logs)
+        files = tuple(log.source_file() for log in (logs if is_one else [logs[number]]))
+        assert run.source is not None
+        run = msgspec.structs.replace(
+            run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=files)
+        )
+        runs.append(ImportedRun(source.title, run, parsed.notes, file_format is not None))
     return runs
 
 
@@ -294,11 +283,3 @@ def _small(path: Path) -> bytes | None:
             return stream.read(CHUNK)
     except OSError:
         return None
-
-
-def _with_files(run: Run, logs: Sequence[Log], warnings: Sequence[str]) -> Run:
-    assert run.source is not None
-    files = tuple(log.source_file() for log in logs)
-    return msgspec.structs.replace(
-        run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=files)
-    )

@@ -43,6 +43,10 @@ class Parser(argparse.ArgumentParser):
             options.passed = tuple(words[cut + 1 :])
         return options
 
+    def flags(self) -> set[str]:
+        """Return the options."""
+        return {flag for action in self._actions for flag in action.option_strings}
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(f"{message} ({self._hint}{self.prog} --help says more)", heading="wrong-usage")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
 from tprimat.cli.options import _nemo, encdec
-from tprimat.cli.options._encdec_choice import is_meant
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import add_gpus, add_output_dir, add_sizes, at_least, duration, label, names, seconds
+from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
 from tprimat.frameworks.request import PRECISIONS, PROFILERS
@@ -52,6 +54,44 @@ def parser() -> Parser:
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)
     return parser
+
+
+def own_options() -> set[str]:
+    """Return the encoder-decoder's options that no other model has: any of them means it where no model is named."""
+    return encdec.parser().flags() - parser().flags()
+
+
+def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Return whether the arguments of `benchmark` are for the encoder-decoder.
+
+    Raises:
+        UsageError: they name it beside other models, or torchrun started a command that starts its processes itself.
+    """
+    models = _named(argv, "--model")
+    if models is None:
+        # What started several processes means the one benchmark whose processes can be started so.
+        return bool(own_options() & {word.split("=", 1)[0] for word in argv}) or environ.get("WORLD_SIZE", "1") != "1"
+    if models == [encdec.MODEL]:
+        return True
+    if encdec.MODEL in models:
+        raise UsageError(
+            f"{encdec.MODEL} has options of its own: measure it in a call of its own (--model {encdec.MODEL})",
+            heading="encoder-decoder",
+        )
+    if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
+        raise UsageError(
+            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)} benchmark.py "
+            "starts its processes itself: leave torchrun out, and say how many with --gpus",
+            heading="torchrun",
+        )
+    return False
+
+
+def _named(argv: Sequence[str], option: str) -> list[str] | None:
+    """Return the values of an option, with commas between; None where there are none."""
+    named = [following for word, following in itertools.pairwise(argv) if word == option]
+    named += [word.split("=", 1)[1] for word in argv if word.startswith(f"{option}=")]
+    return sorted({name.strip().lower() for each in named for name in each.split(",")}) or None
 
 
 def _add_setup(group: argparse._ArgumentGroup) -> None:

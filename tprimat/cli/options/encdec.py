@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from tprimat.cli.options._encdec_choice import MODEL
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option, program
 from tprimat.cli.options._training import add_gpus, add_numbers, add_output_dir, at_least, duration, label, seconds
 from tprimat.errors import ExitStatus
@@ -17,6 +16,7 @@ from tprimat.errors import ExitStatus
 FIRST_ERROR_S = 3.0
 """How long the other processes wait with an error that all of them meet, before torchrun ends them because of it."""
 
+MODEL = "encdec"
 DISK_FOLDER = "data"
 LARGEST_SEED = 2**62
 PRECISIONS = ("fp16", "bf16", "fp32")

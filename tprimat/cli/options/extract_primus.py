@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import re
-
 from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._training import at_least
 
 EPILOG = """\
 What the log states is taken from the log; an option fills only what it leaves open. An option that
@@ -23,9 +21,9 @@ def parser() -> Parser:
     text = "log to read (needed); several, patterns and - for standard input work"
     option(parser, "--log-file F", text, nargs="+", action="extend")
     option(parser, "--model-name M", "the model, where the log doesn't name it")
-    option(parser, "--num-gpus N", "GPUs that trained, where the log doesn't say", type=_count)
-    option(parser, "--global-batch-size B", "sequences per optimizer step", type=_count)
-    option(parser, "--sequence-length S", "tokens per sequence", type=_count)
+    option(parser, "--num-gpus N", "GPUs that trained, where the log doesn't say", type=at_least(1))
+    option(parser, "--global-batch-size B", "sequences per optimizer step", type=at_least(1))
+    option(parser, "--sequence-length S", "tokens per sequence", type=at_least(1))
     option(parser, "--override", "use these options against the log's own word")
     option(parser, "--label NAME", "a name for this setup: stored, shown, and part of the file's name")
     where = parser.add_mutually_exclusive_group()
@@ -40,9 +38,3 @@ def parser() -> Parser:
         json="print one document for a program: results with their figures, notes, exit status",
     )
     return parser
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,15}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)

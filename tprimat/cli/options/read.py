@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._training import at_least
 
 EPILOG = """\
 Each file is recognised by what it holds, not by its name. Read are the consoles of Megatron-LM, Primus, NeMo,
@@ -24,7 +25,7 @@ def parser() -> Parser:
     )
     option(parser, "--output-dir DIR", "folder for the results (default: output)", default="output")
     option(parser, "--label NAME", "a name for this setup: stored, shown, and part of file names")
-    option(parser, "--jobs N", "files that are read at a time (default: one a processor)", type=int)
+    option(parser, "--jobs N", "files that are read at a time (default: one a processor)", type=at_least(1))
     add_output_options(
         parser,
         quiet="print the paths of the results alone, a line each",

@@ -1,12 +1,16 @@
-"""Shared by the comparing commands: load results, name a plot, draw it."""
+"""Shared by the comparing commands: the results, what the user knows beyond them, and the plot."""
 
 from __future__ import annotations
 
+import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tprimat.compare import Comparison
+from tprimat.analysis.efficiency import Options
+from tprimat.catalog import prices
+from tprimat.compare import Comparison, money
 from tprimat.errors import UsageError
 from tprimat.report import plot
 from tprimat.results.result_file import Loaded
@@ -31,6 +35,30 @@ def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> t
             heading="no-results",
         )
     return results, notes
+
+
+def files_apart(arguments: argparse.Namespace) -> list[str]:
+    """Take the files, which are no prices, out of what follows --cost: it takes all words up to the next option."""
+    files = [word for word in arguments.cost if not prices.is_price(word) and Path(word).exists()]
+    arguments.cost = [word for word in arguments.cost if word not in files]
+    return files
+
+
+def options(arguments: argparse.Namespace) -> Options:
+    """Return what the user knows beyond the results, except the prices. Raises UsageError."""
+    peak = arguments.peak_tflops
+    if peak is not None and not 0 < peak < math.inf:
+        raise UsageError("--peak-tflops must be above zero", heading="wrong-usage")
+    if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
+        raise UsageError("--cost-source and --cost-date say where the prices of --cost come from", heading="wrong-cost")
+    return Options(precision=arguments.precision, peak_tflops=peak, tdp_energy=arguments.energy_from_tdp)
+
+
+def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
+    """Return the comparison with the prices, if any are given."""
+    if not arguments.cost:
+        return comparison
+    return money.with_prices(comparison, arguments.cost, source=arguments.cost_source, date=arguments.cost_date)
 
 
 def plot_path(folder: Path, name: str) -> Path:
