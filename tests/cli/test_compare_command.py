@@ -183,6 +183,17 @@ def test_hostile_results_reach_no_terminal(results, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [("/x/benchmark.py", "python3 compare_results.py"), ("/x/compare_results.py", "python3 compare_results.py"),
+     ("/bin/tprimat", "tprimat compare")],
+)  # fmt: skip
+def test_the_report_names_a_command_that_compares_again(results, monkeypatch, script, command):
+    monkeypatch.setattr(sys, "argv", [script, "--framework", "all"])
+    assert run("compare", ["--no-plot"]) == ExitStatus.WELL
+    assert f"{command} --no-plot" in (results / "comparison_report.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_any_encoding_of_the_terminal(results, repository, encoding):
     done = subprocess.run(

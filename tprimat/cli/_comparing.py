@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
 from tprimat.compare import Comparison, money
@@ -15,7 +15,6 @@ from tprimat.errors import UsageError
 from tprimat.report import plot
 from tprimat.results.result_file import Loaded
 from tprimat.store import store
-from tprimat.text import for_encoding
 
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
@@ -79,5 +78,5 @@ def draw(comparison: Comparison, path: Path, layout: plot.Layout = "standard") -
     try:
         return plot.render(comparison, form=path.suffix.lower().removeprefix("."), layout=layout)
     except plot.NoMatplotlibError as error:
-        print(for_encoding(f"no picture: {error}", sys.stderr.encoding), file=sys.stderr)
+        console.error(f"no picture: {error}")
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,7 +63,7 @@ def _report(batch: LogImport) -> int:
     for each in batch.skipped:
         reasons.setdefault(each.reason, []).append(each.path)
     values = console.current().values
-    values["passed_over"] = [{"path": each.path, "reason": each.reason} for each in batch.skipped]
+    values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
     values["errors"] = list(batch.errors)
     if batch.skipped:
         info(f"passed over: {len(batch.skipped)} file{'s' if len(batch.skipped) > 1 else ''}")
@@ -72,12 +73,10 @@ def _report(batch: LogImport) -> int:
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
     for error in batch.errors:
-        print(f"error: {plain(error)} (docs/troubleshooting.md#not-a-training-log)", file=sys.stderr)
+        console.error(f"error: {plain(error)} (docs/troubleshooting.md#not-a-training-log)")
     if not batch.results and not batch.errors:
-        print(
-            "error: no training was found: name the log of a training (docs/troubleshooting.md#not-a-training-log)",
-            file=sys.stderr,
-        )
+        advice = "name the log of a training (docs/troubleshooting.md#not-a-training-log)"
+        console.error(f"error: no training was found: {advice}")
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.WELL
 
 
