@@ -18,6 +18,7 @@ from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
 from tprimat.machine.platforms import Machine
+from tprimat.measure.display import comparison_of
 from tprimat.text import plain
 
 MEASURING = (
@@ -92,8 +93,7 @@ def _show(search: Search, requested: Sequence[str]) -> None:
 def _read(search: Search, options: argparse.Namespace) -> int:
     status, results = extract_primus.extract(_logs(search, options.label), options.output_dir, options.bundle, None)
     if results:
-        folder = "" if options.output_dir == Path("output") else f" {options.output_dir}"
-        console.info(f"\nNext:    python3 compare_results.py{folder}")
+        console.info(f"\nNext:    {comparison_of(options.output_dir)}")
     return status
 
 

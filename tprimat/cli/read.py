@@ -40,8 +40,9 @@ def main(arguments: argparse.Namespace) -> int:
     batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
     batch.skipped += skipped
     with _progress(len(logs)) as advance:
-        for source, outcome in read_sources(logs, arguments.jobs, advance):
+        for source, outcome in read_sources(logs, arguments.jobs):
             batch.add(source, outcome)
+            advance(source.title)
     batch.save()
     return _report(batch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import re
 import tarfile
 import time
@@ -135,8 +136,5 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 def _free(name: str, members: dict[str, bytes]) -> str:
     """Return a name that no member has: results of two folders may share one."""
     stem, dot, ending = name.partition(".")
-    number = 1
-    while name in members:
-        number += 1
-        name = f"{stem}_{number}{dot}{ending}"
-    return name
+    names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
+    return next(each for each in names if each not in members)

@@ -108,20 +108,17 @@ class _Searcher:
 
     def search(self, environ: Mapping[str, str]) -> Search:
         log_of: dict[str, LocalLog] = {}
-        for model in self._models:
-            if named := environ.get(variable(model), "").strip():
-                log_of[model] = self._of_variable(model, named)
         files = _files(self._where)
+        nameless = dict(files)
         for model in self._models:
-            if model not in log_of:
-                fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
-                if log := self._by_name(model, fitting):
-                    log_of[model] = log
+            fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
+            nameless = {path: modified for path, modified in nameless.items() if path not in fitting}
+            named = environ.get(variable(model), "").strip()
+            if log := self._of_variable(model, named) if named else self._by_name(model, fitting):
+                log_of[model] = log
         missing = [model for model in self._models if model not in log_of]
         if missing:
-            for path in [path for path in files if any(model in path.name.lower() for model in self._models)]:
-                del files[path]
-            log_of |= self._by_content(missing, files)
+            log_of |= self._by_content(missing, nameless)
         return Search(
             tuple(log_of[model] for model in self._models if model in log_of),
             tuple(self._skipped),

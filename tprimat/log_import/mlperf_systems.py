@@ -24,21 +24,17 @@ def with_system(run: Run, log: Path) -> Run:
     """
     if run.framework != "mlperf" or (run.num_gpus and run.gpu_info.device_name):
         return run
-    above = [log.absolute().parent, *log.absolute().parents][: LEVELS + 1]
-    for place in [log.absolute().parent, *(folder / FOLDER for folder in above)]:
-        if not place.is_dir():
-            continue
-        descriptions = sorted(path for path in place.glob("*.json") if path.is_file())
-        chosen = mlperf_system.choose(log.absolute(), descriptions)
+    log = log.absolute()
+    for place in (log.parent, *(folder / FOLDER for folder in log.parents[:LEVELS])):
+        chosen = mlperf_system.choose(log, sorted(path for path in place.glob("*.json") if path.is_file()))
         if chosen is None:
             continue
         path = Path(chosen)
         try:
-            if path.stat().st_size > LARGEST:
-                continue
-            system = mlperf_system.parse(path.read_text(encoding="utf-8-sig", errors="replace"))
+            is_small = path.stat().st_size <= LARGEST
+            text = path.read_text(encoding="utf-8-sig", errors="replace") if is_small else ""
         except OSError:
             continue
-        if system is not None:
+        if system := mlperf_system.parse(text):
             return mlperf_system.applied(run, system, f"{place.name}/{path.name} beside the log")
     return run

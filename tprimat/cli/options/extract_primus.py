@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import at_least
 
 EPILOG = """\
@@ -31,10 +31,6 @@ def parser() -> Parser:
     text = "folder for the result under its usual name (default: output)"
     option(where, "--output-dir DIR", text, default="output")
     option(parser, "--bundle FILE", "also put result, log and environment into one .tar.gz or .zip to send")
-    add_output_options(
-        parser,
-        quiet="print the paths of the results alone, a line each",
-        verbose="print the log's hash, and every fact and figure that the result states",
-        json="print one document for a program: results with their figures, notes, exit status",
-    )
+    verbose = "print the log's hash, and every fact and figure that the result states"
+    add_output_options(parser, **OF_TRAININGS | {"verbose": verbose})
     return parser
