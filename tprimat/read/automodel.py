@@ -34,7 +34,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import Statement, number, object_at, read_statements, state
+from tprimat.read.parsing.values import Statement, object_at, read_statements, state, whole
 from tprimat.results.run import Run, Timing
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
@@ -107,12 +107,11 @@ class Reader(RecordReader):
         nemo.set_windows(found)
         stated = training.around.stated
         ratio = _ratio(found)
-        layout = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline")]
-        if ratio and all(layout) and "num_gpus" not in stated:
-            shared = (layout[0] or 1) * (layout[1] or 1)
-            state(
-                stated, "num_gpus", ratio * shared, f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}", found[0].line, 0
-            )
+        tensor, pipeline = (stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline"))
+        if ratio and tensor and pipeline and "num_gpus" not in stated:
+            shared = tensor * pipeline
+            text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
+            state(stated, "num_gpus", ratio * shared, text, found[0].line, 0)
         tokens = {record.native.get("tokens_per_step") for record in found}
         unknown = {}
         if any(record.seconds is None for record in found):
@@ -129,7 +128,12 @@ class Reader(RecordReader):
                 "size × sequence length describes them; rates in tokens stand in native_metrics"
             )
             unknown["sequence_length"] = "the sequence length isn't stated"
-        unknown["rate"] = _said_of_rate(ratio)
+        known = f" ({ratio} here)" if ratio else ""
+        unknown["rate"] = (
+            f"tokens per second per GPU are as printed: divided by data and context parallelism{known}, not by tensor "
+            "and pipeline parallelism, so that with these they are too high by their product; padding at the end isn't "
+            "counted"
+        )
         return AutomodelRun(
             framework="automodel",
             log_format="automodel",
@@ -151,12 +155,11 @@ class Reader(RecordReader):
             return False
         if "tps" not in found or "num_label_tokens" not in found:
             return False
-        step = number(found.get("step"))
-        if step is None or not 0 <= step < 2**52 or step != int(step):
+        step = whole(found.get("step"))
+        if step is None:
             return False
         stamp = first_stamp(str(found.get("timestamp", ""))[:60])
-        record = Record(int(step), line.number, stamp=stamp)
-        self._take(record, found)
+        self._take(Record(step, line.number, stamp=stamp), found)
         return True
 
     def _console(self, line: Line) -> bool:
@@ -175,8 +178,7 @@ class Reader(RecordReader):
             if not line.whole:
                 self.sorter.cut_off = int(anchor[1])
             return not line.whole
-        record = Record(int(anchor[1]), line.number, stamp=last_stamp(line.text[: anchor.start()]))
-        self._take(record, values)
+        self._take(Record(int(anchor[1]), line.number, stamp=last_stamp(line.text[: anchor.start()])), values)
         return True
 
     def _take(self, record: Record, values: Mapping[str, object]) -> None:
@@ -201,7 +203,19 @@ class AutomodelRun(RunBuilder):
 
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run, with its rate per GPU worked out anew where the number of GPUs is known."""
-        return _corrected(super().run(given), self.sizes(given)[0].num_gpus, self.ratio)
+        run, world = super().run(given), self.sizes(given)[0].num_gpus
+        rates = run.native_metrics.get("tokens_per_second")
+        if not world or not isinstance(rates, tuple):
+            return run
+        corrected = tuple(None if rate is None else rate / world for rate in rates)
+        warnings = run.warnings
+        if self.ratio and self.ratio != world:
+            warnings += (
+                f"the printed tokens per second per GPU are {world / self.ratio:g} times too high: {world} GPUs, and "
+                f"the rate was divided by {self.ratio}; native_metrics.tokens_per_second_per_gpu_corrected is right",
+            )
+        native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
+        return msgspec.structs.replace(run, native_metrics=native, warnings=warnings)
 
 
 def _ratio(found: list[Record]) -> int | None:
@@ -215,26 +229,3 @@ def _ratio(found: list[Record]) -> int | None:
         return None
     middle = statistics.median(ratios)
     return round(middle) if middle >= 1 and abs(middle - round(middle)) < 0.02 * middle else None
-
-
-def _said_of_rate(ratio: int | None) -> str:
-    known = f" ({ratio} here)" if ratio else ""
-    return (
-        f"tokens per second per GPU are as printed: divided by data and context parallelism{known}, not by tensor and "
-        "pipeline parallelism, so that with these they are too high by their product; padding at the end isn't counted"
-    )
-
-
-def _corrected(run: Run, world: int | None, ratio: int | None) -> Run:
-    rates = run.native_metrics.get("tokens_per_second")
-    if not world or not isinstance(rates, tuple):
-        return run
-    corrected = tuple(None if rate is None else rate / world for rate in rates)
-    warnings = list(run.warnings)
-    if ratio and ratio != world:
-        warnings.append(
-            f"the printed tokens per second per GPU are {world / ratio:g} times too high: {world} GPUs, and the rate "
-            f"was divided by {ratio}; native_metrics.tokens_per_second_per_gpu_corrected is right"
-        )
-    native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
-    return msgspec.structs.replace(run, native_metrics=native, warnings=tuple(warnings))

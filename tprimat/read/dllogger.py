@@ -18,7 +18,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, Stamp, without_prefixes
-from tprimat.read.parsing.values import number, object_at
+from tprimat.read.parsing.values import count, number, object_at, state, whole
 
 MARK = "DLLL"
 LONGEST = 200
@@ -63,31 +63,28 @@ class Reader(RecordReader):
             trainings[-1].cut_off = 0
         return [self.builder(training).reading() for training in trainings]
 
-    def _take(self, found: Mapping[str, Any], line: int) -> None:
-        data = found.get("data")
-        step = found.get("step")
+    def _take(self, event: Mapping[str, Any], line: int) -> None:
+        data, step = event.get("data"), event.get("step")
         if isinstance(step, list):
             # [epoch, iteration], as other recipes have it.
             step = step[-1] if step else None
         if not isinstance(data, dict) or step is None:
             return
         place = number(data.get("global_step"))
-        place = number(step) if place is None else place
-        if place is None or place < 0 or place != int(place) or place > 2**52:
+        place = whole(step if place is None else place)
+        if place is None:
             return
-        record = Record(int(place), line, stamp=_stamp(found))
+        record = Record(place, line, stamp=_stamp(event))
         for name, value in data.items():
-            called = nemo.NAMES.get(" ".join(str(name).lower().split()))
-            known = number(value)
-            if called is None or known is None or called == "batch":
-                continue
-            record.put(called, known)
+            figure = nemo.NAMES.get(" ".join(str(name).lower().split()))
+            if figure is not None and figure != "batch":
+                record.put(figure, value)
         if not record.figures().keys() & {"loss", "seconds"}:
             return
-        batch = number(data.get("global_batch_size"))
-        if batch and batch >= 1 and batch == int(batch):
-            self.sorter.pending.state("global_batch_size", int(batch), line, f"global_batch_size: {batch:g}")
-        self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or _start(found, record.stamp)
+        pending = self.sorter.pending
+        batch = count(data.get("global_batch_size"))
+        state(pending.stated, "global_batch_size", batch, f"global_batch_size: {batch}", line)
+        pending.first_stamp = pending.first_stamp or _start(event, record.stamp)
         self.sorter.take(record)
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
@@ -119,17 +116,17 @@ class Reader(RecordReader):
         )
 
 
-def _stamp(found: Mapping[str, Any]) -> Stamp | None:
+def _stamp(event: Mapping[str, Any]) -> Stamp | None:
     """Return the record's moment, from its seconds since 1970."""
-    seconds = number(found.get("timestamp"))
+    seconds = number(event.get("timestamp"))
     if seconds is None or not 0 < seconds < 1e11:
         return None
     return Stamp(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc), 1e-6)
 
 
-def _start(found: Mapping[str, Any], stamp: Stamp | None) -> Stamp | None:
+def _start(event: Mapping[str, Any], stamp: Stamp | None) -> Stamp | None:
     """Return when the training began: the record's moment less the time since the logger's start."""
-    elapsed = number(found.get("elapsedtime"))
+    elapsed = number(event.get("elapsedtime"))
     if stamp is None or elapsed is None or not 0 <= elapsed < 1e9:
         return stamp
     return Stamp(stamp.time - datetime.timedelta(seconds=elapsed), stamp.resolution)

@@ -126,28 +126,24 @@ def same_training(one: Run, other: Run) -> bool:
     if isinstance(known, float) and isinstance(added, float):
         # A console prints four digits of what a file holds in full.
         return math.isclose(known, added, rel_tol=LOSS_DIGITS)
-    losses = dict(zip(one.steps, one.loss_values, strict=True))
-    pairs = [
-        (loss, losses[step])
-        for step, loss in zip(other.steps, other.loss_values, strict=True)
-        if loss is not None and losses.get(step) is not None
-    ]
-    if len(pairs) < LEAST_COMMON or len({first for first, _ in pairs}) < LEAST_COMMON:
+    losses = _pairs(one, other, "loss_values")
+    if len({first for first, _ in losses}) < LEAST_COMMON:
         return False
-    alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in pairs if second)
-    return alike >= 0.95 * len(pairs) and not _times_differ(one, other)
+    alike = sum(math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4) for first, second in losses if second)
+    # Two runs of one seed share only their losses: their step times differ.
+    times = _pairs(one, other, "step_times")
+    close = sum(math.isclose(first, second, rel_tol=5e-3) for first, second in times if second)
+    return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
 
 
-def _times_differ(one: Run, other: Run) -> bool:
-    """Return whether both have step times that differ: two runs of one seed share only their losses."""
-    times = dict(zip(one.steps, one.step_times, strict=True))
-    pairs = [
-        (time, times[step])
-        for step, time in zip(other.steps, other.step_times, strict=True)
-        if time is not None and times.get(step) is not None
+def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:
+    """Return the values of steps that both have, of the other one first."""
+    known = dict(zip(one.steps, getattr(one, series), strict=True))
+    return [
+        (value, known[step])
+        for step, value in zip(other.steps, getattr(other, series), strict=True)
+        if value is not None and known.get(step) is not None
     ]
-    close = sum(math.isclose(first, second, rel_tol=5e-3) for first, second in pairs if second)
-    return bool(pairs) and close < 0.9 * len(pairs)
 
 
 def _aligned_metrics(run: Run, other: Run) -> dict[str, Any]:
@@ -163,19 +159,22 @@ def _aligned_metrics(run: Run, other: Run) -> dict[str, Any]:
     return aligned
 
 
+_UNKNOWN = {
+    "model": "doesn't name its model",
+    "timestamp": "timestamp unknown",
+    "device_name": "doesn't state the GPU's name",
+    "global_batch_size": "global batch size unknown",
+    "sequence_length": "sequence length unknown",
+    "num_gpus": "number of GPUs unknown",
+}
+"""Fields, and the words of the warnings that they are unknown."""
+
+
 def _is_resolved(warning: str, filled_names: Sequence[str]) -> bool:
     """Return whether a warning about an unknown value is obsolete now."""
-    names = {
-        "model": "doesn't name its model",
-        "timestamp": "timestamp unknown",
-        "device_name": "doesn't state the GPU's name",
-        "global_batch_size": "global batch size unknown",
-        "sequence_length": "sequence length unknown",
-        "num_gpus": "number of GPUs unknown",
-    }
-    if any(name in filled_names and words in warning for name, words in names.items()):
+    if any(name in filled_names and words in warning for name, words in _UNKNOWN.items()):
         return True
     if "sequence_length" in filled_names and warning.startswith("the sequence length isn't stated"):
         return True
-    mentioned = {name for name, words in names.items() if words.removesuffix(" unknown") in warning}
+    mentioned = {name for name, words in _UNKNOWN.items() if words.removesuffix(" unknown") in warning}
     return " unknown: the source doesn't state " in warning and mentioned <= set(filled_names)

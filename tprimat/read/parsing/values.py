@@ -23,10 +23,15 @@ def number(value: object) -> float | None:
         return None
 
 
+def whole(value: object) -> int | None:
+    """Return a whole number from 0 on, such as a step; None for anything else."""
+    known = number(value)
+    return int(known) if known is not None and 0 <= known <= 2**53 and known == int(known) else None
+
+
 def count(value: object) -> int | None:
     """Return a whole number from 1 on; None for anything else."""
-    known = number(value)
-    return int(known) if known is not None and 1 <= known <= 2**53 and known == int(known) else None
+    return whole(value) or None
 
 
 def digits(text: str) -> int:
