@@ -7,6 +7,7 @@ What is taken is where the time goes: computation, exposed communication, copies
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import itertools
@@ -15,11 +16,12 @@ import statistics
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
-from tprimat.read.parsing.run_builder import without_records
+from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 
@@ -53,56 +55,55 @@ _PARTS = {
 
 _RANK = re.compile(r"(?<![a-zA-Z])(rank[_-]?)\d{1,6}", re.IGNORECASE)
 
-Rows = Iterable[Sequence[Any]]
 Table = dict[str, dict[str, dict[str, float]]]
 """Side -> kind (time, category, kernel, collective) -> name -> seconds."""
 
 
-def _side_columns(header: Sequence[str], quantities: Sequence[str]) -> dict[str, int]:
-    """Return the columns of a quantity by system: one without a name, or `h100::time ms` of several."""
-    found: dict[str, int] = {}
-    for index, name in enumerate(header):
-        side, mark, quantity = name.rpartition("::")
-        if quantity in quantities and (mark or not side):
-            found.setdefault(side, index)
-    return found
+class Sheet(NamedTuple):
+    """A kind of sheet, the column of names, those that times may have, and the unit of these in s."""
+
+    kind: str
+    names: str
+    times: tuple[str, ...]
+    unit: float
 
 
-_SHEETS: tuple[tuple[str, str, tuple[str, ...], float], ...] = (
-    ("time", "type", ("time ms",), 1e-3),
-    ("category", "op category", ("total_direct_kernel_time_ms",), 1e-3),
-    ("kernel", "Kernel name", ("Kernel duration (µs)_sum", "Kernel duration (us)_sum"), 1e-6),
-    ("collective", "Collective name", ("dur_sum", "total_dur", "dur (µs)_sum", "dur_sum (µs)"), 1e-6),
+_SHEETS = (
+    Sheet("time", "type", ("time ms",), 1e-3),
+    Sheet("category", "op category", ("total_direct_kernel_time_ms",), 1e-3),
+    Sheet("kernel", "Kernel name", ("Kernel duration (µs)_sum", "Kernel duration (us)_sum"), 1e-6),
+    Sheet("collective", "Collective name", ("dur_sum", "total_dur", "dur (µs)_sum", "dur_sum (µs)"), 1e-6),
 )
-"""What is taken: kind, the column of names, the columns of times, and the unit of these in s."""
+"""What is taken."""
 
 
-def _kind_of(header: Sequence[str]) -> tuple[str, str, tuple[str, ...], float] | None:
+def _sheet_of(header: Sequence[str]) -> Sheet | None:
     names = {name.rpartition("::")[2] for name in header}
-    for sheet in _SHEETS:
-        if sheet[1] in names and any(column in names for column in sheet[2]):
-            return sheet
-    return None
+    return next((sheet for sheet in _SHEETS if sheet.names in names and not names.isdisjoint(sheet.times)), None)
 
 
-def _take(rows: Iterator[Sequence[Any]], table: Table) -> str | None:
-    """Add what a sheet holds; return its kind, or None for one that isn't needed."""
+def _take(rows: Iterator[Sequence[Any]], table: Table) -> None:
+    """Add what a sheet holds, if it is one that is needed."""
     header = [str(cell or "").strip() for cell in next(rows, ())]
-    sheet = _kind_of(header)
+    sheet = _sheet_of(header)
     if sheet is None:
-        return None
-    kind, name_column, columns, unit = sheet
-    names = next(index for index, name in enumerate(header) if name.rpartition("::")[2] == name_column)
-    times_of = _side_columns(header, columns)
-    own = {side: [index for index, title in enumerate(header) if title.startswith(f"{side}::")] for side in times_of}
-    for side in times_of:
-        table.setdefault(side, {}).setdefault(kind, {})
+        return
+    # By system: a column without a name, or `h100::time ms` of several.
+    parted = [name.rpartition("::") for name in header]
+    names = next(index for index, (_, _, name) in enumerate(parted) if name == sheet.names)
+    columns: dict[str, int] = {}
+    for index, (side, _, name) in enumerate(parted):
+        if name in sheet.times:
+            columns.setdefault(side, index)
+    own = {side: [index for index, title in enumerate(header) if title.startswith(f"{side}::")] for side in columns}
+    for side in columns:
+        table.setdefault(side, {}).setdefault(sheet.kind, {})
     seen: set[tuple[Any, ...]] = set()
     for row in itertools.islice(rows, MOST_ROWS):
         if len(row) <= names or row[names] in (None, ""):
             continue
         name = str(row[names])[:LONGEST_NAME]
-        for side, column in times_of.items():
+        for side, column in columns.items():
             value = number(row[column]) if column < len(row) else None
             if value is None or not 0 <= value < 1e15:
                 continue
@@ -112,10 +113,9 @@ def _take(rows: Iterator[Sequence[Any]], table: Table) -> str | None:
                 if cells in seen:
                     continue
                 seen.add(cells)
-            times = table[side][kind]
+            times = table[side][sheet.kind]
             # One row for each stream, or each module that a category comes from.
-            times[name] = times.get(name, 0.0) + value * unit
-    return kind
+            times[name] = times.get(name, 0.0) + value * sheet.unit
 
 
 _DAMAGE = (
@@ -129,50 +129,40 @@ class _RefusedError(ValueError):
     """A workbook that holds what no report does."""
 
 
-def _workbook_rows(part: InputFile) -> Iterator[Iterator[Sequence[Any]]]:
-    """Yield the sheets of a workbook, row by row. Formulas are never evaluated: their last values are read."""
+def _read_workbook(part: InputFile) -> Table:
+    """Return the sheets of a workbook. Formulas are never evaluated: their last values are read."""
     import openpyxl  # type: ignore[import-untyped]
 
-    _check_workbook(part)
+    table: Table = {}
+    what = "the workbook"
     try:
+        _check_workbook(part)
         book = openpyxl.load_workbook(part.stream, read_only=True, data_only=True, keep_links=False)
+        what = "a sheet of the workbook"
+        with contextlib.closing(book):
+            for sheet in book.worksheets:
+                _take(sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS, max_row=MOST_ROWS), table)
+    except _RefusedError:
+        raise
     except _DAMAGE as error:
-        raise ValueError(f"the workbook is damaged: {error}") from error
-    try:
-        for sheet in book.worksheets:
-            yield _guarded(sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS, max_row=MOST_ROWS))
-    finally:
-        book.close()
-
-
-def _guarded(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    try:
-        yield from rows
-    except _DAMAGE as error:
-        raise ValueError(f"a sheet of the workbook is damaged: {error}") from error
+        raise ValueError(f"{what} is damaged: {error}") from error
+    return table
 
 
 def _check_workbook(part: InputFile) -> None:
     """Reject what no program writes into a workbook: decompression bombs and DTDs with entities."""
-    try:
-        with zipfile.ZipFile(part.stream) as archive:
-            infos = archive.infolist()
-            # A part is unpacked to its stated size at most, so that the stated size is what counts.
-            if sum(info.file_size for info in infos) > LARGEST_WORKBOOK or len(infos) > 10_000:
-                raise _RefusedError(f"its parts unpack to more than {LARGEST_WORKBOOK >> 20} MiB: it is left alone")
-            for info in infos:
-                if info.file_size > MOST_PACKED * max(info.compress_size, 1) and info.file_size > 1 << 24:
-                    raise ValueError(
-                        f"a part unpacks to {info.file_size >> 20} MiB from almost nothing: it is left alone"
-                    )
-                if info.flag_bits & 1:
-                    raise _RefusedError("it is encrypted")
-                if info.filename.endswith((".xml", ".rels")) and _has_document_type(archive.read(info)):
-                    raise _RefusedError("it declares entities, which no report does: it is left alone")
-    except _DAMAGE as error:
-        if isinstance(error, _RefusedError):
-            raise
-        raise ValueError(f"the workbook is damaged: {error}") from error
+    with zipfile.ZipFile(part.stream) as archive:
+        infos = archive.infolist()
+        # A part is unpacked to its stated size at most, so that the stated size is what counts.
+        if sum(info.file_size for info in infos) > LARGEST_WORKBOOK or len(infos) > 10_000:
+            raise _RefusedError(f"its parts unpack to more than {LARGEST_WORKBOOK >> 20} MiB: it is left alone")
+        for info in infos:
+            if info.file_size > MOST_PACKED * max(info.compress_size, 1) and info.file_size > 1 << 24:
+                raise ValueError(f"a part unpacks to {info.file_size >> 20} MiB from almost nothing: it is left alone")
+            if info.flag_bits & 1:
+                raise _RefusedError("it is encrypted")
+            if info.filename.endswith((".xml", ".rels")) and _has_document_type(archive.read(info)):
+                raise _RefusedError("it declares entities, which no report does: it is left alone")
     part.stream.seek(0)
 
 
@@ -183,13 +173,7 @@ def _has_document_type(content: bytes) -> bool:
 
 
 def _read_workbooks(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
-    tables = []
-    for part in parts:
-        table: Table = {}
-        for rows in _workbook_rows(part):
-            _take(rows, table)
-        tables.append(table)
-    return _parsed_logs(tables, "xlsx")
+    return _parsed_logs([_read_workbook(part) for part in parts], "xlsx")
 
 
 def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
@@ -197,8 +181,7 @@ def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> li
     for part in parts:
         text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
         try:
-            rows = csv.reader(line.replace("\0", "") for line in text)
-            _take(iter(rows), by_folder.setdefault(folder_of(part.name), {}))
+            _take(csv.reader(line.replace("\0", "") for line in text), by_folder.setdefault(folder_of(part.name), {}))
         except csv.Error as error:
             raise ValueError(f"{part.name} is no table: {error}") from error
         finally:
@@ -234,9 +217,19 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             breakdown[f"{kind}, others"] = sum(means[name] for name in ordered[MOST_KERNELS:])
         if means:
             figures[f"{kind}_total_seconds"] = sum(means.values())
-    assembly = without_records(
+    warnings = [
+        "a report of a trace: the breakdown is of the whole stretch that was traced, of an unstated number of steps"
+    ]
+    parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
+    total = breakdown.get("total")
+    if total and None not in parts:
+        covered = sum(part for part in parts if part is not None)
+        if abs(covered / total - 1) > 0.01:
+            warnings.append(f"its parts add up to {covered / total:.1%} of its total time; one of them is wrong")
+    return RunBuilder(
         "tracelens",
         f"tracelens ({form}{', comparison' if sides > 1 else ''})",
+        LoggedTraining(warnings=warnings),
         TIMING,
         lines=False,
         breakdown=breakdown,
@@ -244,18 +237,7 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
         label=side or None,
         fixed_status=("complete", None),
         notes=(f"means of {len(ranks)} ranks",) if len(ranks) > 1 else (),
-    )
-    warnings = assembly.training.warnings
-    warnings.append(
-        "a report of a trace: the breakdown is of the whole stretch that was traced, of an unstated number of steps"
-    )
-    parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
-    total = breakdown.get("total")
-    if total and all(part is not None for part in parts):
-        covered = sum(part for part in parts if part is not None)
-        if abs(covered / total - 1) > 0.01:
-            warnings.append(f"its parts add up to {covered / total:.1%} of its total time; one of them is wrong")
-    return assembly.reading()
+    ).reading()
 
 
 def _without_rank(path: str) -> str:
@@ -271,7 +253,7 @@ def _is_table(head: bytes) -> bool:
     if "," not in first or len(first) > 20_000:
         return False
     header = [name.strip().strip('"') for name in first.strip().split(",")]
-    return _kind_of(header) is not None
+    return _sheet_of(header) is not None
 
 
 WORKBOOK = FileFormat(

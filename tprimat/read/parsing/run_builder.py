@@ -214,11 +214,6 @@ class RunBuilder:
         return []
 
 
-def without_records(framework: str, log_format: str, timing: Timing, **fields: Any) -> RunBuilder:
-    """Return a builder for a source that tells of a whole training, and of no single step."""
-    return RunBuilder(framework, log_format, LoggedTraining(), timing, **fields)
-
-
 def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[str]]:
     """Return model and scale as a result has them, with what is doubtful of them.
 
