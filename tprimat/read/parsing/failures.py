@@ -6,6 +6,7 @@ one said last, unless a line names something graver (memory, a device, a job's l
 
 from __future__ import annotations
 
+import functools
 import re
 
 from tprimat.read.parsing.text import without_prefixes
@@ -36,15 +37,10 @@ LONGEST_REASON = 300
 """Characters."""
 
 
-_last_asked: tuple[str, bool] = ("", False)
-
-
-def _hinted(text: str) -> bool:
+@functools.lru_cache(maxsize=1)
+def _is_hinted(text: str) -> bool:
     """Return whether a line may name a cause; cached, since several readers ask for each line."""
-    global _last_asked
-    if text is not _last_asked[0]:
-        _last_asked = (text, any(hint in text for hint in _HINTS))
-    return _last_asked[1]
+    return any(hint in text for hint in _HINTS)
 
 
 class FailureReasons:
@@ -61,7 +57,7 @@ class FailureReasons:
         """Read a line, with or without prefixes."""
         if self._open is not None:
             self._continue(text)
-        if not _hinted(text):
+        if not _is_hinted(text):
             return
         if (code := _EXIT_CODE.search(text)) and "exitcode" not in text:
             self.exit_code = int(code[1])

@@ -7,16 +7,14 @@ blocks of bytes from then on, and passes most of them over.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from tprimat.read.parsing.parsed_log import ParsedLog, Reader, TakesBlocks
 from tprimat.read.parsing.text import Line, lines_of
 
 
-@dataclasses.dataclass(frozen=True)
-class DetectionLimits:
+class DetectionLimits(NamedTuple):
     """How long other readers may still recognise a log that one of them knows.
 
     Attributes:
@@ -39,19 +37,15 @@ _ROUND = 64
 class LogFeeder:
     """What the readers get of one log, in its order.
 
-    Args:
-        readers: one of each log format.
-        patience: with readers that haven't recognised the log yet.
-
     Attributes:
-        readers: all of them.
+        readers: one of each log format.
         number: of the next line, when blocks are fed.
         empty: whether no line so far had anything in it.
         alone: the reader that gets the rest of the log, where it is a single one and takes blocks.
         document: whether its first line opens a JSON document, and its last one closes it.
     """
 
-    def __init__(self, readers: Sequence[Reader], patience: DetectionLimits | None = None) -> None:
+    def __init__(self, readers: Sequence[Reader], limits: DetectionLimits | None = None) -> None:
         self.readers = readers
         self.number = 1
         self.empty = True
@@ -62,15 +56,10 @@ class LogFeeder:
         self._settled = False
         self._steps_since: int | None = None
         self._known_since: int | None = None
-        self._patience = patience or DetectionLimits()
+        self._limits = limits or DetectionLimits()
 
     def feed(self, block: bytes, *, whole: bool = True) -> None:
-        """Read the next lines of the log.
-
-        Args:
-            block: as text.Blocks gives it.
-            whole: whether its last line is whole.
-        """
+        """Read the next lines of the log: a block as text.Blocks gives it, and whether its last line is whole."""
         if self.alone is not None and whole:
             self.number = self.alone.feed_block(self.number, block)
             return
@@ -103,9 +92,9 @@ class LogFeeder:
         if known and self._known_since is None:
             self._known_since = number
         if (
-            steps >= self._patience.steps
-            or (self._steps_since is not None and number >= self._steps_since + self._patience.lines)
-            or (self._known_since is not None and number >= self._known_since + self._patience.known_lines)
+            steps >= self._limits.steps
+            or (self._steps_since is not None and number >= self._steps_since + self._limits.lines)
+            or (self._known_since is not None and number >= self._known_since + self._limits.known_lines)
         ):
             self._listening = [reader for reader in self._listening if reader.recognised]
             self._settled = True

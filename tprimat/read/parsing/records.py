@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing.failures import FailureReasons
@@ -16,10 +16,8 @@ from tprimat.units import round_figure
 RATE_AGREEMENT = 0.01
 """Share by which a printed rate may differ from what the other figures give."""
 
-
 LONGEST_SETUP = 50_000
 """Lines before the first record in which a setup is looked for: a long log of another log format isn't searched."""
-
 
 FIGURES = ("seconds", "loss", "learning_rate", "grad_norm")
 """Figures of a record that are fields of its own."""
@@ -63,7 +61,7 @@ class Record:
 
     @classmethod
     def of(cls, match: re.Match[str], line: Line, **known: Any) -> Record:
-        """Return the record of a pattern's named groups: `step`, and figures by name and unit as in put()."""
+        """Return the record of a pattern's named groups: `step`, and figures named as put() takes them."""
         record = cls(int(match["step"].replace(",", "")), line.number, **known)
         for name, printed in match.groupdict().items():
             if name != "step":
@@ -73,10 +71,7 @@ class Record:
     def put(self, name: str, printed: object) -> None:
         """Set a figure, of a field or a native one; remember it when it isn't finite. What is no number is passed over.
 
-        Args:
-            name: of the field, or in native_metrics. Its ending may be the unit that is printed
-                (values.UNITS): `milliseconds` are set as `seconds`.
-            printed: text or number.
+        Its name may end in the unit that is printed (values.UNITS): `milliseconds` are set as `seconds`.
         """
         value = number(printed)
         if value is None:
@@ -92,12 +87,7 @@ class Record:
             self.native[name] = value
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
-        """Set what is printed under names that are known; of several names for one figure the first counts.
-
-        Args:
-            printed: by the source's own names.
-            names: what each is called here, as put() takes it.
-        """
+        """Set what is printed under known names, by the names here; of several for one figure the first counts."""
         for own, name in names.items():
             if own in printed and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
@@ -190,9 +180,7 @@ def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0)
             stays in native_metrics.printed_step.
     """
     names = dict.fromkeys(name for record in records for name in record.native)
-    native: dict[str, tuple[float | None, ...]] = {
-        name: tuple(record.native.get(name) for record in records) for name in names
-    }
+    native = {name: tuple(record.native.get(name) for record in records) for name in names}
     if shift and records:
         native["printed_step"] = tuple(float(record.step) for record in records)
     return {
@@ -208,12 +196,7 @@ def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0)
 
 
 def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
-    """Return the highest of native figures, by fields of MemoryMetrics.
-
-    Args:
-        records: of a training.
-        names: the field for each name of a native figure.
-    """
+    """Return the highest of native figures, by the fields of MemoryMetrics that their names stand for."""
     highest: dict[str, float] = {}
     for record in records:
         for name, field in names.items():
@@ -231,15 +214,13 @@ def warnings_of(training: LoggedTraining, windows: Sequence[int]) -> list[str]:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(words.format(where))
 
-    warn((record for record in records if "loss" in record.not_finite), "the loss is not a number at {}")
-    warn((record for record in records if "grad_norm" in record.not_finite), "the gradient norm is not finite at {}")
-    if any(record.loss is not None for record in records):
-        warn(
-            (record for record in records if record.loss is None and "loss" not in record.not_finite),
-            "no loss is printed at {}",
-        )
-    if any(record.seconds is not None for record in records):
-        warn((record for record in records if record.seconds is None), "no step time is printed at {}")
+    warn((each for each in records if "loss" in each.not_finite), "the loss is not a number at {}")
+    warn((each for each in records if "grad_norm" in each.not_finite), "the gradient norm is not finite at {}")
+    if any(each.loss is not None for each in records):
+        without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
+        warn(without, "no loss is printed at {}")
+    if any(each.seconds is not None for each in records):
+        warn((each for each in records if each.seconds is None), "no step time is printed at {}")
     if records and records[0].step > max(1, windows[0]):
         warnings.append(f"the log begins at step {records[0].step}")
     gaps = (
@@ -263,28 +244,17 @@ def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
         stretches: first and last step of each, ascending.
         noun: what a step is called.
     """
-    words: list[str] = []
-    count = steps = 0
-    for count, (first, last) in enumerate(_joined(stretches), start=1):
-        steps += last - first + 1
-        if count <= MOST_SPANS:
-            words.append(f"{first}–{last}" if last > first else f"{first}")
-    if count > MOST_SPANS:
-        words.append(f"and {count - MOST_SPANS} more")
+    joined: list[tuple[int, int]] = []
+    for first, last in stretches:
+        if joined and first == joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    words = [f"{first}–{last}" if last > first else f"{first}" for first, last in joined[:MOST_SPANS]]
+    if len(joined) > MOST_SPANS:
+        words.append(f"and {len(joined) - MOST_SPANS} more")
+    steps = sum(last - first + 1 for first, last in joined)
     return f"{noun}{'s' if steps > 1 else ''} {', '.join(words)}" if words else ""
-
-
-def _joined(stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    first = last = None
-    for start, end in stretches:
-        if first is not None and last is not None:
-            if start == last + 1:
-                last = end
-                continue
-            yield first, last
-        first, last = start, end
-    if first is not None and last is not None:
-        yield first, last
 
 
 def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
@@ -325,23 +295,14 @@ def status(training: LoggedTraining, planned: int | None, *, done: int | None = 
     if cause:
         return "incomplete", f"ended after step {last}{of}: {cause}"
     if planned:
-        return (
-            "incomplete",
-            f"ended after step {last} of {planned}: the log stops there without an error: killed, still running or "
-            "cut off",
-        )
-    return (
-        "incomplete",
-        f"the log ends after step {last}; it says neither how many steps were planned nor that the training ended",
-    )
+        why = "the log stops there without an error: killed, still running or cut off"
+        return "incomplete", f"ended after step {last} of {planned}: {why}"
+    why = "it says neither how many steps were planned nor that the training ended"
+    return "incomplete", f"the log ends after step {last}; {why}"
 
 
 def check_rates(
-    records: Sequence[Record],
-    name: str,
-    tokens: int | None,
-    devices: int | None,
-    warnings: list[str],
+    records: Sequence[Record], name: str, tokens: int | None, devices: int | None, warnings: list[str]
 ) -> None:
     """Check a printed rate of tokens against batch, sequence and time.
 
@@ -354,8 +315,11 @@ def check_rates(
     """
     if not tokens or not devices:
         return
-    rated = [(record, record.native[name], record.seconds) for record in records if record.native.get(name)]
-    ratios = [(rate * seconds * devices / tokens, record) for record, rate, seconds in rated if seconds]
+    ratios = [
+        (rate * record.seconds * devices / tokens, record)
+        for record in records
+        if (rate := record.native.get(name)) and record.seconds
+    ]
     off = [(abs(ratio - 1), record) for ratio, record in ratios if abs(ratio - 1) > RATE_AGREEMENT]
     if off:
         share, worst = max(off, key=lambda pair: pair[0])
