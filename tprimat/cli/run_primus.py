@@ -22,7 +22,7 @@ from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, models
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure.display import SMOKE_TEST_BELOW, introduce
+from tprimat.measure.display import SMOKE_TEST_BELOW, introduce, show
 from tprimat.measure.plan import Plan, cooldown
 from tprimat.measure.session import Session
 from tprimat.store import store
@@ -69,7 +69,7 @@ def main(options: argparse.Namespace) -> int:
     session = Session(plan_of_session, machine)
     is_ready = session.is_ready()
     if options.dry_run:
-        session.show()
+        show(plan_of_session)
     if options.dry_run or not is_ready:
         return ExitStatus.WELL if is_ready else ExitStatus.USAGE
     session.run()

@@ -36,7 +36,6 @@ class Diagnosis:
 
     Attributes:
         facts: titles and texts, in the order in which they are shown.
-        gpus: the GPUs as their driver states them.
         able: frameworks that can train here.
         unable: the others, with the reason and the command.
         missing: other missing packages, each with its purpose and the command.
@@ -80,37 +79,28 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
 
 
 def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> list[tuple[str, str]]:
-    environment, info = machine.environment, machine.gpu_info
-    memory = hosts.memory_gb()
-    threads = hosts.cpu_threads(host)
-    processor = hosts.cpu_name(host) or "unknown"
+    info = machine.gpu_info
+    processor = f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads for us"
+    names = collections.Counter(device.info.device_name or "unknown GPU" for device in machine.devices)
+    settings = [f"{name}={text}" for name, text in machine.environment.settings.items()]
     drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
     stack = (
         f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU that torch sees"
     )
     packages = {name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")}
-    versions = hosts.versions(host)
     entries = [
         ("System", hosts.operating_system(host)),
         ("Container", hosts.container(host) or "none"),
-        ("Processor", f"{processor}, {threads or 'unknown'} threads for us, {units.gigabytes(memory)} of memory"),
-        ("GPUs", _gpus(machine)),
+        ("Processor", f"{processor}, {units.gigabytes(hosts.memory_gb())} of memory"),
+        ("GPUs", ", ".join(f"{count}× {name}" for name, count in names.items()) or "none"),
         ("Driver", ", ".join(drivers) or "none was found"),
         ("CUDA or ROCm", stack),
         *((name, version or "not installed") for name, version in packages.items()),
         ("Disk", f"{units.gigabytes(free)} free at {where}"),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-        (
-            "Settings",
-            ", ".join(f"{name}={text}" for name, text in environment.settings.items()) or "none that change speed",
-        ),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in hosts.versions(host).items())),
+        ("Settings", ", ".join(settings) or "none that change speed"),
     ]
     return [(title, text) for title, text in entries if text]
-
-
-def _gpus(machine: Machine) -> str:
-    names = collections.Counter(device.info.device_name or "unknown GPU" for device in machine.devices)
-    return ", ".join(f"{count}× {name}" for name, count in names.items()) or "none"
 
 
 def _warnings(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path) -> list[str]:

@@ -26,12 +26,21 @@ Group = tuple[Request, Sequence[tuple[Run, Summary]]]
 """A request with those of its runs that left a result, complete or not."""
 
 
-def would_run(command: str, request: Request, result: Path | None) -> None:
-    """Print a command of a dry run, which is its outcome: at any verbosity. The result's name may be unknown."""
-    console.info(command)
-    console.summary(command)
-    shown = {"model": request.model, "framework": request.framework, "command": command}
-    console.current().values.setdefault("commands", []).append({**shown, "result": result and str(result)})
+def show(plan: Plan) -> None:
+    """Print what would be run, to the last option; its command is the outcome of a dry run, at any verbosity."""
+    for request in plan.requests:
+        framework = plan.framework_of(request)
+        command = framework.launch(request).shell_line()
+        result = plan.output_dir / framework.hook("result_name")(request)
+        console.info(f"\n{plan.name_of(request)}, run {plan.runs} {'time' if plan.runs == 1 else 'times'}:")
+        console.info(command)
+        console.summary(command)
+        # A part of the name may not be known before the training.
+        shown = {"command": command, "result": None if "{" in result.name else str(result)}
+        values = {"model": request.model, "framework": request.framework, **shown}
+        console.current().values.setdefault("commands", []).append(values)
+        console.info(f"result: {result}")
+    console.info("\nNothing was run.")
 
 
 def introduce(plan: Plan, machine: Machine) -> None:

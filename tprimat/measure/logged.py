@@ -73,21 +73,11 @@ def result(
 
 def completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
-    requested = TrainingConfig(
-        max_steps=request.steps,
-        global_batch_size=request.global_batch_size,
-        micro_batch_size=request.micro_batch_size,
-        sequence_length=request.sequence_length,
-        num_gpus=request.num_gpus,
-        precision=request.precision,
-        seed=request.seed,
-    )
+    names = ("global_batch_size", "micro_batch_size", "sequence_length", "num_gpus", "precision", "seed")
+    requested = TrainingConfig(max_steps=request.steps, **{name: getattr(request, name) for name in names})
     status, reason = of_log(run, request.steps, succeeded=complete)
     changes: dict[str, Any] = {
-        "framework": request.framework,
-        "model": request.model,
-        "scale": request.scale,
-        "label": request.label,
+        **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
         "platform": run.platform or request.platform,
         "timestamp": run.timestamp or _started(run),
         "training_config": _under(run.training_config, requested),

@@ -77,17 +77,6 @@ class Session:
             console.error(f"error: {plain(text)} (docs/troubleshooting.md#primus-checks)")
         return not errors
 
-    def show(self) -> None:
-        """Print what would be run, to the last option."""
-        plan = self._plan
-        for request in self._requests:
-            framework = plan.framework_of(request)
-            console.info(f"\n{plan.name_of(request)}, run {plan.runs} {'time' if plan.runs == 1 else 'times'}:")
-            result = plan.output_dir / framework.hook("result_name")(request)
-            display.would_run(framework.launch(request).shell_line(), request, None if "{" in result.name else result)
-            console.info(f"result: {result}")
-        console.info("\nNothing was run.")
-
     def run(self) -> None:
         """Run one training after the other.
 
@@ -273,7 +262,7 @@ class Session:
 def show(plan: Plan, machine: Machine) -> None:
     """Print what a session would run."""
     display.introduce(plan, machine)
-    Session(plan, machine).show()
+    display.show(plan)
 
 
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:

@@ -72,7 +72,19 @@ class NemoBenchmark(RequestedBenchmark):
 
     def __init__(self, arguments: Sequence[str]) -> None:
         request = Request.from_arguments(list(arguments))
-        super().__init__(request, setup_of(request))
+        # What the training itself doesn't show. The model's shape, batches, precision, parallelism and optimizer are
+        # left to the recorder, which reads what really is: --set may have changed what was asked for.
+        setup = Run(
+            platform=request.platform,
+            framework=request.framework,
+            model=request.model,
+            scale=request.scale,
+            label=request.label,
+            training_config=TrainingConfig(max_steps=request.steps, seed=request.seed),
+            environment=Environment(emulated=is_emulated()),
+            data=data.described(request),
+        )
+        super().__init__(request, setup)
         self._timer: Any = None
         self._native: dict[int, float] = {}
         self._settings: dict[str, Any] = {}
@@ -111,24 +123,6 @@ class NemoBenchmark(RequestedBenchmark):
             scale=scale,
             optimizer=optimizer_of(run.optimizer, self._optimizer),
         )
-
-
-def setup_of(request: Request) -> Run:
-    """Return what the training itself doesn't show: a Run without records.
-
-    The model's shape, batches, precision, parallelism and optimizer are left to the recorder, which
-    reads what really is: --set may have changed what was asked for.
-    """
-    return Run(
-        platform=request.platform,
-        framework=request.framework,
-        model=request.model,
-        scale=request.scale,
-        label=request.label,
-        training_config=TrainingConfig(max_steps=request.steps, seed=request.seed),
-        environment=Environment(emulated=is_emulated()),
-        data=data.described(request),
-    )
 
 
 def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig, str]:

@@ -13,6 +13,7 @@ machine and no launcher.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import importlib
 import re
@@ -38,7 +39,6 @@ _VARIABLE = re.compile(r"\${([^:{}]+)(?::([^}]*))?}")
 _INHERITANCE = ("extends", "bases", "includes")
 """Words with which a preset names those that it extends: today's, and two of Primus before v26."""
 
-_LIGHT = {"light-megatron": "megatron"}
 _DEEPEST = 20
 
 
@@ -117,7 +117,7 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
     framework, model = module.get("framework"), module.get("model")
     notes: list[str] = []
     settings: dict[str, Setting] = {}
-    folder = _LIGHT.get(str(framework), str(framework))
+    folder = str(framework).removeprefix("light-")
     for kind, preset in (("modules", module.get("config")), ("models", model)):
         if preset is None:
             continue
@@ -162,11 +162,10 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         {
             name: LoggedValue(setting.value, 0, f"{name}: {setting.value}", megatron_setup.DUMPED)
             for name, setting in configuration.settings.items()
-            if name in megatron_setup.ARGUMENTS
+            # Primus computes world_size; of the presets only those for other trainers have it.
+            if name in megatron_setup.ARGUMENTS - {"world_size"}
         }
     )
-    # Primus computes it; of the presets only those for other trainers have it.
-    stated.pop("world_size", None)
     fields = megatron_setup.fields_of(stated)
     sizes, spread = sizes_of(fields, {"num_gpus": num_gpus})
     shape = _with_vocabulary(megatron_setup.model_config(stated)[0], configuration.model)
@@ -263,16 +262,12 @@ def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
 
 
 def _number(text: str) -> Any:
-    lowered = text.lower()
-    if lowered in ("true", "false"):
-        return lowered == "true"
-    if lowered == "null":
-        return None
+    words = {"true": True, "false": False, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
     for kind in (int, float):
-        try:
+        with contextlib.suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 
