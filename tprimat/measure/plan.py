@@ -135,8 +135,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
     """Return one plan for several frameworks, or `all` that can run here: for each model, all that can train it.
 
-    Raises:
-        UsageError: a named framework can't train that, or none can.
+    Raises UsageError where a named framework can't train that, or none can.
     """
     everything = tuple(names) == (frameworks.ALL,)
     if frameworks.ALL in names and not everything:

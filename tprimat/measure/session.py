@@ -78,11 +78,7 @@ class Session:
         return not errors
 
     def run(self) -> None:
-        """Run one training after the other.
-
-        Raises:
-            UsageError: the results can't be written, or what a training needs can't be made.
-        """
+        """Run one training after the other. Raises UsageError where results or what they need can't be written."""
         plan = self._plan
         for index, request in enumerate(self._requests):
             training_files.check_writable(request.output_dir)

@@ -25,11 +25,7 @@ from tprimat.store import store
 
 
 def train_nemo(plan: Plan, machine: Machine) -> int:
-    """Train with NeMo in this process; the exit status.
-
-    Raises:
-        UsageError: more than one training was asked for.
-    """
+    """Train with NeMo in this process; the exit status. Raises UsageError for more than one training."""
     if len(plan.requests) * plan.runs > 1:
         raise UsageError("under torchrun one training is run: name one --model, and --runs 1", heading="nemo-options")
     from tprimat.frameworks.nemo import training as nemo_training
@@ -80,10 +76,9 @@ def train_encdec(requested: RequestedSettings, process: Process, output_dir: Pat
 
 
 def device_of_rank(process: Process) -> Device:
-    """Return the device of one of several processes, by torch alone: eight that ask the drivers take seconds.
+    """Return the device of one of several processes; raises UsageError where it has no GPU.
 
-    Raises:
-        UsageError: there is no GPU for this process.
+    It asks torch alone: eight processes that ask the drivers take seconds.
     """
     import torch
 

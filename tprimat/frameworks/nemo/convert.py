@@ -31,11 +31,7 @@ def check_target(target: Path, *, overwrite: bool) -> None:
 
 
 def hugging_face_source(model: str, text: str) -> str:
-    """Return what NeMo's importer is given for a folder or a name on the hub, as the user wrote it.
-
-    Raises:
-        UsageError: it is neither, or the folder holds another model.
-    """
+    """Return what NeMo's importer is given for a folder or a name on the hub. Raises UsageError for anything else."""
     folder = Path(text).expanduser()
     if not folder.is_dir():
         if _HUB_NAME.fullmatch(text) and not text.startswith("."):
@@ -73,11 +69,7 @@ def nemo_folder(text: str) -> Path:
 
 
 def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
-    """Import a model from hf://ORG/NAME or hf:///folder.
-
-    Raises:
-        UsageError: the source can't be had, or the target can't be written.
-    """
+    """Import a model from hf://ORG/NAME or hf:///folder. Raises UsageError where it can't be read or written."""
     from nemo.collections import llm
 
     kind, config = (getattr(llm, name) for name in CLASSES[model][1:])

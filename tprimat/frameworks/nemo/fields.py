@@ -33,10 +33,7 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 def assign(recipe: Any, setting: str) -> None:
     """Set one field of NeMo's recipe by path=value, such as trainer.strategy.sequence_parallel=true.
 
-    The path's parts are fields, or places in a list.
-
-    Raises:
-        UsageError: there is no such field, or the setting has another form.
+    The path's parts are fields, or places in a list. Raises UsageError for any other form.
     """
     path, sign, text = (part.strip() for part in setting.partition("="))
     if not sign or not path:

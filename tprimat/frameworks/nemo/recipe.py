@@ -28,11 +28,7 @@ FOLDER = "nemo"
 
 
 def build(request: Request) -> Any:
-    """Return the recipe that a request means: a nemo_run.Partial of NeMo's pretrain.
-
-    Raises:
-        UsageError: this NeMo has no such recipe, or a setting names no field.
-    """
+    """Return the recipe that a request means: a nemo_run.Partial of NeMo's pretrain. Raises UsageError without one."""
     import nemo_run as run
     from nemo.collections import llm
 

@@ -33,11 +33,7 @@ JOBS = "slurm"
 
 
 def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.Namespace) -> None:
-    """Hand each training to Slurm, or print the job that would be submitted.
-
-    Raises:
-        UsageError: NeMo or NeMo-Run isn't here, or Slurm refuses.
-    """
+    """Hand each training to Slurm, or print its job. Raises UsageError where NeMo-Run isn't here, or Slurm refuses."""
     output = console.current()
     job = slurm.job(options.slurm, {name: getattr(options, name, None) for name in slurm.NAMES})
     for note in notes:

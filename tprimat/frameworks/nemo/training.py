@@ -28,12 +28,7 @@ def main(arguments: list[str]) -> int:
 
 
 def train(request: Request) -> None:
-    """Run the recipe in this process, one of request.num_gpus.
-
-    Raises:
-        UsageError: the recipe can't be built or run as it was asked for.
-        TrainingFailedError: a GPU's memory ran out.
-    """
+    """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError where one line can say why."""
     for name, value in nemo.environment(request).items():
         os.environ.setdefault(name, value)
     import nemo_run as run

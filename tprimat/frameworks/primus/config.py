@@ -94,12 +94,7 @@ class Configuration:
 
 
 def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
-    """Read an experiment's file and the presets that it names.
-
-    Args:
-        path: the file.
-        primus: the folder of Primus, where the presets are.
-        environ: environment variables, which the file may ask for.
+    """Read an experiment's file, and the presets in the folder of Primus that it names.
 
     Raises:
         UnreadableError: the file is no experiment of Primus; with its line where there is one.

@@ -99,11 +99,7 @@ def preflight(request: PrimusTraining, machine: Machine) -> PreflightResult:
 
 
 def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
-    """Return Primus' command for the training of a log; write the record of the start beside the log.
-
-    Raises:
-        UsageError: the folder for Primus' own logs can't be made.
-    """
+    """Return Primus' command for the training of a log; write the record of its start beside it."""
     moment = re.search(r"\d{8}_\d{6}.*", log.stem)
     name = _experiment(request, f"{moment[0] if moment else log.stem}_{os.getpid()}")
     copy = _train_log(request, name)

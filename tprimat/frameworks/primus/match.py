@@ -81,16 +81,13 @@ def _optimizer(name: str | None) -> str | None:
 def arguments(
     run: Run, configuration: Configuration, num_gpus: int, named: object
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Return overrides that give a training the setup of a result.
+    """Return overrides that give a training the setup of a result, and what can't be taken over, a sentence each.
 
     Args:
         run: a run of the result.
         configuration: what would be trained without them.
         num_gpus: processes that will train.
         named: the result's file, for messages.
-
-    Returns:
-        The command line's words, and what can't be taken over, one sentence each.
 
     Raises:
         UsageError: the result is of another model.

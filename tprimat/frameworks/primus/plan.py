@@ -138,14 +138,7 @@ def models_of(
 ) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
     """Return the models to train, the one that the user's own configuration is for, and notes.
 
-    Args:
-        named: `all`, or names with commas between them.
-        config: the user's own configuration, or None.
-        installation: Primus.
-        environ: environment variables.
-
-    Raises:
-        UsageError: there is no such model, or the configuration is of another.
+    They are named `all`, or with commas between them. Raises UsageError for an unknown one.
     """
     names = tuple(FILES)
     if named != "all":
@@ -185,7 +178,7 @@ def plan(
     Args:
         requested: what to train.
         installation: Primus.
-        environ: environment variables: NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
+        environ: NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
         gpu: key of the GPU's row in gpus.csv; None where unknown.
         devices: GPUs of this machine; 0 where unknown.
         output_dir: folder for the result, absolute.

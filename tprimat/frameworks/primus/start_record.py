@@ -77,11 +77,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(path: Path) -> StartRecord | None:
-    """Return the record in a file; None where there is no such file.
-
-    Raises:
-        UnreadableError: the file is no record.
-    """
+    """Return the record in a file; None where there is no such file. Raises UnreadableError for another file."""
     try:
         return msgspec.json.decode(files.read_plain(path), type=StartRecord)
     except FileNotFoundError:
