@@ -62,10 +62,15 @@ def write_output(path: Path, content: bytes, option: str) -> None:
         place = path
         write_atomically(path, content)
     except OSError as error:
-        raise UsageError(
-            f"{place}: can't be written: {error.strerror or error}: choose another {option}",
-            heading="unwritable-folder",
-        ) from error
+        raise unwritable(place, error, option=option) from error
+
+
+def unwritable(
+    path: Path | str, error: OSError, what: str = "can't be written", option: str = "--output-dir"
+) -> UsageError:
+    """Return the error for what can't be written there, with the option that names another place."""
+    why = f"{what}: {error.strerror or error}"
+    return UsageError(f"{path}: {why}: choose another {option}", heading="unwritable-folder")
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from tprimat.errors import UsageError
+from tprimat.files import unwritable
 from tprimat.frameworks.request import Launch
 from tprimat.machine.process_group import GONE_SECONDS, ProcessGroup
 from tprimat.measure.output import Output
@@ -68,14 +68,8 @@ def new_log(folder: Path, stem: str) -> Path:
             except FileExistsError:
                 path = folder / f"{stem}_{number}.log"
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     return path
-
-
-def _unwritable(log: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"{log}: can't be written: {error.strerror or error}: choose another --output-dir", heading="unwritable-folder"
-    )
 
 
 def run(
@@ -111,7 +105,7 @@ def run(
             file.close()
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     except OSError as error:
-        raise _unwritable(log, error) from error
+        raise unwritable(log, error) from error
     with file, _count_signals() as signals:
         return _Child(launch, file, grace_s).follow(signals, on_line, on_message, limit_s)
 

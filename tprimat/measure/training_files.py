@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from tprimat import console
-from tprimat.errors import UsageError
+from tprimat.files import unwritable
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.request import Request
@@ -34,10 +34,7 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:
-        raise UsageError(
-            f"{folder}: the result can't be written: {error.strerror or error}: choose another --output-dir",
-            heading="unwritable-folder",
-        ) from error
+        raise unwritable(folder, error, "the result can't be written") from error
 
 
 def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:

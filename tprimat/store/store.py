@@ -22,7 +22,7 @@ import msgspec
 from tprimat import files
 from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary, rounded, summarize
-from tprimat.errors import UnreadableError, UsageError
+from tprimat.errors import UnreadableError
 from tprimat.results.result_file import SCHEMA_VERSION, Loaded, RecordedRepetition, ResultFile, decode, encode
 from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
 from tprimat.store import legacy_results
@@ -180,8 +180,7 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
                 moved = keep_in_history(path) if path.exists() and not earlier else None
                 os.replace(whole, path)
     except OSError as error:
-        why = f"the result can't be written: {error.strerror or error}"
-        raise UsageError(f"{folder}: {why}: choose another --output-dir", heading="unwritable-folder") from error
+        raise files.unwritable(folder, error, "the result can't be written") from error
     return Saved(path, moved, len(runs), known)
 
 

@@ -127,10 +127,7 @@ def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int
                 "free some space, or choose another --data-dir",
                 heading="disk-full",
             ) from error
-        raise UsageError(
-            f"{error.filename or folder}: can't be written: {error.strerror or error}: choose another --data-dir",
-            heading="unwritable-folder",
-        ) from error
+        raise files.unwritable(error.filename or folder, error, option="--data-dir") from error
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -19,7 +19,6 @@ import struct
 from pathlib import Path
 
 from tprimat import files
-from tprimat.errors import UsageError
 from tprimat.frameworks.loops.tokens import TokenSource
 
 HEADER = b"MMIDIDX\x00\x00"
@@ -63,11 +62,7 @@ def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> Non
             # Last: where the index is, the tokens are whole.
             files.write_atomically(index_path, index(sequences, length, int(kind[2]), code))
     except OSError as error:
-        raise UsageError(
-            f"{prefix}: the tokens can't be written ({size / 1e9:.1f} GB): {error.strerror or error}: choose another "
-            "--output-dir",
-            heading="unwritable-folder",
-        ) from error
+        raise files.unwritable(prefix, error, f"the tokens can't be written ({size / 1e9:.1f} GB)") from error
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:

@@ -106,10 +106,7 @@ def start(framework: Framework, request: PrimusTraining, machine: Machine, log: 
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(
-            f"{copy.parent}: can't be made: {error.strerror or error}: choose another --output-dir",
-            heading="unwritable-folder",
-        ) from error
+        raise files.unwritable(copy.parent, error, "can't be made") from error
     command = request.launch(name, copy)
     files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, name, command, machine)))
     return command
