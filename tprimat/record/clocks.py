@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 POLL_S = 0.005
 SLOTS = 256
@@ -17,7 +17,7 @@ SLOTS = 256
 
 
 class HostClock:
-    """The host's monotonic clock; a stamp is a number of nanoseconds."""
+    """The host's monotonic clock; a stamp is a number of nanoseconds, which is known at once."""
 
     name = "monotonic"
 
@@ -26,7 +26,7 @@ class HostClock:
 
     @staticmethod
     def is_ready(stamp: int) -> bool:
-        """Return True: the time is known when the mark is set."""
+        """Return True."""
         return True
 
     @staticmethod
@@ -36,7 +36,7 @@ class HostClock:
 
     @staticmethod
     def wait(stamp: int, timeout_s: float | None) -> bool:
-        """Return True at once."""
+        """Return True."""
         return True
 
 
@@ -72,7 +72,7 @@ class DeviceClock:
 
     @staticmethod
     def seconds(earlier: Any, later: Any) -> float:
-        """Return the time between two events. Units: ms from the driver, s out."""
+        """Return the time between two events that were passed. Units: ms from the driver, s out."""
         return float(earlier.elapsed_time(later)) / 1e3
 
     @staticmethod
@@ -89,20 +89,7 @@ class DeviceClock:
         return True
 
 
-class Scalars(Protocol):
-    """Copies a tensor's current value for the host to read later.
-
-    Attributes:
-        at_once: whether copies can be read immediately.
-    """
-
-    at_once: bool
-
-    def copy(self, value: Any) -> Any:
-        """Copy the value; pass the result to read()."""
-
-    def read(self, copied: Any) -> float:
-        """Return the value; on a GPU only after a mark that was set behind copy() is ready."""
+Clock = HostClock | DeviceClock
 
 
 class HostScalars:
@@ -134,7 +121,7 @@ class DeviceScalars:
         self._pin = pin
         self._free: deque[Any] = deque(self._block())
 
-    def copy(self, value: Any) -> _Slot | float:
+    def copy(self, value: Any) -> Any:
         """Queue the copy of a tensor with one element; keep a number as it is."""
         if not isinstance(value, self._torch.Tensor):
             return float(value)
@@ -145,7 +132,7 @@ class DeviceScalars:
         return _Slot(place)
 
     def read(self, copied: _Slot | float) -> float:
-        """Return the value and free its slot."""
+        """Return the value and free its slot; only once a mark behind copy() is ready."""
         if not isinstance(copied, _Slot):
             return copied
         value = float(copied.place)
@@ -154,3 +141,7 @@ class DeviceScalars:
 
     def _block(self) -> Iterable[Any]:
         return self._torch.empty(SLOTS, dtype=self._torch.float32, pin_memory=self._pin).unbind()  # type: ignore[no-any-return]
+
+
+Scalars = HostScalars | DeviceScalars
+"""Copy a tensor's current value for the host to read later, or `at_once`."""

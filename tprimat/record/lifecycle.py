@@ -17,8 +17,8 @@ import msgspec
 
 from tprimat.analysis.summary import summarize
 from tprimat.machine.platforms import Machine, detect
-from tprimat.record import console, progress, ranks, result
-from tprimat.record.clocks import DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
+from tprimat.record import console, progress, ranks, result, shapes
+from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.describe import Description
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
@@ -26,10 +26,9 @@ from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.options import Options
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
 from tprimat.record.ranks import Process
-from tprimat.record.recorder import Clock, Record, Recorder, Values
-from tprimat.record.result import Measurement
+from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.sigterm import SigtermWatch
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run, Timing
 from tprimat.store import store
 
 TIMEOUT_S = 5.0
@@ -248,25 +247,29 @@ class Recording:
         return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
+        setup = result.setup_of(self._options, self._description, self._module, self.machine)
         memory = self.memory.metrics()  # before its warnings are taken
-        measurement = Measurement(
-            machine=self.machine,
+        warnings = [
+            *setup.warnings,
+            *self.machine.warnings,
+            *self.recorder.warnings,
+            *gathered.warnings,
+            *self.memory.warnings,
+            *self._warnings(),
+            f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else None,
+            shapes.missing(setup.model_config),
+        ]
+        run = msgspec.structs.replace(
+            setup,
             timestamp=self._timestamp,
-            clock=self.clock.name,
-            covers=self._covers,
-            gathered=gathered,
-            memory=memory,
-            outcome=outcome,
-            warnings=(
-                *self.machine.warnings,
-                *self.recorder.warnings,
-                *gathered.warnings,
-                *self.memory.warnings,
-                *self._warnings(),
-                *([f"resumed: the first step recorded is {self.first_step + 1}"] if self.first_step else []),
-            ),
+            status=outcome.status,
+            status_reason=outcome.reason,
+            warnings=tuple(filter(None, dict.fromkeys(warnings))),
+            memory_metrics=memory,
+            timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
+            **series(gathered.records),
         )
-        return self._complete(result.assemble(self._options, self._description, self._module, measurement))
+        return self._complete(run)
 
     def _write(self, run: Run) -> None:
         if self._journal:

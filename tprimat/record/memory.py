@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
@@ -14,31 +14,6 @@ from tprimat.units import GB, round_figure
 FRESH_S = 0.1
 """A younger reading of a process's memory isn't repeated: it takes some 50 µs, which would show in
 steps of a millisecond."""
-
-
-class Memory(Protocol):
-    """Interface of memory measurement.
-
-    Attributes:
-        warnings: what could not be read, and why.
-    """
-
-    warnings: list[str]
-
-    def start(self) -> None:
-        """Start: peaks count from here where they can be reset."""
-
-    def step_end(self) -> None:
-        """Read what is cheap enough for each step."""
-
-    def sample(self) -> None:
-        """Read what is only read every so many steps, and at the end."""
-
-    def current_gb(self) -> float | None:
-        """Return the newest reading, GB."""
-
-    def metrics(self) -> MemoryMetrics:
-        """Return all readings, summed up."""
 
 
 class _Readings:
@@ -64,10 +39,10 @@ class _Readings:
         return None if self.newest is None else self.newest / GB
 
     def mean_gb(self) -> float | None:
-        return _gb(self.total / self.count) if self.count else None
+        return round_figure(self.total / self.count / GB) if self.count else None
 
     def peak_gb(self) -> float | None:
-        return _gb(self.peak)
+        return None if self.peak is None else round_figure(self.peak / GB)
 
 
 class ProcessMemory:
@@ -78,6 +53,7 @@ class ProcessMemory:
         self._resident = _Readings()
         self._process = psutil.Process()
         self._read_at = -FRESH_S
+        self.current_gb = self._resident.newest_gb
 
     def start(self) -> None:
         """Do nothing: the system keeps the peak of a process's whole life."""
@@ -93,16 +69,11 @@ class ProcessMemory:
         self._read_at = now
         self._resident.add(self._process.memory_info().rss)
 
-    def current_gb(self) -> float | None:
-        """Return the newest reading, GB, unrounded."""
-        return self._resident.newest_gb()
-
     def metrics(self) -> MemoryMetrics:
         """Return the mean of the readings, and the system's peak."""
-        self._resident.raise_peak(peak_resident_bytes())
-        return MemoryMetrics(
-            avg_memory_process_gb=self._resident.mean_gb(), peak_memory_process_gb=self._resident.peak_gb()
-        )
+        resident = self._resident
+        resident.raise_peak(peak_resident_bytes())
+        return MemoryMetrics(avg_memory_process_gb=resident.mean_gb(), peak_memory_process_gb=resident.peak_gb())
 
 
 class DeviceMemory:
@@ -111,16 +82,19 @@ class DeviceMemory:
     Args:
         device: a torch.device of type cuda, which is ROCm's too.
         cuda: the module torch.cuda.
+
+    Attributes:
+        warnings: what could not be read, and why.
+        current_gb: returns the allocated memory at the newest step's end, GB, unrounded.
     """
 
     def __init__(self, device: Any, cuda: Any) -> None:
         self.warnings: list[str] = []
         self._device = device
         self._cuda = cuda
-        self._allocated = _Readings()
-        self._reserved = _Readings()
-        self._used = _Readings()
+        self._allocated, self._reserved, self._used = _Readings(), _Readings(), _Readings()
         self._allocator_tells = True
+        self.current_gb = self._allocated.newest_gb
 
     def start(self) -> None:
         """Reset the allocator's peaks."""
@@ -148,10 +122,6 @@ class DeviceMemory:
         free, total = self._cuda.mem_get_info(self._device)
         self._used.add(total - free)
 
-    def current_gb(self) -> float | None:
-        """Return the allocated memory at the newest step's end, GB."""
-        return self._allocated.newest_gb()
-
     def metrics(self) -> MemoryMetrics:
         """Return means at step ends and peaks within steps, GB."""
         return MemoryMetrics(
@@ -161,6 +131,9 @@ class DeviceMemory:
             peak_memory_reserved_gb=self._reserved.peak_gb(),
             peak_memory_device_used_gb=self._used.peak_gb(),
         )
+
+
+Memory = ProcessMemory | DeviceMemory
 
 
 def peak_resident_bytes() -> int:
@@ -173,7 +146,3 @@ def peak_resident_bytes() -> int:
     peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts KiB, macOS bytes (getrusage(2) of each).
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _gb(value: float | None) -> float | None:
-    return None if value is None else round_figure(value / GB)

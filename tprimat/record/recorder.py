@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from tprimat.record.clocks import Clock
 from tprimat.results.run import LARGEST_VALUE, SHORTEST_STEP
 
 DISAGREEMENT = 0.01
@@ -30,27 +31,6 @@ Values = Pair | Callable[[], Pair]
 """(loss, gradient norm) of a step; or what reads them, called once the step's mark is ready."""
 
 NOTHING: Pair = (None, None)
-
-
-class Clock(Protocol):
-    """The clock of a recorder. A stamp is whatever mark() returns."""
-
-    name: str
-
-    def mark(self) -> Any:
-        """Set a mark behind all work that was given to the device so far, without waiting for it."""
-
-    def is_ready(self, stamp: Any) -> bool:
-        """Return whether the device has passed the mark."""
-
-    def seconds(self, earlier: Any, later: Any) -> float:
-        """Return the time between two marks that are ready. Units: s."""
-
-    def wait(self, stamp: Any, timeout_s: float | None) -> bool:
-        """Wait for a mark, at most timeout_s (None: as long as it takes); return whether it is ready."""
-
-    def host_ns(self) -> int:
-        """Return the host's monotonic clock. Units: ns."""
 
 
 class Record(NamedTuple):
@@ -117,8 +97,7 @@ class Recorder:
     def start(self, step: int = 0) -> None:
         """Start the training after `step` steps: 0, or more where it is resumed."""
         mark = (self._clock.mark(), True, None, 0, None, NOTHING)
-        # The device may still be at work on what came before the training; from here on the two
-        # clocks count the same time.
+        # The device may still be at work on what came before; from here on the two clocks count the same time.
         self._clock.wait(mark[0], None)
         self._started_ns = self._clock.host_ns()
         self._last_step = step
@@ -194,7 +173,9 @@ class Recorder:
             else:
                 self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
-        self._warn_not_finite()
+        for what, steps in self._not_finite.items():
+            if steps:
+                self.warnings.append(f"{what} not finite (NaN or infinite) in {format_steps(steps)}")
 
     def _drop_marks(self, reason: str) -> None:
         """Keep the steps whose marks can't be read, without a time, and warn why."""
@@ -241,11 +222,6 @@ class Recorder:
         if self._sink:
             self._sink(record)
 
-    def _warn_not_finite(self) -> None:
-        for what, steps in self._not_finite.items():
-            if steps:
-                self.warnings.append(f"{what} not finite (NaN or infinite) in {format_steps(steps)}")
-
     def _cross_check(self, host_seconds: float) -> None:
         if self._position is None:
             return
@@ -258,10 +234,15 @@ class Recorder:
             )
 
 
+def series(records: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """Return records as the fields of a Run."""
+    names = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
+    columns = zip(*records, strict=True) if records else [()] * len(names)
+    return {**dict(zip(names, columns, strict=True)), "lines": (None,) * len(records)}
+
+
 def format_steps(steps: Sequence[int]) -> str:
     """Return steps for a warning: all of a few, the first ones of many."""
-    if len(steps) == 1:
-        return f"step {steps[0]}"
     shown = ", ".join(str(step) for step in steps[:NAMED_STEPS])
     more = f" and {len(steps) - NAMED_STEPS} more" if len(steps) > NAMED_STEPS else ""
-    return f"steps {shown}{more}"
+    return f"{'step' if len(steps) == 1 else 'steps'} {shown}{more}"

@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
 from tprimat.record.outcome import KILLED
 from tprimat.record.process_identity import has_exited, lock
+from tprimat.record.recorder import series
 from tprimat.results.run import LARGEST_COUNT, Run
 from tprimat.store import store
 from tprimat.store.history import clear_unfinished
@@ -126,16 +127,13 @@ def read(content: bytes) -> tuple[Run, bool]:
         return final, True
     if setup is None:
         raise ValueError("the journal ends before the setup")
-    series: list[tuple[Any, ...]] = list(zip(*records, strict=True)) if records else [()] * 6
-    names = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
     setup = _updated(setup, updates)
     run = msgspec.structs.replace(
         setup,
         status=KILLED.status,
         status_reason=KILLED.reason,
         warnings=tuple(dict.fromkeys((*setup.warnings, RECOVERED, *warnings))),
-        lines=(None,) * len(records),
-        **dict(zip(names, series, strict=True)),
+        **series(records),
     )
     return run, False
 

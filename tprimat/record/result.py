@@ -1,11 +1,9 @@
-"""Conversion of a recorded training to a Run and a result file."""
+"""The result of a recorded training: its setup as a Run, and the result file."""
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,7 @@ from tprimat.machine.platforms import Machine
 from tprimat.record import shapes
 from tprimat.record.describe import Description
 from tprimat.record.options import Options
-from tprimat.record.outcome import Outcome
-from tprimat.record.ranks import Gathered
-from tprimat.results.run import MemoryMetrics, Run, Source, Timing
+from tprimat.results.run import Run, Source
 from tprimat.store import store
 
 NOTHING_KNOWN = Description("lightning")
@@ -31,52 +27,22 @@ COVERS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-    """The measurement of a training.
-
-    Attributes:
-        timestamp: start of the training, ISO 8601.
-        clock: name of the clock.
-        covers: the scope of the step timer.
-        gathered: one record per step, and which ranks' times they hold.
-        outcome: how it ended.
-        warnings: doubts about the measurement.
-    """
-
-    machine: Machine
-    timestamp: str
-    clock: str
-    covers: str
-    gathered: Gathered
-    memory: MemoryMetrics
-    outcome: Outcome
-    warnings: Sequence[str]
-
-
-def assemble(options: Options, description: Description | None, module: Any, measurement: Measurement) -> Run:
-    """Return the Run of a training.
+def setup_of(options: Options, description: Description | None, module: Any, machine: Machine) -> Run:
+    """Return a Run without what was measured.
 
     Args:
         options: from the caller; they override what the training shows.
         description: from the training's configuration; None where it never started.
         module: the trained module, for its name.
-        measurement: the rest.
+        machine: that it trains on.
     """
-    known, machine, records = options.known, measurement.machine, measurement.gathered.records
-    shown = description or NOTHING_KNOWN
+    known, shown = options.known, description or NOTHING_KNOWN
     shape = _override(_override(shown.model_config, known.model_config), options.model_config)
-    shapeless = shapes.missing(shape)
-    warnings = (*known.warnings, *shown.warnings, *measurement.warnings, *([shapeless] if shapeless else []))
     stated = {name: value for name, value in known.environment.known().items() if value}
     return Run(
-        timestamp=measurement.timestamp,
-        status=measurement.outcome.status,
-        status_reason=measurement.outcome.reason,
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=(*known.warnings, *shown.warnings),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
         environment=msgspec.structs.replace(machine.environment, **stated),
-        memory_metrics=measurement.memory,
         energy_metrics=known.energy_metrics,
         native_metrics=known.native_metrics,
         profile=known.profile,
@@ -92,14 +58,6 @@ def assemble(options: Options, description: Description | None, module: Any, mea
         optimizer=_override(shown.optimizer, known.optimizer),
         data=_override(shown.data, known.data),
         framework_config=known.framework_config,
-        timing=Timing(clock=measurement.clock, covers=measurement.covers, over_ranks=measurement.gathered.over_ranks),
-        steps=tuple(record.step for record in records),
-        window_steps=tuple(record.window for record in records),
-        step_times=tuple(record.seconds for record in records),
-        loss_values=tuple(record.loss for record in records),
-        learning_rates=tuple(record.learning_rate for record in records),
-        grad_norms=tuple(record.grad_norm for record in records),
-        lines=(None,) * len(records),
     )
 
 
@@ -117,21 +75,15 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[s
     """
     try:
         saved = store.save(run, folder, summary)
-    except TensorPrimatError as error:
-        return _write_elsewhere(run, summary, error)
-    if saved.moved:
-        return saved.path, [f"the result of another setup that was there is now {saved.moved}"]
-    return saved.path, []
-
-
-def _write_elsewhere(run: Run, summary: Summary, first: TensorPrimatError) -> tuple[Path | None, list[str]]:
-    try:
-        saved = store.save(run, Path(tempfile.mkdtemp(prefix="tensorprimat-")), summary)
-    except TensorPrimatError as error:
-        return None, [first.line(), error.line()]
-    except OSError as error:
-        return None, [first.line(), f"error: nor is there a temporary folder: {error.strerror or error}"]
-    return saved.path, [f"{first.line()}: the result is in {saved.path}"]
+    except TensorPrimatError as first:
+        try:
+            saved = store.save(run, Path(tempfile.mkdtemp(prefix="tensorprimat-")), summary)
+        except TensorPrimatError as error:
+            return None, [first.line(), error.line()]
+        except OSError as error:
+            return None, [first.line(), f"error: nor is there a temporary folder: {error.strerror or error}"]
+        return saved.path, [f"{first.line()}: the result is in {saved.path}"]
+    return saved.path, [f"the result of another setup that was there is now {saved.moved}"] if saved.moved else []
 
 
 def _override(shown: Any, stated: Any) -> Any:

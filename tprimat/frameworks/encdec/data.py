@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.request import EncDecRequest
 from tprimat.frameworks.encdec.shards import Contents
+from tprimat.record.clocks import Clock
 from tprimat.record.ranks import Process
-from tprimat.record.recorder import Clock
 
 if TYPE_CHECKING:
     import numpy as np
