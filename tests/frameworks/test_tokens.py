@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 
 np = pytest.importorskip("numpy")
 
-from tprimat.frameworks.loops.tokens import SUCCESSORS, WEIGHTS, MicroBatches, TokenSource
+from tprimat.catalog import models
+from tprimat.frameworks.loops.recipe import MicroBatches, Recipe
+from tprimat.frameworks.loops.tokens import SUCCESSORS, WEIGHTS, TokenSource
+from tprimat.frameworks.request import Request
+from tprimat.results.run import Optimizer
 
 PINNED_TOKENS = [[6438, 2, 2424, 106, 1, 1146], [8, 14, 42, 10, 1, 10], [1453, 0, 1, 1467, 0, 162]]
 PINNED_DIGEST = "7131d57cfe055755670fa90bf984a4f3e486ee00d24e6c6640b210906a69ffad"
@@ -20,6 +25,12 @@ VOCABULARIES = (16, 17, 31, 32, 33, 2048, 8016)
 def rows(source, steps, batch, length):
     where = list(itertools.product(range(1, steps + 1), range(batch)))
     return source.rows(np.array([step for step, _ in where]), np.array([row for _, row in where]), length)
+
+
+def micro_batches_of(source, steps, batch, micro, length, rank=0, world=1):
+    llama = models.by_name("llama")
+    request = Request("lightning", "cpu", "llama", "tiny", "fp32", steps, batch, micro, length, 1, world, Path())
+    return MicroBatches(Recipe(request, llama, llama.shape, Optimizer(), source), rank)
 
 
 class TestSameEverywhere:
@@ -54,7 +65,7 @@ class TestSameEverywhere:
     def test_the_global_batch_is_the_same_however_it_is_split(self, micro, world):
         source = TokenSource(2048, 9)
         accumulation = 8 // (micro * world)
-        parts = [MicroBatches(source, 3, micro, accumulation, 40, rank, world) for rank in range(world)]
+        parts = [micro_batches_of(source, 3, 8, micro, 40, rank, world) for rank in range(world)]
         assert {len(part) for part in parts} == {3 * accumulation}
         for step in range(3):
             batch = [part[step * accumulation + index] for index in range(accumulation) for part in parts]
@@ -64,7 +75,7 @@ class TestSameEverywhere:
     @pytest.mark.parametrize("workers", [0, 2])
     def test_loader_workers_change_nothing(self, workers):
         data = pytest.importorskip("torch.utils.data")
-        micro_batches = MicroBatches(TokenSource(2048, 9), 4, 2, 2, 16)
+        micro_batches = micro_batches_of(TokenSource(2048, 9), 4, 4, 2, 16)
         loader = data.DataLoader(micro_batches, batch_size=None, num_workers=workers)
         loaded = [batch.tolist() for batch in loader]
         assert loaded == [micro_batches[index].tolist() for index in range(8)]
@@ -170,7 +181,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("index", [-1, 6])
     def test_index(self, index):
-        micro_batches = MicroBatches(TokenSource(100), 3, 1, 2, 8)
+        micro_batches = micro_batches_of(TokenSource(100), 3, 2, 1, 8)
         with pytest.raises(IndexError):
             micro_batches[index]
 

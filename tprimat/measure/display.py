@@ -11,7 +11,7 @@ from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary
 from tprimat.checks import physics, training
 from tprimat.console import Verbosity
-from tprimat.frameworks import scales
+from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
@@ -19,8 +19,8 @@ from tprimat.measure.plan import Plan
 from tprimat.results.run import Environment, Run
 from tprimat.text import plain
 
-SMOKE_TEST_BELOW = 60
-"""Recorded steps. With fewer, the interval of a single run covers far less than it promises."""
+SMOKE_TEST_BELOW = defaults.STEPS_ON_CPU
+"""Recorded steps, as few as a default training has. With fewer, a run's interval covers far less than it promises."""
 
 Group = tuple[Request, Sequence[tuple[Run, Summary]]]
 """A request with those of its runs that left a result, complete or not."""

@@ -55,9 +55,8 @@ def write(prefix: Path, source: TokenSource, sequences: int, length: int) -> Non
             part = tokens_path.with_suffix(".bin.part")
             with part.open("wb") as file:
                 for first in range(0, sequences, rows_at_once):
-                    rows = np.arange(first, min(first + rows_at_once, sequences))
-                    tokens = source.rows(np.ones(len(rows), dtype=np.int64), rows, length)
-                    file.write(tokens.astype(kind).tobytes())
+                    positions = np.arange(first, min(first + rows_at_once, sequences))
+                    file.write(source.in_order(positions, sequences, length).astype(kind).tobytes())
             os.replace(part, tokens_path)
             # Last: where the index is, the tokens are whole.
             files.write_atomically(index_path, index(sequences, length, int(kind[2]), code))

@@ -2,7 +2,7 @@
 
 - weights: drawn from the seed on the CPU (building.LARGEST_FROM_CPU says up to which size), before
   the framework sees the model: the same ones, whatever wraps them then;
-- samples: those of tokens.MicroBatches, in its order, however many processes share them;
+- samples: those of MicroBatches, in its order, however many processes share them;
 - loss: cross entropy of the next token, the mean over the tokens of a micro-batch, and over the
   micro-batches of a step;
 - AdamW with the settings of building.hyperparameters(): weight decay on matrices alone, a constant
@@ -23,13 +23,15 @@ from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.frameworks import scales
 from tprimat.frameworks.loops import building
-from tprimat.frameworks.loops.tokens import MicroBatches, TokenSource
+from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Request
 from tprimat.record import describe
 from tprimat.results.run import ModelConfig, Optimizer, Run, Source, TrainingConfig
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch.utils.data import DataLoader
     from transformers import PreTrainedModel
 
@@ -69,18 +71,9 @@ class Recipe:
         """Return what a process trains on, in order: tensors of token numbers, (micro batch, sequence)."""
         from torch.utils.data import DataLoader
 
-        request, workers = self.request, self.loader_workers
-        micro_batches = MicroBatches(
-            self.source,
-            request.steps,
-            request.micro_batch_size,
-            request.gradient_accumulation_steps,
-            request.sequence_length,
-            rank,
-            request.num_gpus,
-        )
+        workers = self.loader_workers
         return DataLoader(
-            micro_batches,
+            MicroBatches(self, rank),
             batch_size=None,
             num_workers=workers,
             prefetch_factor=PREFETCHED if workers else None,
@@ -137,6 +130,32 @@ class Recipe:
             optimizer=Optimizer(schedule=self.settings.schedule, gradient_clipping=self.settings.gradient_clipping),
             parallelism_config=describe.undivided(strategy, request.num_gpus, request.gradient_accumulation_steps),
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class MicroBatches:
+    """The micro-batches of one process: a map-style data set.
+
+    Micro-batch m of process p holds rows (m × processes + p) × micro_batch_size … of the step's
+    global batch, so the same global batch is trained on however it is split.
+    """
+
+    training: Recipe
+    rank: int
+
+    def __len__(self) -> int:
+        return self.training.request.steps * self.training.request.gradient_accumulation_steps
+
+    def __getitem__(self, index: int) -> NDArray[np.int64]:
+        """Return tokens, shape (micro_batch_size, sequence_length)."""
+        import numpy as np
+
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        request = self.training.request
+        first = (index * request.num_gpus + self.rank) * request.micro_batch_size
+        positions = np.arange(first, first + request.micro_batch_size)
+        return self.training.source.in_order(positions, request.global_batch_size, request.sequence_length)
 
 
 def of(request: Request) -> Recipe:

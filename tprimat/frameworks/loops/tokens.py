@@ -88,15 +88,12 @@ class TokenSource:
         return drawn.astype(np.int32)
 
     def rows(self, steps: NDArray[np.int64], rows: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-        """Return sequences of tokens.
+        """Return sequences of tokens, shape (n, length). A longer sequence begins with the shorter one.
 
         Args:
             steps: shape (n,), the optimizer step of each sequence, from 1.
             rows: shape (n,), its place in the global batch, from 0.
-            length: tokens of a sequence. A longer sequence begins with the shorter one.
-
-        Returns:
-            Shape (n, length).
+            length: tokens of a sequence.
         """
         import numpy as np
 
@@ -112,6 +109,10 @@ class TokenSource:
         for position in range(1, length):
             walk[position] = table[walk[position - 1] * SUCCESSORS + choices[position]]
         return np.ascontiguousarray(walk.T)
+
+    def in_order(self, positions: NDArray[np.int64], global_batch_size: int, length: int) -> NDArray[np.int64]:
+        """Return the sequences at these positions of a training, from 0: those of a step follow those of the last."""
+        return self.rows(positions // global_batch_size + 1, positions % global_batch_size, length)
 
     @property
     def entropy(self) -> float:
@@ -159,8 +160,8 @@ class TokenSource:
         """
         import numpy as np
 
-        sequences = np.arange(-(-DIGEST_TOKENS // sequence_length))
-        tokens = self.rows(sequences // global_batch_size + 1, sequences % global_batch_size, sequence_length)
+        positions = np.arange(-(-DIGEST_TOKENS // sequence_length))
+        tokens = self.in_order(positions, global_batch_size, sequence_length)
         return hashlib.sha256(tokens.astype("<u4").tobytes()).hexdigest()
 
     def described(self, global_batch_size: int, sequence_length: int) -> Data:
@@ -195,45 +196,6 @@ class TokenSource:
         size = np.minimum(first + np.uint64(1), np.uint64(self.vocab_size) - first)
         token: NDArray[np.int64] = (first + (((bits & np.uint64(2**32 - 1)) * size) >> np.uint64(32))).astype(np.int64)
         return token
-
-
-@dataclasses.dataclass(frozen=True)
-class MicroBatches:
-    """The micro-batches of one process: a map-style data set.
-
-    Micro-batch m of process p holds rows (m × processes + p) × micro_batch_size … of the step's
-    global batch, so the same global batch is trained on however it is split.
-
-    Args:
-        source: where the tokens come from.
-        steps: optimizer steps.
-        micro_batch_size: sequences of a micro-batch.
-        gradient_accumulation_steps: micro-batches of a process in one step.
-        sequence_length: tokens of a sequence.
-        rank, world_size: which process of how many.
-    """
-
-    source: TokenSource
-    steps: int
-    micro_batch_size: int
-    gradient_accumulation_steps: int
-    sequence_length: int
-    rank: int = 0
-    world_size: int = 1
-
-    def __len__(self) -> int:
-        return self.steps * self.gradient_accumulation_steps
-
-    def __getitem__(self, index: int) -> NDArray[np.int64]:
-        """Return tokens, shape (micro_batch_size, sequence_length)."""
-        import numpy as np
-
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        step, micro_batch = divmod(index, self.gradient_accumulation_steps)
-        first = (micro_batch * self.world_size + self.rank) * self.micro_batch_size
-        rows = np.arange(first, first + self.micro_batch_size)
-        return self.source.rows(np.full(len(rows), step + 1), rows, self.sequence_length)
 
 
 def mixed(value: NDArray[np.uint64]) -> NDArray[np.uint64]:

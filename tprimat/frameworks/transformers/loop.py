@@ -72,7 +72,7 @@ class Sequences:
     """The training's sequences in their order, for a loader that makes the micro-batches itself.
 
     Taken micro-batch by micro-batch in turn by the processes, as accelerate does it, they are those
-    of tokens.MicroBatches.
+    of recipe.MicroBatches.
     """
 
     def __init__(self, training: Recipe) -> None:
@@ -87,10 +87,7 @@ class Sequences:
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several at once, as torch's loader asks where it can."""
         request = self._training.request
-        positions = np.asarray(indices)
-        rows = self._training.source.rows(
-            positions // request.global_batch_size + 1, positions % request.global_batch_size, request.sequence_length
-        )
+        rows = self._training.source.in_order(np.asarray(indices), request.global_batch_size, request.sequence_length)
         return [{"input_ids": row, "labels": row} for row in torch.from_numpy(rows)]
 
 
