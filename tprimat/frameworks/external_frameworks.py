@@ -21,13 +21,7 @@ _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 @dataclasses.dataclass(frozen=True)
 class Clone:
-    """Location of a framework's program.
-
-    Attributes:
-        variable: of the environment, which names the clone.
-        title: the framework's name for people.
-        script: a file that such a clone has.
-    """
+    """Location of a framework's program: the variable that names its clone, its title, a file that such a clone has."""
 
     variable: str
     title: str

@@ -82,12 +82,6 @@ class Framework:
     ) -> tuple[Request, tuple[str, ...]]:
         """Make every choice that the user left open; return the request, and notes for the user.
 
-        Args:
-            model: a name in models.py.
-            requested: what the user asked for.
-            device: what trains.
-            output_dir: folder for the result, absolute.
-
         Raises UsageError where the framework can't train that, with the nearest value that it can.
         """
         resolver = self.hook("Resolver")(self, models.by_name(model), requested, device)

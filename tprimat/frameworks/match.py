@@ -26,11 +26,7 @@ _DIVISIONS = {
 def requested_config(run: Run, named: object, framework: Framework) -> tuple[str, RequestedConfig]:
     """Return the model and the setup of a result, as the request for a training here.
 
-    Args:
-        run: a run of the result.
-        named: the result's file, for messages.
-        framework: what will train here; how the model was divided is matched where it can.
-
+    `named` is the result's file, for messages. How the model was divided is matched where the framework can.
     Raises NotComparableError where the result doesn't state enough, or describes a model that can't be built.
     """
     model = _model(run, named)
@@ -68,11 +64,7 @@ def check_precision(run: Run, named: object, framework: Framework) -> None:
 def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | None = None) -> tuple[str, ...]:
     """Return what a training here will not have in common with the result, one sentence each.
 
-    Args:
-        run: the result that is matched.
-        framework: what will train here.
-        num_gpus: processes that will train here.
-        data_kind: what will be trained on here; None for the framework's own.
+    `num_gpus` processes will train here, on data of a kind; None for the framework's own.
     """
     notes = []
     divisions = {word: getattr(run.parallelism_config, field) for field, word in _DIVISIONS.items()}

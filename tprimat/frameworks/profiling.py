@@ -89,12 +89,7 @@ FOLDER = "profile"
 def check(request: Request, framework: Framework, *, executor: str, torchrun: bool, dry_run: bool) -> None:
     """Raise UsageError where a request's profiler can't profile its training.
 
-    Args:
-        request: with a profiler.
-        framework: that trains.
-        executor: local, or slurm.
-        torchrun: whether the user has started the processes.
-        dry_run: whether the program needn't be here.
+    `torchrun` says that the user has started the processes, `dry_run` that the profiler's program needn't be here.
     """
     kind, problem = request.profile, None
     program = PROGRAMS.get(kind or "")

@@ -128,14 +128,13 @@ class RequestedConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """The machine that is to train, as far as a choice depends on it.
+    """The machine that is to train, as far as a choice depends on it; None where unknown.
 
     Attributes:
-        platform: nvd, amd or cpu.
         devices: GPUs, or processor cores on a CPU.
-        memory_bytes: of one GPU, or of the machine on a CPU; None where unknown.
-        architecture: of the GPU, such as sm_90 or gfx942; None where unknown or on a CPU.
-        device_name: of the GPU, as its driver names it; None where unknown or on a CPU.
+        memory_bytes: of one GPU, or of the machine on a CPU.
+        architecture: of the GPU, such as sm_90 or gfx942; None on a CPU.
+        device_name: of the GPU, as its driver names it; None on a CPU.
     """
 
     platform: Platform
@@ -147,13 +146,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A command that runs a training.
-
-    Attributes:
-        argv: the program and its arguments.
-        env: environment variables to set beyond those of this process.
-        cwd: folder to run it in.
-    """
+    """A command that runs a training, in a folder, with variables beyond those of this process's environment."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -176,12 +169,7 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class PreflightResult:
-    """The result of a framework's checks before a training.
-
-    Attributes:
-        errors: why the training would fail, each with what to do.
-        warnings: what may go wrong.
-    """
+    """What a framework's checks say before a training: why it would fail, with what to do, and what may go wrong."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -25,10 +25,7 @@ class Resolver:
     """Resolves the settings of one training; frameworks override methods.
 
     Attributes:
-        framework: which trains.
-        model: what it trains.
-        requested: what the user asked for; prepare() may replace it.
-        device: what it trains on; prepare() may replace it.
+        requested, device: what the user asked for, and what trains; prepare() may replace them.
         row: where micro batch and sequence length come from if the user leaves them open: of choose_defaults().
         notes: what the user should know of the choices.
     """
@@ -213,12 +210,7 @@ def check_memory(
 ) -> str:
     """Return what a model takes, in words. Raises UsageError where the device is known to have less.
 
-    Args:
-        named: the model.
-        needed: bytes of one GPU, or of the machine on a CPU, without activations.
-        device: what it trains on.
-        advice: returns what would fit.
-        states: of the optimizer, in words.
+    `needed` are bytes of one GPU, or of the machine on a CPU, without activations; `advice` returns what would fit.
     """
     what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and {states}"
     if device.memory_bytes is not None and needed > device.memory_bytes:

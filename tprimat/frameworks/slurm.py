@@ -17,7 +17,6 @@ class SlurmJob:
     """Where a job runs.
 
     Attributes:
-        account, partition: as the cluster names them.
         time: wall time, as Slurm writes it.
         container: image; None to run in the job's own environment.
         mounts: folder:folder for the container, beyond this clone and the output folder.

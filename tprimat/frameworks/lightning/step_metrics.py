@@ -24,11 +24,6 @@ GRAD_NORM = "grad_norm"
 class StepMetrics:
     """Collects the scalars of the step in progress; none is read before its step's mark is ready.
 
-    Args:
-        trainer: Lightning's trainer.
-        module: the module that it trains.
-        scalars: takes the tensors' values.
-
     Attributes:
         saved_within: steps within which a checkpoint was saved.
     """
@@ -61,12 +56,7 @@ class StepMetrics:
             self._losses.append(loss)
 
     def step_end(self, step: int, window: int) -> Values:
-        """Close a step; return what reads its loss and gradient norm later.
-
-        Args:
-            step: its number.
-            window: by how much the count of steps rose.
-        """
+        """Close a step, in which the steps' count rose by `window`; return what reads its loss and gradient norm later."""
         if self._steps_seen < LOOKED_FOR_IN:
             # A module may decide this as late as its own set-up.
             self._automatic = bool(self._module.automatic_optimization)

@@ -90,7 +90,7 @@ def figures(run: Run, summary: Summary) -> list[tuple[str, str]]:
 def command(module: str, request: Request, more: Mapping[str, str] | None = None) -> Launch:
     """Return the command of a training: one process, or one for each GPU; on a CPU they share its cores.
 
-    `module` is the training's program, which reads a Request's arguments; `more` are further variables to set.
+    `module` is its program, which reads a Request's arguments; `more` are further variables to set.
     """
     plain = program(module, request.to_arguments(), request.platform, request.num_gpus)
     return profiling.around(request, dataclasses.replace(plain, env=plain.env | dict(more or {})))

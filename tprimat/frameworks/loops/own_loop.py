@@ -46,12 +46,7 @@ class Engine(Protocol):
 
 
 def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int:
-    """Train a request; return the exit status of the process.
-
-    Args:
-        arguments: a Request's.
-        make: makes the engine, once the processes can talk to each other.
-    """
+    """Train the request that arguments state; `make` makes the engine, once the processes can talk to each other."""
     return processes.main(arguments, lambda request: _train(request, make))
 
 

@@ -19,12 +19,7 @@ that stands still. Drawing the largest model's weights, and compiling, take less
 
 
 def main(arguments: list[str], train: Callable[[Request], None]) -> int:
-    """Train a request; return the exit status of the process.
-
-    Args:
-        arguments: a Request's.
-        train: runs the training.
-    """
+    """Train the request that arguments state; return the exit status of the process."""
     try:
         train(Request.from_arguments(arguments))
     except TensorPrimatError as error:
@@ -42,12 +37,8 @@ def this_one(platform: str) -> Process:
 def joined(process: Process, **more: Any) -> Iterator[None]:
     """Hold the default process group, for one process too, which frameworks that shard ask for.
 
-    At a regular end the processes leave it together: one that goes while another still talks to it
-    ends that one with SIGABRT. After an error nobody waits.
-
-    Args:
-        process: this one.
-        more: further arguments of torch.distributed.init_process_group.
+    At a regular end the processes leave it together: one that goes while another still talks to it ends that
+    one with SIGABRT. After an error nobody waits. `more` are arguments of torch's init_process_group.
     """
     import torch.distributed as dist
 
@@ -65,12 +56,7 @@ class RankConsensus:
     """A series of questions that every process asks in the same order, and answers as the first one does.
 
     Through the key-value store of torch.distributed, not through a collective: that would wait for the
-    GPU, and could come between those of the training itself.
-
-    Args:
-        store: of torch.distributed; None where there is none, and each process decides by itself.
-        rank: of this process.
-        topic: names the series.
+    GPU, and could come between those of the training itself. Without a store each process decides by itself.
     """
 
     def __init__(self, store: Store | None, rank: int, topic: str) -> None:
@@ -80,10 +66,7 @@ class RankConsensus:
         self._questions = 0
 
     def __call__(self, vote: bool) -> bool:
-        """Return the first process' vote; `vote` is this one's.
-
-        Raises RuntimeError where the first process doesn't answer.
-        """
+        """Return the first process' vote; `vote` is this one's. Raises RuntimeError where the first doesn't answer."""
         if self._store is None:
             return vote
         self._questions += 1

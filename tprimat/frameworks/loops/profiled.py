@@ -47,11 +47,7 @@ class Profiler:
 
 
 class TorchProfiler(Profiler):
-    """torch.profiler: operators, kernels, shapes and memory; on a GPU also what holds its memory.
-
-    Args:
-        prefix: of the files.
-    """
+    """torch.profiler: operators, kernels, shapes and memory; on a GPU also what holds its memory."""
 
     def __init__(self, prefix: Path) -> None:
         super().__init__()
@@ -95,13 +91,7 @@ class TorchProfiler(Profiler):
 
 
 class OuterProfiler(Profiler):
-    """A profiler around the training, which this process switches on and off.
-
-    Args:
-        kind: nsys or rocprof.
-        prefix: of its files.
-        switch: switches it on (True) or off (False); None for that of its kind.
-    """
+    """A profiler around the training, nsys or rocprof, which this process switches on (True) and off."""
 
     def __init__(self, kind: str, prefix: Path, switch: Callable[[bool], None] | None = None) -> None:
         super().__init__()
@@ -143,11 +133,7 @@ def _switch_roctx(on: bool) -> None:
 class Window:
     """The profiled steps; the training ends after its steps or when its time is up, and then not before they are over.
 
-    Args:
-        profiler: what profiles them.
-        kind: its name, for messages.
-        steps: of the training, that were requested.
-        limit: of its time.
+    `kind` is the profiler's name, for messages.
     """
 
     def __init__(self, profiler: Profiler, kind: str, steps: int, limit: TimeLimit) -> None:

@@ -18,12 +18,7 @@ from tprimat.results.run import Run
 
 
 class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
-    """Times the steps of a training that a request describes.
-
-    Args:
-        request: what is trained.
-        setup: a Run without records that holds what the training itself doesn't show.
-    """
+    """Times the steps of a training that a request describes; `setup` holds what the training itself doesn't show."""
 
     def __init__(self, request: Request, setup: Run) -> None:
         super().__init__(request.output_dir, setup=setup, on_step=reporter())

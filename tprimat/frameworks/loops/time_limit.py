@@ -12,14 +12,9 @@ CHECKED_EVERY = 10
 
 
 class TimeLimit:
-    """The time limit of one training.
+    """The time limit of one training: so many seconds for its requested steps; None for no limit.
 
-    Args:
-        steps: that were requested.
-        limit_s: seconds that they may take; None for no limit.
-        world_size: processes that train.
-        agree: has all processes say whether the time is up, and returns whether any does.
-        clock: seconds that only grow.
+    `agree` has all processes say whether the time is up, and returns whether any does.
     """
 
     def __init__(

@@ -52,14 +52,10 @@ _TRANSITIONS, _FIRST_TOKEN, _CHOICES = 1, 2, 3
 
 @dataclasses.dataclass(frozen=True)
 class TokenSource:
-    """The chain over one vocabulary.
+    """The chain over one vocabulary: tokens 0 … vocab_size - 1.
 
-    Args:
-        vocab_size: tokens are 0 … vocab_size - 1; at least SMALLEST_VOCABULARY.
-        seed: 0 … 2⁶³ - 1; another seed is another chain and other walks on it.
-
-    Raises:
-        ValueError: an argument is outside its range.
+    The seed is 0 … 2⁶³ - 1; another seed is another chain and other walks on it. Raises ValueError for
+    an argument outside its range.
     """
 
     vocab_size: int
