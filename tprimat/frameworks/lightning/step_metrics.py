@@ -56,7 +56,7 @@ class StepMetrics:
             self._losses.append(loss)
 
     def step_end(self, step: int, window: int) -> Values:
-        """Close a step, in which the steps' count rose by `window`; return what reads its loss and gradient norm later."""
+        """Close a step, in which the count rose by `window`; return what reads its loss and gradient norm later."""
         if self._steps_seen < LOOKED_FOR_IN:
             # A module may decide this as late as its own set-up.
             self._automatic = bool(self._module.automatic_optimization)
