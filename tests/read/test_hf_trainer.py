@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import file_formats
 from tprimat.read.hf_trainer import state as hf_state
 from tprimat.read.hf_trainer.steps import StepHint, number_steps
 from tprimat.read.parsing import text
@@ -33,7 +32,7 @@ NATIVE = {
 
 
 def run_of_bytes(content: bytes):
-    dialect = file_formats.file_format_of(content[: file_formats.HEAD])
+    dialect = read.file_format_of(content[: read.HEAD])
     assert dialect is not None
     (reading,) = dialect.read([InputFile("a file", io.BytesIO(content))], {})
     return reading.run()

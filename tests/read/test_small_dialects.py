@@ -7,7 +7,6 @@ import read_truth
 
 from tprimat import read
 from tprimat.errors import UnreadableError
-from tprimat.read import file_formats
 from tprimat.read.parsing import text
 from tprimat.read.parsing.parsed_log import InputFile
 
@@ -17,8 +16,8 @@ def runs_of_text(content: str):
 
 
 def run_of_csv(content: str):
-    head = content.encode()[: file_formats.HEAD]
-    dialect = file_formats.file_format_of(head)
+    head = content.encode()[: read.HEAD]
+    dialect = read.file_format_of(head)
     assert dialect is not None
     (reading,) = dialect.read([InputFile("metrics.csv", io.BytesIO(content.encode()))], {})
     return reading.run()
@@ -94,7 +93,7 @@ class TestLightningCsv:
 
     @pytest.mark.parametrize("content", ["name,step\nx,1\n", "a,b,c\n1,2,3\n", "step\n1\n", "the step, the loss\n"])
     def test_other_tables_are_none(self, content):
-        assert file_formats.file_format_of(content.encode()) is None
+        assert read.file_format_of(content.encode()) is None
 
     def test_cut_anywhere(self, samples):
         content = (samples / "lightning" / "slm_version_10_metrics.csv").read_text()

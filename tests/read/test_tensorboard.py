@@ -9,8 +9,8 @@ import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tprimat import read
 from tprimat.analysis.summary import summarize
-from tprimat.read import file_formats
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.tensorboard import tfevents
 from tprimat.read.tensorboard.reader import FILES
@@ -34,7 +34,7 @@ def test_scalars_and_texts_are_those_of_an_independent_reading(name, samples, tr
     expected = truth("tfevents")[name]
     events = tfevents.Events()
     for part in parts_of(samples / "tfevents" / name):
-        assert tfevents.is_event_file(part.stream.getvalue()[: file_formats.HEAD])
+        assert tfevents.is_event_file(part.stream.getvalue()[: read.HEAD])
         tfevents.read_into(part.stream, events)
     found = {
         tag: {

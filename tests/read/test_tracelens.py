@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from tprimat.read import file_formats
+from tprimat import read
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.tracelens import TABLES, WORKBOOK
 
@@ -19,7 +19,7 @@ SINGLE = (
 
 
 def runs_of(content: bytes, name="report.xlsx"):
-    assert file_formats.file_format_of(content[: file_formats.HEAD]) is WORKBOOK
+    assert read.file_format_of(content[: read.HEAD]) is WORKBOOK
     return [reading.run() for reading in WORKBOOK.read([InputFile(name, io.BytesIO(content))], {})]
 
 
@@ -88,7 +88,7 @@ def test_a_folder_of_tables_of_two_ranks():
 
     parts = [*tables(0, 80.0), *tables(1, 60.0)]
     assert len({TABLES.together(part.name) for part in parts}) == 1
-    assert all(file_formats.file_format_of(part.stream.getvalue()) is TABLES for part in parts)
+    assert all(read.file_format_of(part.stream.getvalue()) is TABLES for part in parts)
     (reading,) = TABLES.read(parts, {})
     run = reading.run()
     assert run.breakdown["computation"] == pytest.approx(0.07)

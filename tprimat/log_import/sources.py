@@ -26,7 +26,6 @@ from tprimat.files import open_plain
 from tprimat.log_import import inputs
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
 from tprimat.log_import.mlperf_systems import with_system
-from tprimat.read import file_formats
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.results.run import Run
 
@@ -153,7 +152,7 @@ def _add(path: Path, sources: list[LogSource], *, named: bool) -> str | None:
         return None
     with contextlib.closing(Log(str(path)).chunks()) as chunks:
         head = _head(chunks)
-    file_format = file_formats.file_format_of(head)
+    file_format = read.file_format_of(head)
     if file_format is None and not named and (reason := _no_log(path, head)):
         return reason
     looks_for = file_format.looks_for if file_format else None
@@ -174,7 +173,7 @@ def _head(chunks: Iterable[bytes]) -> bytes:
     head = b""
     for chunk in chunks:
         head += chunk
-        if len(head) >= file_formats.HEAD:
+        if len(head) >= read.HEAD:
             break
     return head
 
@@ -219,9 +218,9 @@ def _read(source: LogSource) -> list[ImportedRun]:
         rest = iter(contents[0])
         head = _head(rest)
         contents[0] = itertools.chain([head], rest)
-        file_format = file_formats.file_format_of(head)
+        file_format = read.file_format_of(head)
     else:
-        file_format = next(each for each in file_formats.FILE_FORMATS if each.looks_for == source.file_format)
+        file_format = next(each for each in read.FILE_FORMATS if each.looks_for == source.file_format)
         folder = Path(source.paths[0]).parent
         beside = {name: content for name in file_format.beside if (content := _small(folder / name)) is not None}
     if file_format is None:

@@ -1,5 +1,6 @@
 """Readers of training logs: lines -> trainings. One file per log format; each is a line in LOG_FORMATS.
 
+Formats of whole files stand in FILE_FORMATS.
 Readers neither open files nor print: tprimat.log_import.inputs opens a log, text.lines() makes lines
 of its bytes.
 """
@@ -14,6 +15,7 @@ from tprimat.read import (
     composer,
     dllogger,
     golden,
+    lightning_csv,
     litgpt,
     maxtext,
     megatron_bridge,
@@ -21,15 +23,18 @@ from tprimat.read import (
     nanogpt,
     olmo,
     torchtune,
+    tracelens,
 )
 from tprimat.read.deepspeed import reader as deepspeed
 from tprimat.read.hf_trainer import reader as hf_trainer
+from tprimat.read.hf_trainer import state as hf_state
 from tprimat.read.megatron import reader as megatron
 from tprimat.read.mlperf import reader as mlperf
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.feeder import LogFeeder
-from tprimat.read.parsing.parsed_log import ParsedLog, Reader
+from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Blocks, Line
+from tprimat.read.tensorboard import reader as tensorboard
 from tprimat.read.torchtitan import reader as torchtitan
 from tprimat.results.run import Run
 
@@ -52,6 +57,19 @@ LOG_FORMATS: tuple[type[Reader], ...] = (
     olmo.Reader,
 )
 """The log formats that are read."""
+
+FILE_FORMATS: tuple[FileFormat, ...] = (
+    tensorboard.FILES,
+    hf_state.STATE,
+    hf_state.RESULTS,
+    tracelens.WORKBOOK,
+    tracelens.TABLES,
+    lightning_csv.FILES,
+)
+"""The first one that recognises a file reads it."""
+
+HEAD = 1 << 16
+"""Bytes of a file that are looked at to recognise it."""
 
 FEWEST_QUOTED = 3
 """Steps that make a training of what a JSON document quotes."""
@@ -123,3 +141,8 @@ def recognize(lines: Iterable[Line]) -> str | None:
             if reader.recognised:
                 return reader.name
     return None
+
+
+def file_format_of(head: bytes) -> FileFormat | None:
+    """Return the format of a file that begins with these bytes, or None."""
+    return next((row for row in FILE_FORMATS if row.recognises(head)), None)

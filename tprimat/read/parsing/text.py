@@ -54,13 +54,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
 
 
 def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]:
-    """Yield the lines of a block.
-
-    Args:
-        block: as Blocks gives them.
-        number: of its first line.
-        whole: whether a last line without an end is one all the same.
-    """
+    """Yield the lines of a block; `number` is that of the first, `whole` whether a last one without an end is whole."""
     if len(block) > LONGEST_LINE:
         block = _PIECE.sub(lambda piece: piece[0][:LONGEST_LINE], block)
     text = clean(block.decode("utf-8", "replace"))
@@ -72,15 +66,13 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
         raws = block.split(b"\n")
         for index, piece in enumerate(pieces):
             yield from _parts(number + index, piece, raws[index], whole=True)
-        number += len(pieces)
         if last:
-            yield from _parts(number, last, raws[-1], whole=whole)
+            yield from _parts(number + len(pieces), last, raws[-1], whole=whole)
         return
-    for piece in pieces:
-        yield Line(number, piece, True)
-        number += 1
+    for index, piece in enumerate(pieces):
+        yield Line(number + index, piece, True)
     if last:
-        yield Line(number, last, whole)
+        yield Line(number + len(pieces), last, whole)
 
 
 _PIECE = re.compile(rb"[^\r\n]+")
@@ -139,15 +131,6 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
     return b"", "utf-8"
 
 
-def keep_memory() -> None:
-    """Reuse the memory of one chunk for the next.
-
-    glibc gives memory back to the system, and faults it in anew, from a size on that follows the largest block
-    that was freed. Without this some 15 % of the time that a large log takes went there.
-    """
-    bytes(_LARGER_THAN_CHUNKS)
-
-
 _LARGER_THAN_CHUNKS = 4 << 20
 
 
@@ -161,7 +144,9 @@ class Blocks:
     """
 
     def __init__(self) -> None:
-        keep_memory()
+        # glibc gives memory back to the system, and faults it in anew, from a size on that follows the largest block
+        # that was freed. Without this some 15 % of the time that a large log takes went there.
+        bytes(_LARGER_THAN_CHUNKS)
         self._head: bytes | None = b""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._parts: list[bytes] = []
@@ -181,14 +166,12 @@ class Blocks:
 
     def finish(self) -> list[tuple[bytes, bool]]:
         """Return the rest, once the file is over: blocks, and whether their last line is whole."""
-        found = []
-        if self._head is not None:
-            found += self._cut(self._begin(self._head))
+        blocks = self._cut(self._begin(self._head)) if self._head is not None else []
         if self._decoder is not None:
-            found += self._cut(self._decoder.decode(b"", final=True).encode("utf-8", "replace"))
+            blocks += self._cut(self._decoder.decode(b"", final=True).encode("utf-8", "replace"))
         rest = b"".join(self._parts)
         self._parts, self._size = [], 0
-        return [*((block, True) for block in found), *([(rest, False)] if rest else [])]
+        return [*((block, True) for block in blocks), *([(rest, False)] if rest else [])]
 
     def _begin(self, head: bytes) -> bytes:
         self._head = None
@@ -349,43 +332,42 @@ _STAMP = re.compile(
 
 def last_stamp(text: str) -> Stamp | None:
     """Return the last timestamp in a text: the one nearest to the training's own message."""
-    found = list(_STAMP.finditer(text))
-    return _as_stamp(found[-1]) if found else None
+    match = _last_stamp(text)
+    return _as_stamp(match) if match else None
 
 
 def last_stamp_span(text: str) -> tuple[int, int] | None:
     """Return the span of the last timestamp in a text, valid or not."""
-    found = list(_STAMP.finditer(text))
-    return found[-1].span() if found else None
+    match = _last_stamp(text)
+    return match.span() if match else None
 
 
 def first_stamp(text: str) -> Stamp | None:
-    """Return the first valid timestamp in a text."""
-    found = _STAMP.search(text)
-    return _as_stamp(found) if found else None
+    """Return the first timestamp in a text; None where it is no valid one."""
+    match = _STAMP.search(text)
+    return _as_stamp(match) if match else None
+
+
+def _last_stamp(text: str) -> re.Match[str] | None:
+    match = None
+    for match in _STAMP.finditer(text):  # noqa: B007 - the last one is wanted
+        pass
+    return match
 
 
 def _as_stamp(match: re.Match[str]) -> Stamp | None:
     groups = match.groups()
-    figures = [int(group) for group in (groups[:6] if groups[0] else groups[8:])]
+    year, month, day, hour, minute, second = (int(group) for group in (groups[:6] if groups[0] else groups[8:]))
     fraction, offset = groups[6] or "", groups[7]
-    zone = None
-    if offset:
-        zone = datetime.timezone.utc if offset == "Z" else _zone(offset)
-    year, month, day, hour, minute, second = figures[:6]
-    microsecond = int(fraction[:6].ljust(6, "0"))
+    zone = datetime.timezone.utc if offset == "Z" else None
+    if offset and offset != "Z":
+        minutes = int(offset[1:3]) * 60 + int(offset[-2:])
+        # Out of a day's range is no offset but digits that look like one.
+        if minutes < 1440:
+            zone = datetime.timezone((1 if offset[0] == "+" else -1) * datetime.timedelta(minutes=minutes))
     try:
+        microsecond = int(fraction[:6].ljust(6, "0"))
         time = datetime.datetime(year, month, day, hour, minute, second, microsecond, zone)
     except ValueError:
         return None
     return Stamp(time, 10.0 ** -min(len(fraction), 6))
-
-
-def _zone(offset: str) -> datetime.timezone | None:
-    minutes = int(offset[1:3]) * 60 + int(offset[-2:])
-    # Out of a day's range is no offset but digits that look like one.
-    return (
-        datetime.timezone((1 if offset[0] == "+" else -1) * datetime.timedelta(minutes=minutes))
-        if minutes < 1440
-        else None
-    )

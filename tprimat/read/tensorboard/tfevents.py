@@ -13,9 +13,10 @@ record whose checksum is wrong.
 from __future__ import annotations
 
 import dataclasses
+import math
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 LONGEST_RECORD = 1 << 28
 """Bytes. Graphs and images take some megabytes; a length beyond is no length."""
@@ -51,12 +52,12 @@ class Events:
 
 
 def _table() -> tuple[int, ...]:
-    found = []
+    remainders = []
     for value in range(256):
         for _ in range(8):
             value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        found.append(value)
-    return tuple(found)
+        remainders.append(value)
+    return tuple(remainders)
 
 
 _TABLE = _table()
@@ -94,10 +95,10 @@ def _records(stream: BinaryIO, events: Events) -> Iterator[bytes]:
         if len(header) < 12:
             events.cut = "the file ends within a record"
             return
-        length, crc = struct.unpack("<QI", header)
-        if length > LONGEST_RECORD or crc != masked_crc(header[:8]):
+        if not is_event_file(header):
             events.cut = "the length of a record is damaged"
             return
+        (length,) = struct.unpack("<Q", header[:8])
         content = stream.read(length + 4)
         if len(content) < length + 4:
             events.cut = "the file ends within a record"
@@ -114,20 +115,20 @@ class _MalformedError(ValueError):
 
 
 def _varint(content: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if place >= len(content) or shift > 63:
-            raise _MalformedError
+    value = 0
+    for shift in range(0, 64, 7):
+        if place >= len(content):
+            break
         byte = content[place]
         place += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, place
-        shift += 7
+    raise _MalformedError
 
 
-def _fields(content: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield the number, wire type and value of each field: an integer, or the bytes."""
+def _fields(content: bytes) -> Iterator[tuple[int, int, Any]]:
+    """Yield the number, wire type and value of each field: an integer for wire type 0, else the bytes."""
     place = 0
     while place < len(content):
         key, place = _varint(content, place)
@@ -136,13 +137,10 @@ def _fields(content: bytes) -> Iterator[tuple[int, int, int | bytes]]:
             value, place = _varint(content, place)
             yield key >> 3, kind, value
             continue
+        size = {1: 8, 5: 4}.get(kind, 0)
         if kind == 2:
             size, place = _varint(content, place)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise _MalformedError
-        if place + size > len(content):
+        if kind not in (1, 2, 5) or place + size > len(content):
             raise _MalformedError
         yield key >> 3, kind, content[place : place + size]
         place += size
@@ -152,16 +150,16 @@ def _event(content: bytes, events: Events) -> None:
     wall_time, step = 0.0, 0
     summaries: list[bytes] = []
     restarted = False
-    for number, kind, value in _fields(content):
-        if number == 1 and kind == 1:
-            assert isinstance(value, bytes)
-            wall_time = struct.unpack("<d", value)[0]
-        elif number == 2 and isinstance(value, int):
-            step = value - (1 << 64) if value >= 1 << 63 else value
-        elif number == 5 and isinstance(value, bytes):
-            summaries.append(value)
-        elif number == 7 and isinstance(value, bytes):
-            restarted = any(field == 1 and status == 1 for field, _, status in _fields(value))
+    for field in _fields(content):
+        match field:
+            case 1, 1, value:
+                wall_time = struct.unpack("<d", value)[0]
+            case 2, 0, value:
+                step = value - (1 << 64) if value >= 1 << 63 else value
+            case 5, 2, value:
+                summaries.append(value)
+            case 7, 2, value:
+                restarted = any(number == 1 and status == 1 for number, _, status in _fields(value))
     if wall_time > 0:
         events.first_time = wall_time if events.first_time is None else min(events.first_time, wall_time)
         events.last_time = wall_time if events.last_time is None else max(events.last_time, wall_time)
@@ -171,19 +169,20 @@ def _event(content: bytes, events: Events) -> None:
             events.scalars[tag] = [point for point in points if point.step < step]
     for summary in summaries:
         for number, kind, value in _fields(summary):
-            if number == 1 and kind == 2 and isinstance(value, bytes):
+            if (number, kind) == (1, 2):
                 _value(value, wall_time, step, events)
 
 
 def _value(content: bytes, wall_time: float, step: int, events: Events) -> None:
     tag, scalar, tensor = "", None, None
-    for number, kind, value in _fields(content):
-        if number == 1 and isinstance(value, bytes):
-            tag = value.decode("utf-8", errors="replace")
-        elif number == 2 and kind == 5 and isinstance(value, bytes):
-            scalar = struct.unpack("<f", value)[0]
-        elif number == 8 and isinstance(value, bytes):
-            tensor = value
+    for field in _fields(content):
+        match field:
+            case 1, 2, value:
+                tag = value.decode("utf-8", errors="replace")
+            case 2, 5, value:
+                scalar = struct.unpack("<f", value)[0]
+            case 8, 2, value:
+                tensor = value
     if tensor is not None:
         read = _tensor(tensor)
         if isinstance(read, str):
@@ -203,46 +202,49 @@ _RAW = {1: "f", 2: "d", 3: "i", 9: "q"}
 
 def _tensor(content: bytes) -> float | str | None:
     """Return a scalar tensor's number or text; None for other shapes and types."""
-    kind_of_data, numbers, texts, raw, size = 0, [], [], b"", 1
-    for number, kind, value in _fields(content):
-        if number == 1 and isinstance(value, int):
-            kind_of_data = value
-        elif number == 2 and isinstance(value, bytes):
-            size = _size(value)
-        elif number == 4 and isinstance(value, bytes):
-            raw = value
-        elif number == 8 and isinstance(value, bytes):
-            texts.append(value.decode("utf-8", errors="replace"))
-        elif number in _PACKED:
-            numbers += _numbers(_PACKED[number], kind, value)
+    kind_of_data, raw, size = 0, b"", 1
+    numbers: list[float] = []
+    texts: list[str] = []
+    for field in _fields(content):
+        match field:
+            case 1, 0, value:
+                kind_of_data = value
+            case 2, 2, value:
+                size = _size(value)
+            case 4, 2, value:
+                raw = value
+            case 8, 2, value:
+                texts.append(value.decode("utf-8", errors="replace"))
+            case number, _, value if number in _PACKED:
+                numbers += _numbers(_PACKED[number], value)
     if texts:
         return texts[0]
     form = _RAW.get(kind_of_data)
-    if raw and form and len(raw) == struct.calcsize("<" + form):
+    if form and len(raw) == struct.calcsize("<" + form):
         return float(struct.unpack("<" + form, raw)[0])
     return numbers[0] if len(numbers) == 1 and size == 1 else None
 
 
-def _numbers(form: str | None, kind: int, value: int | bytes) -> list[float]:
+def _numbers(form: str | None, value: int | bytes) -> list[float]:
+    """Return the first two numbers of a field at most: a scalar has one."""
     if isinstance(value, int):
         return [float(value)]
-    if form is None:
-        found: list[float] = []
-        place = 0
-        while place < len(value) and len(found) < 2:
-            each, place = _varint(value, place)
-            found.append(float(each))
-        return found
-    width = struct.calcsize("<" + form)
-    return [
-        float(struct.unpack("<" + form, value[at : at + width])[0])
-        for at in range(0, min(len(value), 2 * width) - width + 1, width)
-    ]
+    numbers: list[float] = []
+    if form is not None:
+        width = struct.calcsize("<" + form)
+        whole = min(len(value) // width, 2) * width
+        return [float(number) for (number,) in struct.iter_unpack("<" + form, value[:whole])]
+    place = 0
+    while place < len(value) and len(numbers) < 2:
+        number, place = _varint(value, place)
+        numbers.append(float(number))
+    return numbers
 
 
 def _size(shape: bytes) -> int:
-    size = 1
-    for number, _, value in _fields(shape):
-        if number == 2 and isinstance(value, bytes):
-            size *= next((each for field, _, each in _fields(value) if field == 1 and isinstance(each, int)), 1)
-    return size
+    """Return the number of elements: the product of the sizes of a shape's dimensions."""
+    return math.prod(
+        next((size for field, wire, size in _fields(dimension) if (field, wire) == (1, 0)), 1)
+        for number, kind, dimension in _fields(shape)
+        if (number, kind) == (2, 2)
+    )
