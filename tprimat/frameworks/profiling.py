@@ -17,7 +17,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, Launch, Request
 from tprimat.machine.emulation import is_emulated
-from tprimat.results.run import Platform, Run
+from tprimat.results.run import Platform
 from tprimat.store.naming import file_name
 
 
@@ -126,8 +126,7 @@ def around(request: Request, launch: Launch) -> Launch:
 
 def free_prefix(request: Request) -> Path:
     """Return where the traces of a training go, without an ending; nothing is there yet."""
-    same = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
-    stem = f"{Path(file_name(same)).stem}_{datetime.datetime.now():%Y%m%d_%H%M%S}"
+    stem = f"{Path(file_name(request.to_run())).stem}_{datetime.datetime.now():%Y%m%d_%H%M%S}"
     folder = request.output_dir / FOLDER
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     candidates = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))

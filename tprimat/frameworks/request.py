@@ -6,9 +6,10 @@ import dataclasses
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 from tprimat.frameworks.arguments import AsArguments
-from tprimat.results.run import ModelConfig, Platform
+from tprimat.results.run import ModelConfig, Platform, Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 """The clone or installation that this package is part of."""
@@ -91,6 +92,17 @@ class Request(AsArguments):
     def gradient_accumulation_steps(self) -> int:
         """Micro-batches of each replica in one optimizer step."""
         return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
+
+    def to_run(self, **known: Any) -> Run:
+        """Return a Run without records that names this training, with what else is known of it."""
+        return Run(
+            platform=self.platform,
+            framework=self.framework,
+            model=self.model,
+            scale=self.scale,
+            label=self.label,
+            **known,
+        )
 
     @property
     def result_elsewhere(self) -> str | None:

@@ -33,16 +33,12 @@ SPARE = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A size.
+    """A size: what a full-size model's widths are divided by, and how a training of it is, unless the user says.
 
     Attributes:
-        name: what a user types, and what a result states.
-        width: what the hidden size, the feed-forward size and the vocabulary are divided by.
-        depth: number of layers; None for a share of the full-size model's.
-        depth_share: the layers are divided by this where depth is None.
+        depth: number of layers; None for the full-size model's, divided by depth_share.
         head_dim: size of one attention head; None for the full-size model's.
-        sequence_length, micro_batch_size, gradient_accumulation_steps: of a training, unless the
-            user chooses others. The global batch of N processes is N times that of one.
+        gradient_accumulation_steps: the global batch of N processes is N times that of one.
         loses: what is not as in the full-size model.
     """
 

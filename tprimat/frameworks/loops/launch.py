@@ -73,8 +73,7 @@ def latest_log(request: Request) -> str | None:
 
 def result_name(request: Request) -> str:
     """Return the name of the result file, as far as it is known before the training."""
-    run = Run(platform=request.platform, framework=request.framework, model=request.model, label=request.label)
-    return file_name(run)
+    return file_name(request.to_run())
 
 
 def introduce(request: Request) -> list[str]:

@@ -15,11 +15,11 @@ from tprimat.frameworks.loops.processes import joined, this_one
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
-from tprimat.record import loop
+from tprimat.record import describe, loop
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
 from tprimat.record.result import COVERS
-from tprimat.results.run import Timing
+from tprimat.results.run import Optimizer, Timing
 
 
 class Engine(Protocol):
@@ -53,6 +53,7 @@ def main(arguments: list[str], make: Callable[[Recipe, Process], Engine]) -> int
 def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
     """Train, with the recorder watching, and write the result to the request's folder."""
     training = recipe.of(request)
+    settings, accumulation = training.settings, request.gradient_accumulation_steps
     process = this_one(request.platform)
     with joined(process):
         engine = make(training, process)
@@ -65,15 +66,21 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
             max_steps=request.steps,
             precision=request.precision,
             precision_detail=engine.precision_detail,
-            # Its steps include what those of a framework do.
-            setup=msgspec.structs.replace(training.setup_of_loop(engine.strategy), timing=Timing(covers=COVERS)),
+            setup=msgspec.structs.replace(
+                training.setup(),
+                # Its steps include what those of a framework do.
+                timing=Timing(covers=COVERS),
+                # What no framework's object shows.
+                optimizer=Optimizer(schedule=settings.schedule, gradient_clipping=settings.gradient_clipping),
+                parallelism_config=describe.undivided(engine.strategy, request.num_gpus, accumulation),
+            ),
             on_step=reporter(process.rank),
         )
         with recording as recorder:
             limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
             for step in range(1, request.steps + 1):
                 losses = []
-                for left in reversed(range(request.gradient_accumulation_steps)):
+                for left in reversed(range(accumulation)):
                     batch = next(loader).to(process.device, non_blocking=True)
                     loss = engine.model(input_ids=batch, labels=batch).loss
                     recorder.lap()

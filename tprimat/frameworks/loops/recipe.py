@@ -17,15 +17,12 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.frameworks import scales
 from tprimat.frameworks.loops import building
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Request
-from tprimat.record import describe
 from tprimat.results.run import ModelConfig, Optimizer, Run, Source, TrainingConfig
 
 if TYPE_CHECKING:
@@ -101,12 +98,7 @@ class Recipe:
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
         request = self.request
-        return Run(
-            platform=request.platform,
-            framework=request.framework,
-            model=request.model,
-            scale=request.scale,
-            label=request.label,
+        return request.to_run(
             model_config=self.shape,
             training_config=TrainingConfig(
                 max_steps=request.steps,
@@ -117,18 +109,6 @@ class Recipe:
             ),
             data=self.source.described(request.global_batch_size, request.sequence_length),
             source=Source(kind="live", command=tuple(sys.orig_argv)),
-        )
-
-    def setup_of_loop(self, strategy: str) -> Run:
-        """Return the same for a loop of our own, whose clipping, schedule and parallelism no framework's object shows.
-
-        `strategy` is how the framework spreads the training, in its own words. It divides no layer.
-        """
-        request = self.request
-        return msgspec.structs.replace(
-            self.setup(),
-            optimizer=Optimizer(schedule=self.settings.schedule, gradient_clipping=self.settings.gradient_clipping),
-            parallelism_config=describe.undivided(strategy, request.num_gpus, request.gradient_accumulation_steps),
         )
 
 

@@ -10,7 +10,6 @@ from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, own_
 from tprimat.frameworks.loops import building, recipe
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
-from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 
 CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py")
@@ -31,10 +30,6 @@ class Resolver(ExternalResolver):
         precision = self.requested.precision or self.default_precision()
         each = bytes_per_parameter(precision, self.requested.num_gpus or self.device.devices)
         return each * (shape.num_parameters or scales.parameters(self.model, shape))
-
-    def default_scale(self) -> Scale:
-        """Return the largest that fits."""
-        return self.largest_that_fits()
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""

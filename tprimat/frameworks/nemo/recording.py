@@ -74,12 +74,7 @@ class NemoBenchmark(RequestedBenchmark):
         request = Request.from_arguments(list(arguments))
         # What the training itself doesn't show. The model's shape, batches, precision, parallelism and optimizer are
         # left to the recorder, which reads what really is: --set may have changed what was asked for.
-        setup = Run(
-            platform=request.platform,
-            framework=request.framework,
-            model=request.model,
-            scale=request.scale,
-            label=request.label,
+        setup = request.to_run(
             training_config=TrainingConfig(max_steps=request.steps, seed=request.seed),
             environment=Environment(emulated=is_emulated()),
             data=data.described(request),
