@@ -225,21 +225,21 @@ class TestConfiguration:
 class TestPlan:
     def test_the_command_of_run_pretrain(self, tree, tmp_path):
         made = planned(tree, primus_request("llama", steps=10))
-        command = made.launch("experiment_1", tmp_path / "out put" / "train.log")
+        command = dataclasses.replace(made, output_dir=tmp_path / "out put").launch("now")
         assert command.argv == ("bash", "examples/run_pretrain.sh", "--train_iters", "10")
         assert command.cwd == tree
         assert command.env["EXP"] == "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
-        assert command.env["PRIMUS_EXP_NAME"] == "experiment_1"
-        assert command.env["TRAIN_LOG"] == str(tmp_path / "out put" / "train.log")
+        assert command.env["PRIMUS_EXP_NAME"] == "tprimat_llama_bf16_now"
+        assert command.env["TRAIN_LOG"] == str(tmp_path / "out put/primus/tprimat_llama_bf16_now/train.log")
         assert command.env["GPUS_PER_NODE"] == "8"
         assert "HF_TOKEN" not in command.env
 
     def test_the_command_of_primus_cli(self, tmp_path):
         tree = primus_tree.make(tmp_path / "Primus", launchers=("run_pretrain.sh", "primus-cli"))
-        command = planned(tree, primus_request("llama", steps=10)).launch("experiment_1", Path("/logs/train.log"))
+        command = planned(tree, primus_request("llama", steps=10), output_dir=Path("/out")).launch("now")
         assert shlex.join(command.argv) == (
-            "bash runner/primus-cli direct --log_file /logs/train.log -- train pretrain --config "
-            "examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
+            "bash runner/primus-cli direct --log_file /out/primus/tprimat_llama_bf16_now/train.log -- train pretrain "
+            "--config examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml --train_iters 10"
         )
 
     def test_the_older_launcher_can_be_chosen(self, tmp_path):
@@ -251,19 +251,20 @@ class TestPlan:
     def test_quotes_for_shells_that_read_twice(self, tmp_path):
         passed = ("--train_data_path", "/data/my set", "--note", "$HOME")
         old = planned(primus_tree.make(tmp_path / "old"), primus_request("llama", passed=passed))
-        assert old.launch("e", Path("/l")).argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
+        assert old.launch("now").argv[-4:] == ("--train_data_path", "'/data/my set'", "--note", "'$HOME'")
         new = planned(
             primus_tree.make(tmp_path / "new", launchers=("primus-cli",)), primus_request("llama", passed=passed)
         )
-        assert new.launch("e", Path("/l")).argv[-4:] == passed
+        assert new.launch("now").argv[-4:] == passed
 
     def test_a_log_that_an_old_primus_cli_would_cut_apart_is_kept_by_us_alone(self, tmp_path):
         tree = primus_tree.make(tmp_path, launchers=("primus-cli",))
         cli = tree / "runner" / "primus-cli-direct.sh"
         cli.write_text(cli.read_text().replace('"${CMD[@]}" 2>&1', 'eval "$CMD" 2>&1'))
         made = planned(tree, primus_request("llama"))
-        assert made.launch("e", Path("/my logs/train.log")).argv[4] == os.devnull
-        assert made.launch("e", Path("/logs/train.log")).argv[4] == "/logs/train.log"
+        assert dataclasses.replace(made, output_dir=Path("/my out")).launch("now").argv[4] == os.devnull
+        copy = dataclasses.replace(made, output_dir=Path("/out")).launch("now").argv[4]
+        assert copy == "/out/primus/tprimat_llama_bf16_now/train.log"
 
     def test_makes_the_iteration_lines_appear(self, tmp_path):
         tree = primus_tree.make(tmp_path, level="INFO")
@@ -307,7 +308,7 @@ class TestPlan:
         path.write_text(primus_tree.experiment("mistral_7B", length=4096))
         made = planned(tree, primus_request("mistral", config=path))
         assert made.setup().model == "mistral"
-        assert made.launch("e", Path("/l")).env["EXP"] == str(path)
+        assert made.launch("now").env["EXP"] == str(path)
         assert told(planned(tree, primus_request("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
         with pytest.raises(UsageError, match="mxfp8 takes a configuration of its own"):
             planned(tree, primus_request("mistral", config=path, precision="mxfp8"))
@@ -331,11 +332,11 @@ class TestPlan:
         path = folder / "mine.yaml"
         path.write_text(primus_tree.experiment("llama3.1_8B"))
         with pytest.raises(UsageError, match="copy the configuration to a plainer path"):
-            planned(tree, primus_request("llama", config=path)).launch("e", Path("/l"))
+            planned(tree, primus_request("llama", config=path)).launch("now")
 
     def test_a_blank_in_primus_own_path_is_no_matter(self, tmp_path):
         tree = primus_tree.make(tmp_path / "my Primus")
-        assert " " not in planned(tree, primus_request("llama")).launch("e", Path("/l")).env["EXP"]
+        assert " " not in planned(tree, primus_request("llama")).launch("now").env["EXP"]
 
     def test_a_time_limit_is_megatrons_own(self, tree):
         assert told(planned(tree, primus_request("llama", time_limit_s=90.0)).arguments)["exit_duration_in_mins"] == 2

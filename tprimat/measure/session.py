@@ -25,6 +25,7 @@ from tprimat.measure.process import ProcessResult
 from tprimat.record import outcome, recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
+from tprimat.store.history import HISTORY
 from tprimat.text import plain
 
 START_SECONDS = 900.0
@@ -123,7 +124,7 @@ class Session:
         framework = self._plan.framework_of(request)
         self._warn_of_others(request, again)
         journals = recovery.names(request.output_dir)
-        history = set(training_files.history(request.output_dir))
+        history = set((request.output_dir / HISTORY).glob("*.json"))
         log = training_files.log_path(framework, request)
         self._logs.append(log)
         try:
@@ -217,7 +218,7 @@ class Session:
         summary = summarize(run)
         self.runs[index].append((run, summary))
         console.record(run, short_path(path))
-        for moved in sorted(set(training_files.history(path.parent)) - history):
+        for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
             console.note(f"the result of another setup that was there is now {short_path(moved)}")
         line = display.outcome(title, run, summary)
         if console.has_progress_bar():

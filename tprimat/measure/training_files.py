@@ -22,7 +22,6 @@ from tprimat.record import recovery
 from tprimat.record.progress import Saved
 from tprimat.results.run import Run
 from tprimat.store import store
-from tprimat.store.history import HISTORY
 
 LOGS = "logs"
 
@@ -87,8 +86,3 @@ def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
     if last.fingerprint is not None:
         return store.locate(path, last.fingerprint)
     return store.read(path)[-1], path
-
-
-def history(folder: Path) -> list[Path]:
-    """Return the results that made room for those of another setup."""
-    return list((folder / HISTORY).glob("*.json"))

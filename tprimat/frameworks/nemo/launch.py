@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from importlib import metadata
 from pathlib import Path
 
 from tprimat.frameworks.loops import launch as loops
 from tprimat.frameworks.nemo.resolve import Resolver as Resolver
 from tprimat.frameworks.request import Launch, Request
+from tprimat.machine.host import installed_version
 
 MODULE = "tprimat.frameworks.nemo.training"
 
@@ -33,15 +33,16 @@ def unavailable() -> str | None:
     spec = importlib.util.find_spec("nemo")
     if spec is None:
         return f"NeMo isn't installed: {_INSTALL}"
+    named = f"NeMo {installed_version('nemo_toolkit') or ''}".rstrip()
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
     if not any((folder / "collections" / "llm" / "recipes").is_dir() for folder in folders):
-        return f"{_named()} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
+        return f"{named} has no recipes for language models, which 2.7.3 was the last to have: {_INSTALL}"
     needed = ("nemo_run", "modelopt", "megatron", "lightning")
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
     if missing:
         # Without modelopt NeMo drops its recipes with a line in the log.
         brings = "pip install -r requirements-nemo.txt"
-        return f"{_named()} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
+        return f"{named} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
     return None
 
 
@@ -59,10 +60,3 @@ def environment(request: Request) -> dict[str, str]:
         if ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
-
-
-def _named() -> str:
-    try:
-        return f"NeMo {metadata.version('nemo_toolkit')}"
-    except metadata.PackageNotFoundError:
-        return "NeMo"

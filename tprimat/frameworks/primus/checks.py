@@ -39,13 +39,24 @@ def check(
     disk_usage: Callable[[Path], Any] = shutil.disk_usage,
 ) -> PreflightResult:
     """Check all that a training by Primus needs; disk_usage returns the `free` bytes at a path."""
-    errors = [
-        *_backend(request, environ),
-        *_tokenizer(request, environ),
-        *_gpus(request, machine),
-        *_space(request, disk_usage),
-    ]
-    return PreflightResult(tuple(errors), tuple(_warnings(request, machine, environ)))
+    errors = tuple(_errors(request, machine, environ, disk_usage))
+    return PreflightResult(errors, tuple(_warnings(request, machine, environ)))
+
+
+def _errors(
+    request: PrimusTraining, machine: Machine, environ: Mapping[str, str], disk_usage: Callable[[Path], Any]
+) -> Iterator[str]:
+    root = request.installation.path
+    if request.configuration.framework == "megatron" and not any(environ.get(name) for name in _BACKEND_VARIABLES):
+        # A clone without its submodules has an empty folder for Megatron.
+        folders = [folder for name in _MEGATRON if (folder := root / name).is_dir()]
+        if folders and not any(any(folder.iterdir()) for folder in folders):
+            yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
+    yield from _tokenizer(request, environ)
+    here = machine.gpu_info.device_count or 0
+    if machine.platform == "amd" and request.gpus > here > 0:
+        yield f"{request.gpus} GPUs are asked for, and this machine has {here}: GPUS_PER_NODE={here}"
+    yield from _space(request, disk_usage)
 
 
 def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
@@ -62,16 +73,6 @@ def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
     used = ",".join(str(index) for index in range(request.gpus))
     if visible and visible != used and request.launcher == "run_pretrain.sh":
         yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"
-
-
-def _backend(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
-    """Check for Megatron: a clone without its submodules has an empty folder there."""
-    if request.configuration.framework != "megatron" or any(environ.get(name) for name in _BACKEND_VARIABLES):
-        return
-    root = request.installation.path
-    there = [folder for name in _MEGATRON if (folder := root / name).is_dir()]
-    if there and not any(any(folder.iterdir()) for folder in there):
-        yield f"{there[0]} is empty: git -C {root} submodule update --init --recursive"
 
 
 def _tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
@@ -113,12 +114,6 @@ def _cached(cache: Path, name: str) -> bool:
     return any(snapshots.glob("*/tokenizer*"))
 
 
-def _gpus(request: PrimusTraining, machine: Machine) -> Iterator[str]:
-    there = machine.gpu_info.device_count or 0
-    if machine.platform == "amd" and request.gpus > there > 0:
-        yield f"{request.gpus} GPUs are asked for, and this machine has {there}: GPUS_PER_NODE={there}"
-
-
 def _space(request: PrimusTraining, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
     needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
@@ -128,11 +123,11 @@ def _space(request: PrimusTraining, disk_usage: Callable[[Path], Any]) -> Iterat
         parameters = run.model_config.num_parameters or full or 0
         needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB
     for folder, gigabytes in needed.items():
-        there = next((each for each in (folder, *folder.parents) if each.exists()), None)
-        if there is None:
+        existing = next((each for each in (folder, *folder.parents) if each.exists()), None)
+        if existing is None:
             continue
         try:
-            free = disk_usage(there).free / GB
+            free = disk_usage(existing).free / GB
         except OSError:
             continue
         if free < gigabytes:

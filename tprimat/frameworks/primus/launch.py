@@ -89,8 +89,7 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
 
 def launch(request: PrimusTraining) -> Launch:
     """Return Primus' own command, with TIME in the place of the moment of its start."""
-    name = _experiment(request, "TIME")
-    return request.launch(name, _train_log(request, name))
+    return request.launch("TIME")
 
 
 def preflight(request: PrimusTraining, machine: Machine) -> PreflightResult:
@@ -101,18 +100,17 @@ def preflight(request: PrimusTraining, machine: Machine) -> PreflightResult:
 def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
     """Return Primus' command for the training of a log; write the record of its start beside it."""
     moment = re.search(r"\d{8}_\d{6}.*", log.stem)
-    name = _experiment(request, f"{moment[0] if moment else log.stem}_{os.getpid()}")
-    copy = _train_log(request, name)
+    command = request.launch(f"{moment[0] if moment else log.stem}_{os.getpid()}")
+    folder = Path(command.env["TRAIN_LOG"]).parent
     try:
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise files.unwritable(copy.parent, error, "can't be made") from error
-    command = request.launch(name, copy)
-    files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, name, command, machine)))
+        raise files.unwritable(folder, error, "can't be made") from error
+    files.write_atomically(start_record.path_for(log), start_record.encode(_record(request, command, machine)))
     return command
 
 
-def _record(request: PrimusTraining, name: str, command: Launch, machine: Machine) -> StartRecord:
+def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
     run, host = request.setup(), Host()
     # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
     # packages are of the training then. ROCm may be another one than torch's own.
@@ -122,7 +120,7 @@ def _record(request: PrimusTraining, name: str, command: Launch, machine: Machin
     versions = machine.environment.versions if amd else {}
     versions = versions | {package: version for package, version in own.items() if version}
     return StartRecord(
-        experiment=name,
+        experiment=command.env["PRIMUS_EXP_NAME"],
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         platform="amd" if amd else None,
         gpu_info=machine.gpu_info if amd else GpuInfo(),
@@ -148,13 +146,3 @@ def latest_log(request: PrimusTraining) -> str | None:
 
 def _node(request: PrimusTraining) -> str:
     return f"_node{request.node}" if request.num_nodes > 1 else ""
-
-
-def _train_log(request: PrimusTraining, name: str) -> Path:
-    """Return where Primus' own copy of an experiment's log goes."""
-    return request.output_dir.absolute() / "primus" / name / "train.log"
-
-
-def _experiment(request: PrimusTraining, moment: str) -> str:
-    """Return a name for Primus' folder of logs that tells trainings apart."""
-    return f"tprimat_{request.model}_{request.precision}_{moment}"

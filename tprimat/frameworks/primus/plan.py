@@ -91,16 +91,16 @@ class PrimusTraining(Request):
         """Return the setup, as the training's log would state it."""
         return primus_config.setup(self.configuration, self.num_gpus)
 
-    def launch(self, experiment: str, train_log: Path) -> Launch:
-        """Return the command.
+    def launch(self, moment: str) -> Launch:
+        """Return the command of a training that starts at a moment, of which there is only one.
 
-        Args:
-            experiment: a name for Primus' own folder of logs, not used before: Primus appends to what
-                is there, and its default is the same for all precisions.
-            train_log: file for Primus' own copy of the log. The folder must be there: some versions
-                don't make it, and the default of some can't be written at all.
+        The folder of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make it, and the
+        default of some can't be written at all.
         """
         config = self._config_argument()
+        # Primus appends to what is in a folder of this name, and its default is the same for all precisions.
+        experiment = f"tprimat_{self.model}_{self.precision}_{moment}"
+        train_log = self.output_dir.absolute() / "primus" / experiment / "train.log"
         environment = {
             "EXP": config,
             "PRIMUS_EXP_NAME": experiment,
