@@ -100,9 +100,7 @@ def outcome(title: str, run: Run, summary: Summary) -> str:
 def figures(rows: Sequence[tuple[str, str]]) -> None:
     """Print what a training reached beyond the closing table."""
     if rows:
-        console.info("")
-    for line in console.table(rows) if rows else ():
-        console.info(line)
+        console.info("\n" + "\n".join(console.table(rows)))
 
 
 def results(plan: Plan, groups: Sequence[Group]) -> None:

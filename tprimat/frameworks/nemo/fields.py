@@ -72,7 +72,7 @@ def parsed(text: str) -> Any:
 
 
 def fields(owner: Any) -> list[str]:
-    """Return the names of what a configuration can be given; empty for what is none."""
+    """Return the names of what a configuration can be given; none for anything else."""
     if isinstance(owner, (list, tuple)):
         return [str(index) for index in range(len(owner))]
     target = getattr(owner, "__fn_or_cls__", None)
@@ -81,8 +81,6 @@ def fields(owner: Any) -> list[str]:
     names: list[str] = []
     # A class that takes **kwargs hands them on to the one it derives from.
     for kind in inspect.getmro(target) if inspect.isclass(target) else (target,):
-        if kind is object:
-            continue
         try:
             parameters = inspect.signature(kind).parameters.values()
         except (TypeError, ValueError):

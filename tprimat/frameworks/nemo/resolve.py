@@ -11,7 +11,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import resolve, scales
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRECISIONS, PRESETS, Defaults, choose
 from tprimat.frameworks.nemo.options import DIVISION
-from tprimat.frameworks.request import DATA, MOCK, Request
+from tprimat.frameworks.request import MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.emulation import is_emulated
 from tprimat.results.run import ModelConfig
@@ -37,7 +37,7 @@ class Resolver(resolve.Resolver):
     row: Defaults
 
     def prepare(self) -> None:
-        """Refuse a CPU, and unknown options."""
+        """Refuse a CPU; find the preset and the GPU."""
         if self.device.platform == "cpu" and not is_emulated():
             raise UsageError(
                 "NeMo trains on GPUs, and torch sees none here: ./benchmark.py --framework lightning trains on this "
@@ -45,9 +45,6 @@ class Resolver(resolve.Resolver):
                 heading="nemo-needs-a-gpu",
             )
         self.preset = self.requested.preset or PERFORMANCE
-        for option, value, known in (("--preset", self.preset, PRESETS), ("--data", self.requested.data, DATA)):
-            if value is not None and value not in known:
-                raise UsageError(f"{option} {value}: choose from {', '.join(known)}", heading="nemo-options")
         name = self.device.device_name
         self.gpu = gpus.short_name(name) if name else None
 

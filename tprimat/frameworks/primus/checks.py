@@ -123,9 +123,7 @@ def _space(request: PrimusTraining, disk_usage: Callable[[Path], Any]) -> Iterat
         parameters = run.model_config.num_parameters or full or 0
         needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB
     for folder, gigabytes in needed.items():
-        existing = next((each for each in (folder, *folder.parents) if each.exists()), None)
-        if existing is None:
-            continue
+        existing = next(each for each in (folder, *folder.parents) if each.exists())
         try:
             free = disk_usage(existing).free / GB
         except OSError:
