@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.frameworks.loops.processes import RankConsensus
+from tprimat.frameworks.loops.processes import vote_of_the_first
 from tprimat.frameworks.loops.time_limit import TimeLimit
 
 
@@ -67,15 +67,15 @@ class Store:
 
 def test_the_first_process_decides_for_all():
     store = Store()
-    first, second = (RankConsensus(store, rank, "limit") for rank in (0, 1))
+    first, second = (vote_of_the_first(store, rank) for rank in (0, 1))
     assert [first(False), first(True)] == [False, True]
     assert [second(True), second(False)] == [False, True]
 
 
 def test_a_first_process_that_is_gone_is_an_error():
     with pytest.raises(RuntimeError):
-        RankConsensus(Store(), 1, "limit")(True)
+        vote_of_the_first(Store(), 1)(True)
 
 
 def test_without_a_store_each_decides_by_itself():
-    assert RankConsensus(None, 3, "limit")(True) is True
+    assert vote_of_the_first(None, 3)(True) is True

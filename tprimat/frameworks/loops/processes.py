@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -52,27 +53,23 @@ def joined(process: Process, **more: Any) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-class RankConsensus:
-    """A series of questions that every process asks in the same order, and answers as the first one does.
+def vote_of_the_first(store: Store | None, rank: int) -> Callable[[bool], bool]:
+    """Return a function that every process calls equally often, and that returns the first one's vote to all.
 
-    Through the key-value store of torch.distributed, not through a collective: that would wait for the
-    GPU, and could come between those of the training itself. Without a store each process decides by itself.
+    Through the key-value store of torch.distributed, not through a collective: that would wait for the GPU, and
+    could come between those of the training itself. Without a store each process decides by itself. It raises
+    RuntimeError where the first process doesn't answer.
     """
+    numbers = itertools.count(1)
 
-    def __init__(self, store: Store | None, rank: int, topic: str) -> None:
-        self._store = store
-        self._rank = rank
-        self._topic = topic
-        self._questions = 0
+    def decide(vote: bool) -> bool:
+        if store is None:
+            return vote
+        key = f"tprimat/time-limit/{next(numbers)}"
+        if rank == 0:
+            store.set(key, "yes" if vote else "no")
+            return vote
+        store.wait([key], TIMEOUT)
+        return store.get(key) == b"yes"
 
-    def __call__(self, vote: bool) -> bool:
-        """Return the first process' vote; `vote` is this one's. Raises RuntimeError where the first doesn't answer."""
-        if self._store is None:
-            return vote
-        self._questions += 1
-        key = f"tprimat/{self._topic}/{self._questions}"
-        if self._rank == 0:
-            self._store.set(key, "yes" if vote else "no")
-            return vote
-        self._store.wait([key], TIMEOUT)
-        return self._store.get(key) == b"yes"
+    return decide

@@ -12,7 +12,7 @@ import msgspec
 
 from tprimat.catalog import models
 from tprimat.frameworks import scales
-from tprimat.frameworks.loops.processes import RankConsensus
+from tprimat.frameworks.loops.processes import vote_of_the_first
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.loops.requested import RequestedBenchmark
 from tprimat.frameworks.nemo import data
@@ -101,7 +101,7 @@ class NemoBenchmark(RequestedBenchmark):
 
     def agreement(self, trainer: Any) -> Callable[[bool], bool]:
         """Return a vote through torch's store: NeMo's strategy reduces on the GPU."""
-        return RankConsensus(ranks.open_store(), trainer.global_rank, "time-limit")
+        return vote_of_the_first(ranks.open_store(), trainer.global_rank)
 
     def completed(self, run: Run) -> Run:
         """Add NeMo's own timing and the settings that ran."""
