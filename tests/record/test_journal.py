@@ -185,8 +185,10 @@ class TestReading:
             recovery.read(content)
 
     def test_a_journal_without_its_setup_is_refused(self):
+        header = self.content().split(b"\n")[0] + b"\n"
+        assert recovery.read(header) is None
         with pytest.raises(ValueError, match="ends before the setup"):
-            recovery.read(self.content().split(b"\n")[0] + b"\n")
+            recovery.read(header + b"[1,1,0.5,2.5,null,1.5]\n")
 
 
 class TestOwner:

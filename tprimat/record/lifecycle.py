@@ -53,16 +53,12 @@ class Recording:
         complete: adds what only the adapter knows to each Run.
 
     Attributes:
-        recorder: turns step ends into records.
-        clock, scalars, memory: what measures; `scalars` takes the values of tensors.
+        scalars: takes the values of tensors.
         pause, resume: mark time that belongs to no step.
         lap: among several processes, marks the step's first backward pass.
         step: number of the last finished step.
-        sigterm: whether SIGTERM came.
-        is_ending: whether the result is being written.
-        has_ended: whether the result is written (on the first process).
-        run: the result, at the end.
-        path: its file; None on other processes than the first.
+        is_ending, has_ended: whether the result is being written, or is written (on the first process).
+        run, path: the result at the end, and its file; None on other processes than the first.
     """
 
     def __init__(
@@ -122,13 +118,7 @@ class Recording:
             self._journal.setup(self._run_so_far())
 
     def start(self, description: Description, *, step: int = 0, planned: int | None = None) -> None:
-        """Start the first step.
-
-        Args:
-            description: what is known of the training.
-            step: steps that were done before.
-            planned: steps that were requested.
-        """
+        """Start the first step, after `step` steps that were done before; `planned` were requested."""
         self._description, self._planned = description, planned
         self.step = self.first_step = step
         self._timestamp = _now()
@@ -278,8 +268,13 @@ class Recording:
         self.path, messages = result.write(run, summary, self._options.output_dir)
         # From here on an interruption must not have it written a second time.
         self.has_ended = self.path is not None
-        if self._journal:
-            self._close(self._journal)
+        journal = self._journal
+        if journal and self.path is not None:
+            journal.remove()
+        elif journal:
+            journal.close()
+            if journal.path is not None and journal.trouble is None:
+                messages.append(f"{journal.path} holds all that was recorded: the next command makes a result of it")
         if self.path is not None and progress.is_enabled():
             # At once: a signal may end this process before its loop has ended.
             progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
@@ -290,16 +285,6 @@ class Recording:
             messages = [*(f"warning: {warning}" for warning in warnings), *messages]
         if messages:
             console.echo(messages, to_errors=True)
-
-    def _close(self, journal: Journal) -> None:
-        if self.path is not None:
-            journal.remove()
-            return
-        journal.close()
-        if journal.path is not None and journal.trouble is None:
-            console.echo(
-                [f"{journal.path} holds all that was recorded: the next command makes a result of it"], to_errors=True
-            )
 
     def _print(self, lines: list[str]) -> None:
         if not self._options.quiet:

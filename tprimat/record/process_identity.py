@@ -7,6 +7,8 @@ it, which the system takes away when a process ends, however it ends.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import socket
 import time
@@ -21,11 +23,10 @@ _PROC = Path("/proc")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """Unique identity of a process.
+    """Unique identity of a process; None for what the system doesn't state.
 
     Attributes:
-        pid: its number.
-        started: its start, in the kernel's ticks since boot; None where the system doesn't state it.
+        started: its start, in the kernel's ticks since boot.
         boot: identifier of the machine's current boot; the same in all containers of a machine.
         namespace: in which process numbers are counted; containers have their own.
         host: the machine's or the container's name.
@@ -40,8 +41,12 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
 
 def current_process() -> ProcessIdentity:
     """Return the identity of this process."""
-    pid = os.getpid()
-    return ProcessIdentity(pid, started_at(pid), _boot(), _namespace(), socket.gethostname())
+    pid, boot, namespace = os.getpid(), None, None
+    with contextlib.suppress(OSError):
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip() or None
+    with contextlib.suppress(OSError):
+        namespace = str((_PROC / "self/ns/pid").readlink())
+    return ProcessIdentity(pid, started_at(pid), boot, namespace, socket.gethostname())
 
 
 def started_at(pid: int) -> int | None:
@@ -58,12 +63,7 @@ def started_at(pid: int) -> int | None:
 
 
 def has_exited(owner: ProcessIdentity, handle: int) -> bool:
-    """Return whether the owner of a journal has certainly exited; take the journal's lock if so.
-
-    Args:
-        owner: as the journal states it.
-        handle: the open journal.
-    """
+    """Return whether the owner that an open journal states has certainly exited; take the journal's lock if so."""
     here = current_process()
     same_boot = owner.boot is not None and owner.boot == here.boot
     if same_boot and owner.namespace == here.namespace and owner.started is not None:
@@ -88,22 +88,6 @@ def lock(handle: int) -> bool:
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        import errno
-
         # Some network file systems have no locks; then the owner's own data must do.
         return error.errno not in (errno.EACCES, errno.EAGAIN)
     return True
-
-
-def _boot() -> str | None:
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text().strip() or None
-    except OSError:
-        return None
-
-
-def _namespace() -> str | None:
-    try:
-        return str((_PROC / "self/ns/pid").readlink())
-    except OSError:
-        return None

@@ -113,13 +113,11 @@ class Store(Protocol):
 
 
 class Times(msgspec.Struct, frozen=True):
-    """The step times of one process.
+    """The step times of one process, s.
 
     Attributes:
-        steps: numbers of the steps.
-        seconds: their times, s.
-        until_backward: median time from a step's start to its first backward pass, s: where a
-            process doesn't yet wait for the others.
+        until_backward: median time from a step's start to its first backward pass: where a process doesn't yet wait
+            for the others.
     """
 
     steps: tuple[int, ...]
@@ -128,13 +126,7 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class Gathered(NamedTuple):
-    """Records of a whole training.
-
-    Attributes:
-        records: with the times that count.
-        over_ranks: which ranks' times those are.
-        warnings: doubts about them.
-    """
+    """Records of a whole training, with the times that count, and which ranks' times those are."""
 
     records: Sequence[Record]
     over_ranks: str = "one process"
@@ -154,7 +146,11 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
     store = open_store()
     if store is None:
         return alone(records, world_size, "they share no store of torch.distributed")
-    own = times_of(records, laps)
+    own = Times(
+        tuple(record.step for record in records),
+        tuple(record.seconds for record in records),
+        statistics.median(laps) if laps else None,
+    )
     if rank:
         # Should the first process be gone, this one has nobody left to tell.
         with contextlib.suppress(RuntimeError):
@@ -163,26 +159,25 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
     others, missing = collect_times(store, training, world_size)
     if missing:
         return alone(records, world_size, f"{_ranks(missing)} did not tell theirs within {TIMEOUT_S:g} s of the end")
-    kept, why = longest(records, others)
-    if kept is None:
-        return alone(records, world_size, str(why))
+    count = len(records)
+    different = [rank for rank, each in others.items() if each.steps != own.steps or len(each.seconds) != count]
+    if different:
+        return alone(records, world_size, f"the {_ranks(different)} recorded other steps than the first process")
+    all_seconds = zip(own.seconds, *(times.seconds for times in others.values()), strict=True)
+    # Where one of them is unknown, so is the longest.
+    longest = [None if None in each else max(seconds for seconds in each if seconds) for each in all_seconds]
     slow = straggler_message(own, others)
-    return Gathered(kept, f"the longest of {world_size} processes, step by step", (slow,) if slow else ())
+    return Gathered(
+        [record._replace(seconds=seconds) for record, seconds in zip(records, longest, strict=True)],
+        f"the longest of {world_size} processes, step by step",
+        (slow,) if slow else (),
+    )
 
 
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
     """Return this process's records, with the reason why the others' are missing."""
     of = f"the first of {world_size} processes"
     return Gathered(records, of, (f"step times are those of {of}, not the longest over all: {why}",))
-
-
-def times_of(records: Sequence[Record], until_backward: Sequence[float]) -> Times:
-    """Return the step times of this process."""
-    return Times(
-        tuple(record.step for record in records),
-        tuple(record.seconds for record in records),
-        statistics.median(until_backward) if until_backward else None,
-    )
 
 
 def open_store() -> Store | None:
@@ -227,25 +222,6 @@ def collect_times(
         except (RuntimeError, ValueError):
             missing.append(rank)
     return times, missing
-
-
-def longest(records: Sequence[Record], others: dict[int, Times]) -> tuple[list[Record] | None, str | None]:
-    """Return each step with the time of the process that took longest.
-
-    Returns:
-        The records; or None, with the reason, where the processes didn't see the same steps.
-    """
-    steps = tuple(record.step for record in records)
-    different = [rank for rank, times in others.items() if times.steps != steps or len(times.seconds) != len(steps)]
-    if different:
-        return None, f"the {_ranks(different)} recorded other steps than the first process"
-    kept = []
-    for record, *seconds in zip(records, *(times.seconds for times in others.values()), strict=True):
-        all_seconds = (record.seconds, *seconds)
-        # Where one of them is unknown, so is the longest.
-        known = [each for each in all_seconds if each is not None]
-        kept.append(record._replace(seconds=max(known) if len(known) == len(all_seconds) else None))
-    return kept, None
 
 
 def straggler_message(own: Times, others: dict[int, Times]) -> str | None:

@@ -42,14 +42,7 @@ class _Line(msgspec.Struct):
 
 
 class Recovered(NamedTuple):
-    """The outcome of recovering a journal.
-
-    Attributes:
-        line: message for the user.
-        run: the recovered run; None where unreadable.
-        path: its result file, or None.
-        journal: the file's name.
-    """
+    """The outcome of recovering a journal: a line for the user, the run and its file if any, the journal's name."""
 
     line: str
     run: Run | None = None
@@ -91,8 +84,8 @@ def recover(folder: Path) -> list[Recovered]:
     return recovered
 
 
-def read(content: bytes) -> tuple[Run, bool]:
-    """Return the Run of a journal, and whether the training itself had finished it.
+def read(content: bytes) -> tuple[Run, bool] | None:
+    """Return the Run of a journal, and whether the training itself had finished it; None where nothing was recorded.
 
     A last line that was cut is skipped, and so is everything after a broken line: a power cut leaves zeros.
 
@@ -102,6 +95,8 @@ def read(content: bytes) -> tuple[Run, bool]:
     first = msgspec.json.decode(lines[0], type=JournalHeader)
     if first.journal != VERSION:
         raise ValueError(f"a journal of version {first.journal}, this TensorPrimat knows {VERSION}")
+    if len(lines) < 3:
+        return None  # no more than a part of the setup
     setup = final = None
     records: list[_Record] = []
     updates: list[Update] = []
@@ -153,15 +148,6 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
     return msgspec.structs.replace(setup, epochs=(*setup.epochs, *(update.epoch for update in updates)))
 
 
-def _is_empty(content: bytes) -> bool:
-    """Return whether a journal holds its header and nothing more, or no more than a part of the setup.
-
-    Raises ValueError for what is no journal of this version.
-    """
-    first, *following = content.split(b"\n")
-    return msgspec.json.decode(first, type=JournalHeader).journal == VERSION and len(following) < 2
-
-
 def _recover_one(path: Path, folder: Path) -> Recovered | None:
     if path.name.startswith(f"{os.getpid()}-"):
         return None
@@ -205,14 +191,15 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
             # Windows refuses this while the owner has it open.
             path = path.rename(path.with_suffix(CLAIMED))
     try:
-        if _is_empty(content):
-            path.unlink()
-            return Recovered("a training was ended before it had begun to record: there is nothing of it to recover")
-        run, finished = read(content)
+        training = read(content)
     except ValueError as error:
         kept = path.with_suffix(BROKEN)
         path.rename(kept)
         return Recovered(f"a training's journal can't be read ({plain(error, 200)}): it is kept as {kept}")
+    if training is None:
+        path.unlink()
+        return Recovered("a training was ended before it had begun to record: there is nothing of it to recover")
+    run, finished = training
     if finished:
         there = store.locate(folder / file_name(run), store.fingerprint(run))
         if there:
