@@ -13,12 +13,12 @@ import re
 
 from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
-from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
+from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
-from tprimat.read.parsing.values import number, state
+from tprimat.read.parsing.values import state
 from tprimat.results.run import Timing
 
 _LINE = re.compile(
@@ -41,17 +41,18 @@ _TIMING = Timing(
 )
 
 
-class Reader:
+class Reader(RecordReader):
     """A parsed_log.Reader of Megatron-Bridge logs."""
 
     name = "megatron_bridge"
     looks_for = "Megatron-Bridge's lines (“Step Time : 11.65s GPU utilization: …TFLOP/s/GPU”)"
 
     def __init__(self) -> None:
+        super().__init__()
         self._records: list[Record] = []
-        self._before: list[int | None] = []
+        self._before: list[int] = []
+        """Megatron's lines before each record."""
         self._iterations: list[int] = []
-        self._around = LogContext()
         self._memory: dict[str, float] = {}
         self._bare = True
         self._lines = 0
@@ -63,82 +64,61 @@ class Reader:
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        text = line.text
+        text, around = line.text, self.sorter.pending
         if TIMED in text:
-            self._iterations += [int(found[1]) for found in ANCHOR.finditer(text) if int(found[1]) >= 1]
+            self._iterations += [int(anchor[1]) for anchor in ANCHOR.finditer(text) if int(anchor[1]) >= 1]
             if sequence := _SEQUENCE.search(text):
-                state(self._around.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
+                state(around.stated, "sequence_length", int(sequence[1]), sequence[0], line.number, 3)
         if "Step Time" in text or "Step time:" in text:
-            found = list(_LINE.finditer(text))
-            for each in found:
-                self._take(each, line)
-            if found:
+            matches = list(_LINE.finditer(text))
+            for match in matches:
+                if not line.cuts(match.end()):
+                    record = Record(0, line.number, window=1, stamp=last_stamp(text[: match.start()]))
+                    record.put("seconds", match[1])
+                    record.put("tflops_per_gpu", match[2])
+                    self._records.append(record)
+                    self._before.append(len(self._iterations))
+            if matches:
                 return
         self._lines += 1
-        if not self._records and self._lines > records.LONGEST_SETUP:
+        if not self._records and self._lines > LONGEST_SETUP:
             return
-        if self._bare and text and not text.isspace():
-            self._bare = False
+        self._bare = self._bare and (not text or text.isspace())
         if "gigabytes" in text:
-            for kind, value in _MEMORY.findall(text):
+            for kind, gigabytes in _MEMORY.findall(text):
                 name = f"peak_memory_{kind}_gb"
-                self._memory[name] = max(self._memory.get(name, 0.0), float(value))
-        if ": " in text and len(text) < 300 and (size := _SIZES.match(without_prefixes(text))) and int(size[2]):
-            state(self._around.stated, _NAMES.get(size[1], size[1]), int(size[2]), size[0], line.number, 1)
+                self._memory[name] = max(self._memory.get(name, 0.0), float(gigabytes))
+        if ": " in text and len(text) < 300 and (size := _SIZES.match(without_prefixes(text))):
+            state(around.stated, _NAMES.get(size[1], size[1]), int(size[2]) or None, size[0], line.number)
         if "Job throughput:" in text:
-            self._around.marks["success"] = line.number
+            around.marks["success"] = line.number
         if self._records:
-            self._around.feed(line.number, text)
+            around.feed(line.number, text)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings; one per line where the file holds only a few such lines."""
-        if not self._records:
-            return []
-        if self._bare and not self._iterations and len(self._records) < MINIMUM_RECORDS:
+        records, steps, note = self._records, list(range(1, len(self._records) + 1)), None
+        if self._bare and not self._iterations and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
-            alone = (
-                "the lines of this file have no step, and nothing says that they are of one training: each is taken "
+            note = (
+                "the lines of this file have no step, and nothing says that they are of one training: each is taken by "
+                "itself"
             )
-            return [self._parsed_log([record], [1], alone + "by itself") for record in self._records]
-        if len(self._iterations) >= len(self._records):
-            steps = self._by_iterations()
-            note = None
-        else:
-            steps = list(range(1, len(self._records) + 1))
+            return [self._parsed_log([record], [1], note) for record in records]
+        if len(self._iterations) < len(records):
             note = "the lines have no step numbers: they are numbered in their order, each as one step"
-        return [self._parsed_log(self._records, steps, note)]
+        elif records:
+            # The step of each line is that of Megatron's line with the same rank in its order.
+            numbers = list(dict.fromkeys(self._iterations))
+            one_each = len(numbers) == len(records)
+            steps = numbers if one_each else [numbers[min(before, len(numbers) - 1)] for before in self._before]
+        return [self._parsed_log(records, steps, note)] if records else []
 
-    def _take(self, found: re.Match[str], line: Line) -> None:
-        if not line.whole and found.end() == len(line.text):
-            # The file ends here: the figure may be cut.
-            return
-        record = Record(0, line.number, window=1, stamp=last_stamp(line.text[: found.start()]))
-        record.put("seconds", float(found[1]))
-        if found[2]:
-            record.put("tflops_per_gpu", number(found[2]))
-        self._records.append(record)
-        self._before.append(len(self._iterations))
-
-    def _by_iterations(self) -> list[int]:
-        """Return the step of each line: that of Megatron's line with the same rank in its order."""
-        numbers = list(dict.fromkeys(self._iterations))
-        if len(numbers) == len(self._records):
-            return numbers
-        places = [min(before or 0, len(numbers) - 1) for before in self._before]
-        return [numbers[place] for place in places]
-
-    def _parsed_log(self, found: list[Record], steps: list[int], note: str | None) -> ParsedLog:
+    def _parsed_log(self, records: list[Record], steps: list[int], note: str | None) -> ParsedLog:
         kept: dict[int, Record] = {}
-        for record, step in zip(found, steps, strict=True):
+        for record, step in zip(records, steps, strict=True):
             record.step = step
             kept.setdefault(step, record)
-        training = LoggedTraining(records=kept, around=self._around, last=kept[max(kept)])
-        if note:
-            training.warnings.append(note)
-        return RunBuilder(
-            framework="megatron_bridge",
-            log_format="megatron_bridge",
-            training=training,
-            timing=_TIMING,
-            memory=dict(self._memory),
-        ).reading()
+        training = LoggedTraining(records=kept, around=self.sorter.pending, last=kept[max(kept)])
+        training.warnings += [note] if note else []
+        return RunBuilder(self.name, self.name, training, _TIMING, memory=dict(self._memory)).reading()

@@ -230,7 +230,9 @@ class Reader(StepReader):
         profile_only = self._profile.has_block and not training.records
         kinds = ", ".join(sorted(self._kinds)) or ("flops profiler" if profile_only else "engine")
         # The first print of the parts is excluded as warm-up.
-        parts = {name: statistics.fmean(times[1:] or times) / 1e3 for name, times in self._parts.items()}
+        parts: dict[str, float | None] = {
+            name: statistics.fmean(times[1:] or times) / 1e3 for name, times in self._parts.items()
+        }
         return dataclasses.replace(
             super().builder(training),
             log_format=f"deepspeed ({kinds})",

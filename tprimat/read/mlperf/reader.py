@@ -19,8 +19,7 @@ from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, numbe
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import object_at
-from tprimat.results.run import LARGEST_COUNT
+from tprimat.read.parsing.values import Statement, object_at, read_statements
 
 MARK = ":::MLLOG"
 SAME_EVENT = 1.0
@@ -47,23 +46,21 @@ _DUMPED = re.compile(
     r"(?:^|\s)(encoder_seq_length|seq_length|precision|fp8|fp4|fp8_recipe|fp4_recipe|tensor_model_parallel_size|"
     r"pipeline_model_parallel_size|context_parallel_size|micro_batch_size|devices|num_nodes): +(\S+)\s*$"
 )
-_WORLD = re.compile(r"\bWORLD_SIZE=(\d{1,9})\b|\[rank-\d{1,9}/(\d{1,9})\]|GLOBAL_RANK: \d+, MEMBER: \d+/(\d{1,9})")
-_LAUNCHED = re.compile(r"\b(NNODES|GPUS_PER_NODE)=(\d{1,6})\s*$")
-_SIGNS = (
-    "WORLD_SIZE=",
-    "NNODES=",
-    "GPUS_PER_NODE=",
-    "MEMBER: ",
-    "RESULT,",
-    "[TimeToTrain]",
-    "[EarlyStop]",
-    mlperf_system.MARK,
-    "[rank-",  # in many lines that have another sign as well
+_STATEMENTS = (
+    Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<world_size>\d{1,9})\b")),
+    Statement(re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")),
+    Statement(re.compile(r"\bRESULT,[^,]*,[^,]*,(?P<result_seconds>\d{1,9}),"), int, LOGGED, "RESULT,"),
 )
-_RESULT = re.compile(r"^RESULT,[^,]*,[^,]*,(\d{1,9}),([^,]*),")
-_DURATION = re.compile(r"\bduration: (\d{1,12}(?:\.\d{1,9})?) sec")
-_SAMPLES = re.compile(r"\b(?:consumed_train_samples|samples_count): (\d{1,15})")
-_THROUGHPUT = re.compile(r"\bthroughput: (\d{1,12}(?:\.\d{1,9})?) samples/s")
+# A rank's prefix is last: many lines that have it have another sign as well.
+_SIGNS = (
+    "WORLD_SIZE=", "NNODES=", "GPUS_PER_NODE=", "MEMBER: ", "RESULT,", "[TimeToTrain]", "[EarlyStop]",
+    mlperf_system.MARK, "[rank-",
+)  # fmt: skip
+_WHOLE_RUN = re.compile(
+    r"\bduration: (?P<duration>\d{1,12}(?:\.\d{1,9})?) sec"
+    r"|\b(?:consumed_train_samples|samples_count): (?P<samples>\d{1,15})"
+    r"|\bthroughput: (?P<throughput>\d{1,12}(?:\.\d{1,9})?) samples/s"
+)
 _ENDED = re.compile(r"\bstatus: (\w+)")
 _EVAL = re.compile(r"\beval_loss: (\d{1,9}(?:\.\d{1,9})?) \(target: (\d{1,9}(?:\.\d{1,9})?)\)")
 
@@ -126,29 +123,25 @@ class Reader:
         # Text that only speaks of events, a note on a log for one, holds none that can be read.
         trainings = [each for each in self._trainings if each.has_results] or ([self._summary] if self._summary else [])
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
-            return [summary.summary_reading(self._flux)]
+            return [summary.builder(self._flux).reading()]
         return [run.builder(training).reading() for training in trainings]
 
     def _events(self, line: Line) -> None:
         start = line.text.find(MARK)
         while start >= 0:
             begin = line.text.find("{", start)
-            following = line.text.find(MARK, start + len(MARK))
-            if begin < 0 or (0 <= following < begin):
-                start = following
+            start = line.text.find(MARK, start + len(MARK))
+            if begin < 0 or (0 <= start < begin):
                 continue
             event = object_at(line.text, begin)
-            if event is None:
-                training = self._training()
-                if line.whole and following < 0:
-                    # Another process wrote into it: the rest may stand on one of the next lines.
-                    self._open = (_INTRUDER.sub("", line.text[begin:]), line.number, LINES_OF_OTHERS)
-                elif following >= 0:
-                    training.unreadable.append(line.number)
-                start = following
-                continue
-            self._event(event, line.number)
-            start = following
+            if event is not None:
+                self._event(event, line.number)
+            elif start >= 0:
+                self._training().unreadable.append(line.number)
+            elif line.whole:
+                # Another process wrote into it: the rest may stand on one of the next lines.
+                self._training()
+                self._open = (_INTRUDER.sub("", line.text[begin:]), line.number, LINES_OF_OTHERS)
 
     def _training(self) -> run.BenchmarkRun:
         if not self._trainings:
@@ -170,7 +163,7 @@ class Reader:
             training = run.BenchmarkRun(around=LogContext(stated=run.carried(self._around.stated)))
             self._trainings.append(training)
         training.has_results = True
-        training.time(time)
+        training.first = time if training.first is None else training.first
         if key in ("run_start", "run_stop"):
             setattr(training, key, time)
             if key == "run_stop":
@@ -180,26 +173,20 @@ class Reader:
             return
         if training.run_stop is not None and key in ("tracked_stats", "train_loss"):
             # After the end come figures of the whole run.
-            for name, known in run.numbers(value).items():
-                training.whole_run[name] = known
+            training.whole_run.update(run.numbers(value))
             return
         if key == "block_start":
             training.begin_block(Block(time, line, place))
         elif key == "block_stop" and training.blocks and training.blocks[-1].stop is None:
             training.blocks[-1].stop, training.blocks[-1].stop_place = time, place
-        elif key == "tracked_stats":
-            self._tracked(training, Event(time, line, run.numbers(value), place, training.block()))
-        elif key == "train_loss" and (loss := number(value)) is not None:
-            self._tracked(training, Event(time, line, {"train_loss": loss}, place, training.block()))
+        elif key in ("tracked_stats", "train_loss"):
+            values = run.numbers(value if key == "tracked_stats" else {key: value})
+            if not values.keys().isdisjoint((*TIMES, *LOSSES, RATE)):
+                training.events.append(Event(time, line, values, place, training.block()))
         elif key == "eval_accuracy" and (result := number(value)) is not None:
             training.evaluations.append((place, result))
         elif key in STATED:
             training.around.state(key, run.plain(value), line, f"{key}: {value}", LOGGED)
-
-    def _tracked(self, training: run.BenchmarkRun, event: Event) -> None:
-        values = event.values
-        if any(name in values for name in (*TIMES, *LOSSES, RATE)):
-            training.events.append(event)
 
     def _again(self, key: str, kind: Any, value: Any, place: Mapping[str, float], time: float) -> bool:
         """Return whether another rank has logged this event before."""
@@ -220,13 +207,7 @@ class Reader:
             bare = without_prefixes(text[:20_000])
             if mlperf_system.MARK in text:
                 self._system(text, line.number, around)
-            if (world := _WORLD.search(text)) and (size := int(world[1] or world[2] or world[3])) <= LARGEST_COUNT:
-                around.state("world_size", size, line.number, bare, ECHOED)
-            if launched := _LAUNCHED.search(text):
-                name = "num_nodes" if launched[1] == "NNODES" else "devices"
-                around.state(name, int(launched[2]), line.number, bare, ECHOED)
-            if result := _RESULT.match(bare):
-                around.state("result_seconds", int(result[1]), line.number, bare, LOGGED)
+            read_statements(_STATEMENTS, text, line.number, around.stated, bare)
             if "[TimeToTrain]" in text or "[EarlyStop]" in text:
                 self._summarise(text, line.number)
         elif ": " not in text and "FLUX MLPerf" not in text:
@@ -265,9 +246,8 @@ class Reader:
         if self._trainings:
             return
         training = self._summary = self._summary or run.BenchmarkRun(around=self._around)
-        for name, pattern in (("duration", _DURATION), ("samples", _SAMPLES), (RATE, _THROUGHPUT)):
-            if match := pattern.search(text):
-                training.whole_run[name] = float(match[1])
+        for figure in _WHOLE_RUN.finditer(text):
+            training.whole_run[figure.lastgroup or ""] = float(figure[figure.lastindex or 0])
         if match := _EVAL.search(text):
             training.evaluations.append(({}, float(match[1])))
             training.around.state("target_accuracy", float(match[2]), number, text)

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tprimat.catalog import models
 from tprimat.read.mlperf import streams
 from tprimat.read.mlperf import system as mlperf_system
-from tprimat.read.mlperf.streams import Block, Event, Point, StepPoints, number
-from tprimat.read.parsing.records import LoggedTraining, spans
+from tprimat.read.mlperf.streams import Block, Event, StepPoints, number
+from tprimat.read.parsing import records
+from tprimat.read.parsing.records import LoggedTraining, Record, spans
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
-from tprimat.read.parsing.values import LoggedValue, LoggedValues
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, precision_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, Status, Timing, TrainingConfig
 
 FIRST_BLOCK = 0.01
@@ -68,10 +69,6 @@ class BenchmarkRun(LoggedTraining):
         """Return notes on how the events were read."""
         return (f"{len(self.evaluations)} evaluations",) if self.evaluations else ()
 
-    def time(self, time: float) -> None:
-        """Read an event's time."""
-        self.first = time if self.first is None else self.first
-
     def begin_block(self, block: Block) -> None:
         """Add a block's start, but not a slower rank's copy of it."""
         last = self.blocks[-1] if self.blocks else None
@@ -116,13 +113,13 @@ def plain(value: Any) -> Any:
 
 def builder(training: BenchmarkRun) -> RunBuilder:
     """Return what makes the Run of a benchmark's run whose log is over."""
-    stated = training.around.stated
-    batch, sequence = stated.count("global_batch_size"), _first_of(stated, *_SEQUENCE)
-    last = training.end_samples
+    fields = _fields_of(training.around.stated)
+    batch, last = fields.count("global_batch_size"), training.end_samples
     if last is None and training.end_step and batch:
         last = training.end_step * batch
-    training.parsed = streams.find(training.events, training.blocks, batch, sequence.value if sequence else None, last)
-    benchmark = stated.word("submission_benchmark")
+    training.parsed = streams.find(training.events, training.blocks, batch, fields.count("sequence_length"), last)
+    training.records = _records(training, batch)
+    benchmark = training.around.stated.word("submission_benchmark")
     return MlperfRun(
         framework="mlperf",
         log_format=f"mlperf ({benchmark})" if benchmark else "mlperf",
@@ -132,78 +129,64 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             covers=_COVERS.get(training.parsed.kind or ""),
             over_ranks="the rank that logs",
         ),
-        fields=_fields_of(stated),
+        fields=fields,
     )
 
 
-def _first_of(stated: LoggedValues, *names: str) -> LoggedValue | None:
-    return next((each for name in names if (each := stated.count_statement(name))), None)
-
-
-_SEQUENCE = ("max_sequence_length", "encoder_seq_length", "seq_length")
-_COUNTS = {
-    "global_batch_size": ("global_batch_size",),
-    "micro_batch_size": ("micro_batch_size",),
-    "max_steps": ("max_steps",),
-    "gradient_accumulation_steps": ("gradient_accumulation_steps",),
-    "sequence_length": _SEQUENCE,
-    "tensor_model_parallel_size": ("tensor_parallelism", "tensor_model_parallel_size"),
-    "pipeline_model_parallel_size": ("pipeline_parallelism", "pipeline_model_parallel_size"),
-    "context_parallel_size": ("context_parallelism", "context_parallel_size"),
-    "expert_model_parallel_size": ("expert_parallelism",),
-}
-_OPTIMIZER = {
-    "schedule": ("opt_learning_rate_decay_schedule",),
-    "beta1": ("opt_adamw_beta_1", "opt_adam_beta_1"),
-    "beta2": ("opt_adamw_beta_2", "opt_adam_beta_2"),
-    "epsilon": ("opt_adamw_epsilon", "opt_adam_epsilon"),
-    "weight_decay": ("opt_adamw_weight_decay", "opt_weight_decay"),
-    "gradient_clipping": ("opt_gradient_clip_norm",),
+_ADAMW = ("opt_adamw_beta_1", "opt_adamw_weight_decay")
+_FIELDS: dict[Callable[[LoggedValues, str], object], dict[str, tuple[str, ...]]] = {
+    LoggedValues.count: {
+        "global_batch_size": ("global_batch_size",),
+        "micro_batch_size": ("micro_batch_size",),
+        "max_steps": ("max_steps",),
+        "gradient_accumulation_steps": ("gradient_accumulation_steps",),
+        "sequence_length": ("max_sequence_length", "encoder_seq_length", "seq_length"),
+        "tensor_model_parallel_size": ("tensor_parallelism", "tensor_model_parallel_size"),
+        "pipeline_model_parallel_size": ("pipeline_parallelism", "pipeline_model_parallel_size"),
+        "context_parallel_size": ("context_parallelism", "context_parallel_size"),
+        "expert_model_parallel_size": ("expert_parallelism",),
+        "num_gpus": ("world_size",),
+    },
+    LoggedValues.number: {
+        "beta1": ("opt_adamw_beta_1", "opt_adam_beta_1"),
+        "beta2": ("opt_adamw_beta_2", "opt_adam_beta_2"),
+        "epsilon": ("opt_adamw_epsilon", "opt_adam_epsilon"),
+        "weight_decay": ("opt_adamw_weight_decay", "opt_weight_decay"),
+        "gradient_clipping": ("opt_gradient_clip_norm",),
+    },
+    LoggedValues.word: {"schedule": ("opt_learning_rate_decay_schedule",), "optimizer": ("opt_name",)},
 }
 """Fields of a result, and the events or arguments that state them: the first one counts."""
 
 
 def _fields_of(stated: LoggedValues) -> LoggedValues:
     """Return what the log states, by a result's fields."""
-    fields = LoggedValues({name: each for name, of in _COUNTS.items() if (each := _first_of(stated, *of))})
-    for name, of in _OPTIMIZER.items():
-        is_stated = stated.word if name == "schedule" else stated.number
-        if origin := next((each for each in of if is_stated(each) is not None), None):
-            fields[name] = stated[origin]
+    fields = LoggedValues()
+    for read, rows in _FIELDS.items():
+        for field, names in rows.items():
+            if origin := next((name for name in names if read(stated, name) is not None), None):
+                fields[field] = stated[origin]
+
+    def derive(field: str, value: object, origin: LoggedValue | None) -> None:
+        if value is not None and origin is not None:
+            fields.setdefault(field, dataclasses.replace(origin, value=value))
+
     rate = stated.number("opt_base_learning_rate")
-    if rate is not None and rate > 0:
-        # Some logs have 0.0 there, which nothing learns with.
-        fields["peak_learning_rate"] = stated["opt_base_learning_rate"]
-    if stated.word("opt_name"):
-        fields["optimizer"] = stated["opt_name"]
-    elif adamw := stated.get("opt_adamw_beta_1") or stated.get("opt_adamw_weight_decay"):
-        fields["optimizer"] = dataclasses.replace(adamw, value="adamw")
-    known_precision, detail, decisive = precision(stated)
-    if decisive is not None:
-        fields["precision"] = dataclasses.replace(decisive, value=known_precision)
-        fields["precision_detail"] = dataclasses.replace(decisive, value=detail)
-    for name, each in (("model", _model(stated)), ("num_gpus", _world(stated))):
-        if each is not None:
-            fields[name] = each
+    # Some logs have 0.0 there, which nothing learns with.
+    derive("peak_learning_rate", rate if rate and rate > 0 else None, stated.get("opt_base_learning_rate"))
+    derive("optimizer", "adamw", next((stated[name] for name in _ADAMW if name in stated), None))
+    known, detail, deciding = precision(stated)
+    derive("precision", known, deciding)
+    derive("precision_detail", detail, deciding)
+    benchmark = stated.word("submission_benchmark")
+    if benchmark is not None:
+        row = models.recognize(_MODELS.get(benchmark, benchmark))
+        derive("model", row.name if row else benchmark, stated["submission_benchmark"])
+    if isinstance(system := stated.value("system"), mlperf_system.System):
+        derive("num_gpus", system.devices, stated["system"])
+    nodes, devices = stated.count("num_nodes"), stated.count("devices")
+    derive("num_gpus", nodes * devices if nodes and devices else None, stated.get("devices"))
     return fields
-
-
-def _model(stated: LoggedValues) -> LoggedValue | None:
-    benchmark, word = stated.get("submission_benchmark"), stated.word("submission_benchmark")
-    if benchmark is None or word is None:
-        return None
-    row = models.recognize(_MODELS.get(word, word))
-    return dataclasses.replace(benchmark, value=row.name if row else word)
-
-
-def _world(stated: LoggedValues) -> LoggedValue | None:
-    if statement := stated.count_statement("world_size"):
-        return statement
-    system = stated.get("system")
-    if system is not None and isinstance(system.value, mlperf_system.System) and system.value.devices:
-        return LoggedValue(system.value.devices, system.line, system.text)
-    nodes, devices = stated.count("num_nodes"), stated.count_statement("devices")
-    return LoggedValue(nodes * devices.value, devices.line, devices.text) if nodes and devices else None
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue | None]:
@@ -216,8 +199,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None, LoggedValue
         if stated.value(width) not in (None, False, ""):
             recipe = stated.word(f"{width}_recipe")
             return width, ", ".join([*words, width, *([f"recipe {recipe}"] if recipe else [])]), stated[width]
-    known = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16", "32": "fp32", "bf16-true": "bf16"}
-    return known.get(base or ""), words[0] if words else None, stated.get("precision")
+    return precision_of(base), words[0] if words else None, stated.get("precision")
 
 
 @dataclasses.dataclass
@@ -258,7 +240,10 @@ class MlperfRun(RunBuilder):
             )
         if sizes.sequence_length is None:
             warnings.append("the log doesn't state the sequence length: step times and samples only, no rate in tokens")
-        return _series(self.training), warnings + _warnings_of(self.training)
+        found = self.training.ordered()
+        series = records.series(found, [record.window or 1 for record in found])
+        series["native_metrics"] |= _figures(self.training)
+        return series, warnings + _warnings_of(self.training)
 
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return nothing: the series' warnings have it."""
@@ -287,31 +272,40 @@ class MlperfRun(RunBuilder):
         return "incomplete", f"no run_stop: the log ends after step {last}" + (f": {cause}" if cause else "")
 
 
-def _series(training: BenchmarkRun) -> dict[str, Any]:
-    """Return the series, of all steps that have a time or a loss, as arguments of a Run."""
-    found, stated = training.parsed, training.around.stated
-    rows: dict[int, dict[str, Any]] = {}
-    for point in found.points:
-        rows[point.step] = {"time": point.seconds, "window": point.window, **_figures(point)}
-    for point in found.losses:
-        row = rows.setdefault(point.step, {"window": 1, "line": point.event.line})
-        row.update({name: value for name, value in _figures(point).items() if name not in row})
-    batch = stated.count("global_batch_size")
-    for place, result in training.evaluations:
-        step = _evaluated_at(place, batch, rows)
-        if step is not None:
-            rows[step].setdefault("eval_accuracy", result)
-    steps = sorted(rows)
+def _records(training: BenchmarkRun, batch: int | None) -> dict[int, Record]:
+    """Return a record of each step that has a time or a loss."""
+    rows: dict[int, Record] = {}
+    for point in training.parsed.points:
+        rows[point.step] = Record(point.step, point.event.line, seconds=point.seconds, window=point.window)
+    for point in (*training.parsed.points, *training.parsed.losses):
+        event = point.event
+        record = rows.setdefault(point.step, Record(point.step, event.line))
+        loss = next((event.values[name] for name in streams.LOSSES if name in event.values), None)
+        for name, value in (
+            ("loss", loss),
+            ("learning_rate", event.place.get("lr")),
+            ("samples_per_second", event.values.get(streams.RATE)),
+            ("max_memory_usage", event.values.get("max_memory_usage")),
+        ):
+            if record.figure(name) is None:
+                record.put(name, value)
+    for place, accuracy in training.evaluations:
+        samples = place.get("samples_count", place.get("epoch_num"))
+        if samples and batch:
+            # An evaluation follows the record at its step, or one batch later, as some count.
+            step = next((each for each in (samples / batch, samples / batch + 1) if each in rows), None)
+            if step is not None:
+                rows[int(step)].native.setdefault("eval_accuracy", accuracy)
+    return rows
 
-    def column(name: str) -> tuple[Any, ...]:
-        return tuple(rows[step].get(name) for step in steps)
 
-    native: dict[str, Any] = {}
-    for name in ("samples_per_second", "max_memory_usage", "eval_accuracy"):
-        if any(value is not None for value in column(name)):
-            native[name] = column(name)
-    single = {
-        "time_to_train_minutes": _minutes(training),
+def _figures(training: BenchmarkRun) -> dict[str, float]:
+    """Return what is known of the whole run, by names of native_metrics."""
+    stated, duration = training.around.stated, training.whole_run.get("duration")
+    if training.run_start is not None and training.run_stop is not None:
+        duration = training.run_stop - training.run_start
+    figures = {
+        "time_to_train_minutes": None if duration is None else round(duration / 60, 6),
         "eval_accuracy_last": training.evaluations[-1][1] if training.evaluations else None,
         "target_accuracy": stated.number("target_accuracy"),
         "overall_samples_per_second": stated.number("overall_throughput"),
@@ -320,49 +314,7 @@ def _series(training: BenchmarkRun) -> dict[str, Any]:
         "seed": stated.number("seed"),
         **{f"whole_run_{name}": value for name, value in training.whole_run.items()},
     }
-    native |= {name: value for name, value in single.items() if value is not None}
-    return {
-        "steps": tuple(steps),
-        "window_steps": column("window"),
-        "step_times": column("time"),
-        "loss_values": column("loss"),
-        "learning_rates": column("learning_rate"),
-        "grad_norms": (None,) * len(steps),
-        "lines": column("line"),
-        "native_metrics": native,
-    }
-
-
-def _figures(point: Point) -> dict[str, Any]:
-    event = point.event
-    figures: dict[str, Any] = {"line": event.line}
-    for name in streams.LOSSES:
-        if name in event.values:
-            figures["loss"] = event.values[name]
-            break
-    if "lr" in event.place:
-        figures["learning_rate"] = event.place["lr"]
-    if streams.RATE in event.values:
-        figures["samples_per_second"] = event.values[streams.RATE]
-    if "max_memory_usage" in event.values:
-        figures["max_memory_usage"] = event.values["max_memory_usage"]
-    return figures
-
-
-def _evaluated_at(place: Mapping[str, float], batch: int | None, rows: Mapping[int, Any]) -> int | None:
-    """Return the record that an evaluation follows: at its step, or one batch later, as some count."""
-    samples = place.get("samples_count", place.get("epoch_num"))
-    if not samples or not batch:
-        return None
-    step = samples / batch
-    return next((int(each) for each in (step, step + 1) if each in rows), None)
-
-
-def _minutes(training: BenchmarkRun) -> float | None:
-    if training.run_start is not None and training.run_stop is not None:
-        return round((training.run_stop - training.run_start) / 60, 6)
-    duration = training.whole_run.get("duration")
-    return round(duration / 60, 6) if duration else None
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _warnings_of(training: BenchmarkRun) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat.results.run import LARGEST_COUNT, GpuInfo, Platform, Run, SoftwareStack
+from tprimat.results.run import Platform, Run, SoftwareStack
 from tprimat.units import gib_to_gb, round_figure
 
 MARK = ":::SYSJSON"
@@ -25,17 +25,12 @@ class System:
     """A machine as its submitter describes it. None: it isn't stated.
 
     Attributes:
-        submitter, name: of the submission and of the system.
         device: name of the accelerator.
-        nodes, devices_per_node: counts.
         memory_gb: of one accelerator, GB of 10⁹ bytes.
         framework: framework, versions and stack in the submitter's words.
         notes: on the software; often the precision.
-        cpu, os: host.
     """
 
-    submitter: str | None = None
-    name: str | None = None
     device: str | None = None
     nodes: int | None = None
     devices_per_node: int | None = None
@@ -67,30 +62,27 @@ class System:
 def parse(text: str) -> System | None:
     """Return a description in JSON; None where it is none."""
     try:
-        found = json.loads(text)
+        description = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return of(found) if isinstance(found, dict) else None
+    return of(description) if isinstance(description, dict) else None
 
 
-def of(found: Mapping[str, Any]) -> System | None:
+def of(description: Mapping[str, Any]) -> System | None:
     """Return a description as a dictionary; None where it isn't one of a system."""
-    if "accelerator_model_name" not in found:
+    if "accelerator_model_name" not in description:
         return None
 
     def word(name: str) -> str | None:
-        value = found.get(name)
+        value = description.get(name)
         text = " ".join(str(value).split())[:200] if isinstance(value, (str, int, float)) else ""
         return None if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text else text
 
     def count(name: str) -> int | None:
         value = word(name) or ""
-        whole = int(value) if re.fullmatch(r"\d{1,12}", value) else 0
-        return whole if 1 <= whole <= LARGEST_COUNT else None
+        return int(value) or None if re.fullmatch(r"\d{1,12}", value) else None
 
     return System(
-        submitter=word("submitter"),
-        name=word("system_name"),
         device=word("accelerator_model_name"),
         nodes=count("number_of_nodes"),
         devices_per_node=count("accelerators_per_node"),
@@ -121,14 +113,14 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
         descriptions: paths of the system descriptions that lie around it.
     """
     folders = {part.lower() for part in log.parts[:-1]}
-    within = [path for path in descriptions if path.stem.lower() in folders]
-    if len(within) == 1:
-        return within[0]
-    words = _words(log.stem)
-    fitting = [path for path in descriptions if _words(path.stem) <= words and len(_words(path.stem)) > 1]
-    longest = max((len(_words(path.stem)) for path in fitting), default=0)
-    fitting = [path for path in fitting if len(_words(path.stem)) == longest]
-    return fitting[0] if len(fitting) == 1 else None
+    paths = list(descriptions)
+    within = [path for path in paths if path.stem.lower() in folders]
+    if len(within) != 1:
+        words = _words(log.stem)
+        fitting = [path for path in paths if _words(path.stem) <= words and len(_words(path.stem)) > 1]
+        longest = max((len(_words(path.stem)) for path in fitting), default=0)
+        within = [path for path in fitting if len(_words(path.stem)) == longest]
+    return within[0] if len(within) == 1 else None
 
 
 def _words(stem: str) -> frozenset[str]:
@@ -143,40 +135,31 @@ def applied(run: Run, system: System, where: str) -> Run:
         system: its description.
         where: the description's place, for the warning that says what came from it.
     """
+    gpu, host = run.gpu_info, run.environment
     devices = run.training_config.num_gpus or system.devices
-    added = [
-        f"{what} {value}"
-        for what, value, known in (
-            ("GPUs", devices, run.training_config.num_gpus),
-            ("GPU", system.device, run.gpu_info.device_name),
-        )
-        if value and not known
-    ]
+    added = [f"GPUs {devices}"] if devices and not run.training_config.num_gpus else []
+    added += [f"GPU {system.device}"] if system.device and not gpu.device_name else []
     warnings = [warning for warning in run.warnings if not (added and warning.startswith(UNSTATED))]
     if added:
         warnings.append(f"from the system description {where}: {', '.join(added)}")
     if system.notes and run.training_config.precision is None:
         warnings.append(f"the system description says of the software: {system.notes}")
-    gpu = run.gpu_info
-    versions = {**({"framework": system.framework} if system.framework else {}), **run.environment.versions}
     return msgspec.structs.replace(
         run,
         platform=run.platform or system.platform,
         warnings=tuple(dict.fromkeys(warnings)),
-        gpu_info=GpuInfo(
-            **{
-                **gpu.known(),
-                "device_name": gpu.device_name or system.device,
-                "device_count": gpu.device_count or devices,
-                "total_memory_gb": gpu.total_memory_gb or system.memory_gb,
-                "software_stack": gpu.software_stack or system.stack,
-            }
+        gpu_info=msgspec.structs.replace(
+            gpu,
+            device_name=gpu.device_name or system.device,
+            device_count=gpu.device_count or devices,
+            total_memory_gb=gpu.total_memory_gb or system.memory_gb,
+            software_stack=gpu.software_stack or system.stack,
         ),
         environment=msgspec.structs.replace(
-            run.environment,
-            versions=versions,
-            cpu=run.environment.cpu or system.cpu,
-            os=run.environment.os or system.os,
+            host,
+            versions={**({"framework": system.framework} if system.framework else {}), **host.versions},
+            cpu=host.cpu or system.cpu,
+            os=host.os or system.os,
         ),
         training_config=msgspec.structs.replace(run.training_config, num_gpus=devices),
     )
