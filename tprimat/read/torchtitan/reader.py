@@ -75,14 +75,13 @@ class Reader(RecordReader):
         super().__init__()
         self.sorter = RecordSequencer(_reconcile)
         self._setup = setup.Setup()
-        self._own = False
         self._lines = 0
         self._groups: set[str] = set()
 
     @property
     def recognised(self) -> bool:
         """Whether a step line or torchtitan's own configuration was seen."""
-        return bool(self.sorter.trainings) or self._own
+        return bool(self.sorter.trainings) or self._setup.own or self._setup.configured
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -91,14 +90,14 @@ class Reader(RecordReader):
         around = self.sorter.pending
         self._lines += 1
         if self.recognised or self._lines <= records.LONGEST_SETUP:
-            self._own = self._setup.feed(line.number, line.text, around) or self._own
-        if self._own or self.sorter.trainings:
+            self._setup.feed(line.number, line.text, around)
+        if self.recognised:
             around.feed(line.number, line.text)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
         trainings = self.sorter.finish()
-        if not trainings and self._own:
+        if not trainings and self.recognised:
             trainings = [LoggedTraining(around=self.sorter.pending)]
         return [self.builder(training).reading() for training in trainings]
 

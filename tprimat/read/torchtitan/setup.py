@@ -19,7 +19,7 @@ from typing import Any
 
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.read.parsing.values import LoggedValue, LoggedValues
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, Statement, count, precision_of, read_statements
 from tprimat.results.run import ModelConfig
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
@@ -31,21 +31,15 @@ ARGUMENTS: dict[str, str] = {
     "training.local_batch_size": "micro_batch_size", "training.batch_size": "micro_batch_size",
     "training.global_batch_size": "global_batch_size",
     "training.seq_len": "sequence_length",
-    "training.steps": "max_steps",
-    "training.seed": "seed",
-    "debug.seed": "seed",
+    "training.steps": "max_steps", "training.seed": "seed", "debug.seed": "seed",
     "training.max_norm": "gradient_clipping", "training.dataset": "data", "dataloader.dataset": "data",
     "training.mixed_precision_param": "parameter_type", "training.dtype": "dtype",
     "metrics.log_freq": "log_freq", "model.name": "model_name", "model.flavor": "model_flavor",
-    "model.converters": "converters", "mx.recipe_name": "mx_recipe",
-    "quantize.linear.mx.recipe_name": "mx_recipe",
+    "model.converters": "converters", "mx.recipe_name": "mx_recipe", "quantize.linear.mx.recipe_name": "mx_recipe",
     "activation_checkpoint.mode": "recomputation",
-    "optimizer.name": "optimizer",
-    "optimizer.lr": "peak_learning_rate",
-    "optimizer.beta1": "beta1",
-    "optimizer.beta2": "beta2",
-    "optimizer.eps": "epsilon", "optimizer.weight_decay": "weight_decay",
-    "lr_scheduler.decay_type": "schedule",
+    "optimizer.name": "optimizer", "optimizer.lr": "peak_learning_rate", "lr_scheduler.decay_type": "schedule",
+    "optimizer.beta1": "beta1", "optimizer.beta2": "beta2", "optimizer.eps": "epsilon",
+    "optimizer.weight_decay": "weight_decay",
     "parallelism.tensor_parallel_degree": "tensor_model_parallel_size",
     "training.tensor_parallel_degree": "tensor_model_parallel_size",
     "parallelism.pipeline_parallel_degree": "pipeline_model_parallel_size",
@@ -53,10 +47,6 @@ ARGUMENTS: dict[str, str] = {
     "parallelism.context_parallel_degree": "context_parallel_size",
     "experimental.context_parallel_degree": "context_parallel_size",
     "parallelism.expert_parallel_degree": "expert_model_parallel_size",
-    "parallelism.data_parallel_replicate_degree": "dp_replicate",
-    "training.data_parallel_replicate_degree": "dp_replicate",
-    "parallelism.data_parallel_shard_degree": "dp_shard", "training.data_parallel_shard_degree": "dp_shard",
-    "training.data_parallel_degree": "dp_shard",
 }
 # fmt: on
 """Arguments that are read, and what they are called here."""
@@ -66,12 +56,6 @@ _DUMP = re.compile(r"Running with (?:args|configs?|job config): *(\{.*)$")
 _MESH = re.compile(r"Building \d+-D device mesh with \[([^\]]*)\], \[([\d, ]*)\]")
 _MESH_NAMED = re.compile(r"[Bb]uild\w* device mesh with parallelism: (.*)$")
 _NAMED_SIZE = re.compile(r"\b(pp|dp_replicate|dp_shard|cp|tp|ep|etp|dp)=(\d{1,6})\b")
-_MODEL = re.compile(r"\bModel (\S+(?: \S+)?) size: ([\d,]{1,19}) total parameters")
-_BUILDING = re.compile(r"\bBuilding (\S+) (\S+) with (\w*(?:Args|Config)\w*\(.*|\{.*)$")
-_CAPACITY = re.compile(r"(?:CUDA|GPU|Device|XPU) capacity: (.+?) with (\d{1,6}(?:\.\d{1,6})?)GiB memory")
-_LABELLED = re.compile(
-    r"(local batch size|global batch size|gradient accumulation steps|sequence length|total steps):? (\d{1,15})\b"
-)
 _LABELS = {
     "local batch size": "micro_batch_size",
     "global batch size": "global_batch_size",
@@ -79,6 +63,30 @@ _LABELS = {
     "sequence length": "sequence_length",
     "total steps": "max_steps",
 }
+_CAPACITY = r"(?:CUDA|GPU|Device|XPU) capacity: "
+_GIB = r"GiB memory"
+_STATEMENTS = tuple(
+    Statement(re.compile(pattern), read, weight, sign)
+    for sign, read, weight, pattern in (
+        (" size: ", str, COMPUTED, r"\bModel (?P<model>\S+(?: \S+)?) size: [\d,]{1,19} total parameters"),
+        (" size: ", count, COMPUTED, r"\bModel \S+(?: \S+)? size: (?P<parameters>[\d,]{1,19}) total parameters"),
+        (
+            "Building ",
+            str,
+            DUMPED,
+            r"\bBuilding (?P<model>\S+ \S+) with (?P<model_arguments>\w*(?:Args|Config)\w*\(.*|\{.*)$",
+        ),
+        (" capacity: ", str, COMPUTED, rf"{_CAPACITY}(?P<device_name>.+?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}"),
+        (" capacity: ", float, COMPUTED, rf"{_CAPACITY}.+? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}"),
+        ("Float8", lambda _: "fp8", COMPUTED, r"(?P<quantised>Float8.*scaled training active|Swapped to Float8)"),
+        ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
+        *(
+            (label, int, COMPUTED, rf"(?:Trainer|Training starts).*\b{label}:? (?P<{field}>\d{{1,15}})\b")
+            for label, field in _LABELS.items()
+        ),
+    )
+)
+_OWN = re.compile(r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters|(?:Trainer|Training starts).*batch size ")
 _RANK = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
 _STARTS = ("Starting job:", "Training starts at step")
 
@@ -97,74 +105,50 @@ class Setup:
 
     Attributes:
         own: whether a line was torchtitan's own beyond doubt.
+        configured: whether one of its arguments was printed.
         stepped: whether a step line was seen.
     """
 
     def __init__(self) -> None:
         self.own = False
+        self.configured = False
         self.stepped = False
         self._dump: list[str] | None = None
         self._dump_line = 0
         self._length = 0
 
-    def feed(self, number: int, text: str, around: LogContext) -> bool:
-        """Read a line; return whether it is certainly torchtitan's own."""
+    def feed(self, number: int, text: str, around: LogContext) -> None:
+        """Read a line."""
         if self._dump is not None:
             self._continue(text, around)
-        for sign in SIGNS:
-            if sign in text:
-                break
-        else:
-            return False
+        if not any(sign in text for sign in SIGNS):
+            return
         text = text[:20_000]
         bare = without_prefixes(text)
-
-        def state(name: str, value: Any, weight: int) -> None:
-            around.state(name, value, number, bare, weight)
-
         if "arguments " in text and (argument := _ARGUMENT.search(text)):
             if called := ARGUMENTS.get(argument[1]):
-                state(called, _value(argument[2]), DUMPED)
-            return argument[1].startswith(("training.", "parallelism."))
+                around.state(called, _value(argument[2]), number, bare, DUMPED)
+            self.configured = self.configured or argument[1].startswith(("training.", "parallelism."))
+            return
         if dump := _DUMP.search(text):
             self._dump, self._dump_line, self._length = [], number, 0
             self._continue(dump[1], around)
-            return False
-        own = False
+            return
         if mesh := _MESH.search(text):
             names = [name.strip(" '\"") for name in mesh[1].split(",")]
             sizes = [int(size) for size in mesh[2].split(",") if size.strip()]
             if len(names) == len(sizes):
-                _state_mesh(dict(zip(names, sizes, strict=True)), state)
+                _state_mesh(dict(zip(names, sizes, strict=True)), number, bare, around)
         elif named := _MESH_NAMED.search(text):
-            _state_mesh({name: int(size) for name, size in _NAMED_SIZE.findall(named[1])}, state)
-        if model := _MODEL.search(text):
-            state("model", model[1], COMPUTED)
-            state("parameters", int(model[2].replace(",", "")), COMPUTED)
-            own = True
-        if building := _BUILDING.search(text):
-            state("model", f"{building[1]} {building[2]}", DUMPED)
-            state("model_arguments", building[3], DUMPED)
-        if capacity := _CAPACITY.search(text):
-            state("device_name", capacity[1], COMPUTED)
-            state("device_gib", float(capacity[2]), COMPUTED)
-        if "batch size " in text and ("Trainer" in text or "Training starts" in text):
-            for label, figure in _LABELLED.findall(text):
-                state(_LABELS[label], int(figure), COMPUTED)
-            own = True
-        if "Float8" in text and ("scaled training active" in text or "Swapped to Float8" in text):
-            state("quantised", "fp8", COMPUTED)
-        elif "Swapped to MX" in text or "MXFP8 training active" in text:
-            state("quantised", "mxfp8", COMPUTED)
+            _state_mesh({name: int(size) for name, size in _NAMED_SIZE.findall(named[1])}, number, bare, around)
+        read_statements(_STATEMENTS, text, number, around.stated, bare)
         if "Training completed" in text:
             around.marks["success"] = number
-        if any(start in text for start in _STARTS):
-            around.begun = True
-        self.own = self.own or own
+        around.begun = around.begun or any(start in text for start in _STARTS)
+        self.own = self.own or _OWN.search(text) is not None
         # Lines of another program in the same log have ranks too.
         if self.own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
-            state("num_gpus", int(world[1]), ECHOED)
-        return own
+            around.state("num_gpus", int(world[1]), number, bare, ECHOED)
 
     def _continue(self, text: str, around: LogContext) -> None:
         """Read a further line of a configuration that is printed as JSON or as a Python dictionary."""
@@ -176,50 +160,48 @@ class Setup:
             self._dump = None
         elif whole.rstrip().endswith("}") and whole.count("{") == whole.count("}"):
             self._dump = None
-            for name, value in _flat(_parsed(whole)):
+            for name, value in _flat(_value(whole)):
                 if called := ARGUMENTS.get(name):
                     around.state(called, value, self._dump_line, f"{name}: {value}", DUMPED)
 
 
-def _state_mesh(sizes: dict[str, int], state: Any) -> None:
+def _state_mesh(sizes: dict[str, int], number: int, text: str, around: LogContext) -> None:
     if not sizes:
         return
     # A mesh names the dimensions that are larger than 1; data parallelism may be split for experts.
-    split = sizes.get("dp_shard_mod_ep", 1) * sizes.get("dp_shard_in_ep", 1)
-    replicas = sizes.get("dp_replicate", 1) * sizes.get("dp_shard", 1) * sizes.get("dp", 1) * split
-    for name, kind in (("tp", "tensor_model"), ("pp", "pipeline_model"), ("cp", "context")):
-        state(f"{kind}_parallel_size", sizes.get(name, 1), COMPUTED)
-    state("num_gpus", replicas * sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("cp", 1), COMPUTED)
-    state("data_parallel_size", replicas, COMPUTED)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
+    replicas = math.prod(
+        sizes.get(name, 1) for name in ("dp_replicate", "dp_shard", "dp", "dp_shard_mod_ep", "dp_shard_in_ep")
+    )
+    tensor, pipeline, context = (sizes.get(name, 1) for name in ("tp", "pp", "cp"))
+    for field, value in (
+        ("tensor_model_parallel_size", tensor),
+        ("pipeline_model_parallel_size", pipeline),
+        ("context_parallel_size", context),
+        ("num_gpus", replicas * tensor * pipeline * context),
+        ("data_parallel_size", replicas),
+    ):
+        around.state(field, value, number, text, COMPUTED)
 
 
 def _flat(tree: Any, before: str = "") -> list[tuple[str, Any]]:
     if not isinstance(tree, dict):
         return []
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for name, value in tree.items():
         path = f"{before}{name}"
-        found += _flat(value, f"{path}.") if isinstance(value, dict) and path.count(".") < 4 else [(path, value)]
-    return found
+        leaves += _flat(value, f"{path}.") if isinstance(value, dict) and path.count(".") < 4 else [(path, value)]
+    return leaves
 
 
 def _value(text: str) -> Any:
+    """Return a value in JSON or Python; the text itself where it is neither."""
     text = text.strip()
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return text
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return text
 
 
 def complete(stated: LoggedValues) -> None:
@@ -244,24 +226,17 @@ def complete(stated: LoggedValues) -> None:
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and the log's own name for it."""
     parameters = stated.value("parameter_type") or stated.value("dtype")
-    converters = [str(each) for each in _list(stated.value("converters"))]
     words = f"parameters {parameters}" if parameters else None
-    quantised = stated.word("quantised")
-    for converter in converters:
-        kind = converter.rsplit(".", 1)[-1]
+    converters = stated.value("converters")
+    converters = [converters] if isinstance(converters, str) else converters
+    for converter in converters if isinstance(converters, (list, tuple)) else ():
+        kind = str(converter).rsplit(".", 1)[-1]
         if kind.startswith("mx") or "_mx" in kind:
             recipe = str(stated.value("mx_recipe") or "mxfp8")
             return ("mxfp4" if "fp4" in recipe else "mxfp8"), f"converter {converter}, recipe {recipe}; {words}"
         if "float8" in kind or "fp8" in kind:
             return "fp8", f"converter {converter}; {words}"
-    if quantised:
-        return quantised, words
-    known = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-    return known.get(str(parameters).removeprefix("torch.")), words
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value] if isinstance(value, str) and value else []
+    return stated.word("quantised") or precision_of(parameters), words
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
