@@ -188,6 +188,12 @@ class Pair:
     training: TrainingMatch
     sensitivity: tuple[tuple[str, float], ...] = ()
 
+    @property
+    def ordered(self) -> tuple[SideResult, SideResult]:
+        """The faster and the slower one of two that are compared."""
+        slower_first = self.ratio is not None and self.ratio.value < 1
+        return (self.reference, self.side) if slower_first else (self.side, self.reference)
+
 
 @dataclasses.dataclass(frozen=True)
 class SettingRow:

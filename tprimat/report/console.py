@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tprimat.compare import Comparison, Group, SettingRow, SideResult
 from tprimat.compare.money import cost
 from tprimat.report import published, tables, verdict
-from tprimat.report.breakdown import Breakdown, breakdowns
+from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Footnotes, Row
 from tprimat.report.terminal import Terminal
 from tprimat.text import plain, shortened
@@ -74,8 +74,13 @@ def render(comparison: Comparison, *, width: int = 80, color: bool = False, limi
                 _reasons(out, answer, limits)
                 _group(out, comparison, group, footnotes, limits)
         if limits.tables:
-            for found in breakdowns(model):
-                _where_the_time_goes(out, found, limits)
+            for table, note in breakdowns(model):
+                names = [shortened(str(name), LONGEST_NAME) for name in table.header[1:]]
+                # The first parts of it; the report has all.
+                rows = [list(map(str, row)) for row in table.rows if not str(row[0]).startswith("kernel")]
+                out.table(["Where the time goes", *names], rows[: limits.parts])
+                out.line(note)
+                out.line()
             out.entries("Published", _dashed(published.beside(model)))
         else:
             out.line()
@@ -121,15 +126,6 @@ def _group(out: Terminal, comparison: Comparison, group: Group, footnotes: Footn
     if comparison.prices:
         costs = [found for pair in group.pairs if (found := cost(comparison, pair)) is not None]
         out.entries("Money", _dashed(verdict.money(each, comparison.prices) for each in costs), gap=False)
-    out.line()
-
-
-def _where_the_time_goes(out: Terminal, found: Breakdown, limits: Limits) -> None:
-    """The first parts of a breakdown; the report has all."""
-    names = [shortened(name, LONGEST_NAME) for name in found.names]
-    rows = [[title, *cells] for title, cells in found.rows if not title.startswith("kernel")]
-    out.table(["Where the time goes", *names], rows[: limits.parts])
-    out.line(found.note)
     out.line()
 
 

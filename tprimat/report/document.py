@@ -190,10 +190,8 @@ def _details(comparison: Comparison) -> Iterator[Block]:
         yield from judgements(model)
         for group in model.groups:
             yield from _details_of(group)
-        for found in breakdowns(model):
-            yield Paragraph("Where the time goes:")
-            yield Table(["", *found.names], [[title, *cells] for title, cells in found.rows])
-            yield Paragraph(found.note)
+        for table, note in breakdowns(model):
+            yield from (Paragraph("Where the time goes:"), table, Paragraph(note))
 
 
 def judgements(model: ModelComparison) -> Iterator[Block]:

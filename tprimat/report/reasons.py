@@ -16,31 +16,25 @@ STEPS = 4
 
 
 def why(group: Group, unit: str) -> Iterator[str]:
-    """What the answer rests on and what weakens it, in whole sentences.
-
-    Args:
-        group: the sides.
-        unit: of the rate.
-    """
+    """What the answer rests on and what weakens it, in whole sentences; `unit` is that of the rate."""
     compared = [pair for pair in group.pairs if pair.ratio]
     for caveat in dict.fromkeys(caveat for pair in compared for caveat in pair.caveats):
         yield f"{_capital(caveat)}."
-    if compared:
-        yield from _of_processor([group.sides[0], *(pair.side for pair in compared)])
-        yield from _of_ledger(compared)
-        yield from _of_runs([group.sides[0], *(pair.side for pair in compared)], compared, unit)
-        yield from _of_training(compared)
     # Without any ratio the reasons are the headline.
     if compared:
+        sides = [group.sides[0], *(pair.side for pair in compared)]
+        yield from _of_processor(sides)
+        yield from _of_ledger(compared)
+        yield from _of_runs(sides, compared, unit)
+        yield from _of_training(compared)
         for pair in group.pairs:
             if not pair.ratio:
                 yield f"{_capital(pair.reason or 'not compared')}."
     for side in group.sides:
-        if side.refusal is not None:
-            # What is excluded stands in the report.
-            for explanation in side.refusal.explanations:
-                if ": excluded" not in explanation:
-                    yield f"{side.side.name} would fit with {explanation}"
+        # What is excluded stands in the report.
+        for explanation in side.refusal.explanations if side.refusal else ():
+            if ": excluded" not in explanation:
+                yield f"{side.side.name} would fit with {explanation}"
     yield from _of_data(group.sides)
 
 
@@ -52,11 +46,10 @@ def what_next(group: Group) -> tuple[str, ...]:
 def _wishes(group: Group) -> Iterator[str]:
     yield from _of_refused(group.sides)
     compared = [pair for pair in group.pairs if pair.ratio]
-    if group.pairs and not compared and not any(side.refusal for side in group.sides):
-        shares = {(pair.ledger.verdict) for pair in group.pairs}
-        if "not comparable" in shares:
-            yield "Measure both with the same setup: ./benchmark.py --match RESULT repeats another result's."
     if not compared:
+        differ = any(pair.ledger.verdict == "not comparable" for pair in group.pairs)
+        if differ and not any(side.refusal for side in group.sides):
+            yield "Measure both with the same setup: ./benchmark.py --match RESULT repeats another result's."
         return
     sides = [group.sides[0], *(pair.side for pair in compared)]
     fewest = min(len(side.counted) for side in sides)
@@ -100,17 +93,16 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
 
 def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:
     for side in sides:
-        finding = side.refusal
+        name, finding = side.side.name, side.refusal
         if finding is None:
             continue
         if finding.rule == "precision-unstated":
             # Not --precision: that would fill in the other sides too.
-            yield f"State the precision of {side.side.name} in its result (training_config.precision), if you know it."
-        elif finding.rule == "own-rate" and finding.explanations:
-            best = finding.explanations[0].partition(":")[0]
-            yield f"Look what {side.side.name} really ran ({best}?) and make its result again with that stated."
+            yield f"State the precision of {name} in its result (training_config.precision), if you know it."
         else:
-            yield f"Look what {side.side.name} really ran and make its result again with that stated."
+            best = [each.partition(":")[0] for each in finding.explanations[:1] if finding.rule == "own-rate"]
+            ran = f"really ran ({best[0]}?)" if best else "really ran"
+            yield f"Look what {name} {ran} and make its result again with that stated."
 
 
 def _of_processor(sides: Sequence[SideResult]) -> Iterator[str]:
@@ -127,36 +119,35 @@ def _of_processor(sides: Sequence[SideResult]) -> Iterator[str]:
         yield f"bf16 is computed in software: {whose} has no bf16 instructions."
 
 
-def _of_ledger(compared: Sequence[Pair]) -> Iterator[str]:
-    different = list(dict.fromkeys(entry.title for pair in compared for entry in pair.ledger.of("different")))
-    one_sided = list(
-        dict.fromkeys(
-            entry.title for pair in compared for entry in pair.ledger.of("unknown") if entry.values != (None, None)
-        )
-    )
-    parts = []
-    if different:
-        parts.append(f"The sides differ in {_few(different)}")
-    if one_sided:
-        parts.append(f"{'only' if parts else 'Only'} some state {_few(one_sided)}")
-    if parts:
-        yield f"{'; '.join(parts)} (see below)."
+def listed(names: Sequence[str], most: int = NAMED, more: str = "more") -> str:
+    """Names as a sentence says them: a, b and c."""
+    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} {more}"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _few(titles: Sequence[str]) -> str:
-    shown = titles if len(titles) <= NAMED + 1 else [*titles[:NAMED], f"{len(titles) - NAMED} more settings"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return listed(titles, NAMED + 1, "more settings")
+
+
+def _of_ledger(compared: Sequence[Pair]) -> Iterator[str]:
+    different = list(dict.fromkeys(entry.title for pair in compared for entry in pair.ledger.of("different")))
+    unknown = (entry for pair in compared for entry in pair.ledger.of("unknown"))
+    one_sided = list(dict.fromkeys(entry.title for entry in unknown if entry.values != (None, None)))
+    parts = [f"the sides differ in {_few(different)}"] if different else []
+    if one_sided:
+        parts.append(f"only some state {_few(one_sided)}")
+    if parts:
+        text = "; ".join(parts)
+        yield f"{text[0].upper()}{text[1:]} (see below)."
 
 
 def _of_training(compared: Sequence[Pair]) -> Iterator[str]:
     """Whether anything may be said about quality; nothing where the trainings can't be told apart."""
     different = [pair for pair in compared if pair.training.same is False]
-    if not different:
-        return
-    if len(compared) == 1:
+    if different and len(compared) == 1:
         reasons = "; ".join(different[0].training.reasons)
         yield f"It was not the same training, so nothing follows for quality: {reasons}."
-    else:
+    elif different:
         yield f"{len(different)} of {len(compared)} pairs were not the same training: nothing follows for quality."
 
 

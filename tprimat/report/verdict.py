@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import RUNS_FOR_SIGNIFICANCE
@@ -12,9 +12,7 @@ from tprimat.compare import Group, ModelComparison, Pair, Ratio, SideResult
 from tprimat.compare.money import PairCost
 from tprimat.report import reasons
 from tprimat.report.rates import RATE, rate, rate_of, rate_unit
-
-NAMED = 4
-"""Sides that a sentence names; beyond, the table has them."""
+from tprimat.report.reasons import NAMED, listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +37,7 @@ def ratio_text(ratio: Ratio | None) -> str:
     if ratio is None:
         return units.UNKNOWN
     if ratio.levels:
-        values = sorted(level.value for level in ratio.levels)
-        return f"{_factor(values[0])}–{units.times(values[-1])} by level"
+        return f"{_factor(ratio.bounds[0])}–{units.times(ratio.bounds[1])} by level"
     if ratio.low is None or ratio.high is None:
         return units.times(ratio.value)
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
@@ -63,55 +60,50 @@ def _factor(ratio: float) -> str:
 
 def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
     """A ratio and its bounds as text, with as many digits as it takes to tell the bounds apart."""
-    for digits in (3, 4):
-        if _factor(low) != _factor(high):
-            break
-        low_text, high_text = f"{low:.{digits}f}", f"{high:.{digits}f}"
-        if low_text != high_text:
-            return f"{value:.{digits}f}", low_text, high_text
+    if _factor(low) == _factor(high):
+        for digits in (3, 4):
+            if f"{low:.{digits}f}" != f"{high:.{digits}f}":
+                return f"{value:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
     return _factor(value), _factor(low), _factor(high)
 
 
 def _answer(group: Group) -> Answer:
     unit = rate_unit(group.sides)
-    why, what_next = tuple(reasons.why(group, unit)), tuple(reasons.what_next(group))
+    what_next = reasons.what_next(group)
     if not group.pairs:
-        headline = _alone(group.sides[0], unit)
-        return Answer(headline, (), (), what_next if group.sides[0].refusal else ())
-    compared = sorted((pair for pair in group.pairs if pair.ratio), key=lambda pair: -_value(pair))
+        return Answer(_alone(group.sides[0], unit), next=what_next if group.sides[0].refusal else ())
+    why = tuple(reasons.why(group, unit))
+    compared = [(pair, pair.ratio) for pair in group.pairs if pair.ratio]
+    compared.sort(key=lambda each: -each[1].value)
     refused = [pair for pair in group.pairs if not pair.ratio]
     if not compared:
         first, *others = _refusals(refused)
         return Answer(first, tuple(others), why, what_next)
-    headline = _of_two(compared[0], unit) if len(compared) == 1 else _of_many(compared, unit)
-    brief = (*_sure(compared), *_unsteady(compared), *_fair(compared), *_left_out(refused))
+    headline = _of_two(*compared[0], unit) if len(compared) == 1 else _of_many(compared, unit)
+    sides = [compared[0][0].reference, *(pair.side for pair, _ in compared)]
+    brief = (*_sure(sides), *_fair([pair for pair, _ in compared]), *_left_out(refused))
     return Answer(headline, brief, why, what_next)
 
 
-def _sure(compared: Sequence[Pair]) -> list[str]:
-    """What so many runs allow to be said of other runs."""
-    sides = [compared[0].reference, *(pair.side for pair in compared)]
+def _sure(sides: Sequence[SideResult]) -> Iterator[str]:
+    """What so many runs allow to be said of other runs; and whose figures are of a run that never settled."""
     counts = [len(side.counted) for side in sides]
     if max(counts) == 1:
-        return ["One run a side proves nothing about other runs."]
-    if min(counts) < RUNS_FOR_SIGNIFICANCE:
-        return [f"Fewer than {RUNS_FOR_SIGNIFICANCE} runs a side: no claim about other runs."]
-    return []
-
-
-def _unsteady(compared: Sequence[Pair]) -> list[str]:
-    """Whose figures are of a run that never settled, which is said as soon as the figures are."""
-    sides = [compared[0].reference, *(pair.side for pair in compared)]
+        yield "One run a side proves nothing about other runs."
+    elif min(counts) < RUNS_FOR_SIGNIFICANCE:
+        yield f"Fewer than {RUNS_FOR_SIGNIFICANCE} runs a side: no claim about other runs."
     found = [side.side.name for side in sides if not all(each.summary.steady.found for each in side.counted)]
-    return [f"No steady state was found in {listed(found)}: a rough figure."] if found else []
+    if found:
+        yield f"No steady state was found in {listed(found)}: a rough figure."
 
 
-def _fair(compared: Sequence[Pair]) -> list[str]:
+def _fair(compared: Sequence[Pair]) -> Iterator[str]:
     """What kind of comparison it is, by the ledger."""
     if {pair.ledger.verdict for pair in compared} == {"identical configuration"}:
         unknown = any(pair.ledger.of("unknown") for pair in compared)
-        return ["Identical configurations" + (", as far as they are stated." if unknown else ".")]
-    return ["Maximum performance: each at its own configuration."]
+        yield "Identical configurations" + (", as far as they are stated." if unknown else ".")
+    else:
+        yield "Maximum performance: each at its own configuration."
 
 
 def _left_out(refused: Sequence[Pair]) -> list[str]:
@@ -124,11 +116,6 @@ def _left_out(refused: Sequence[Pair]) -> list[str]:
     return [f"{listed(names)}: {words}." for words, names in groups.items()]
 
 
-def _value(pair: Pair) -> float:
-    assert pair.ratio is not None
-    return pair.ratio.value
-
-
 def _alone(side: SideResult, unit: str) -> str:
     name, value, step = side.side.name, side.value(RATE), side.value("avg_step_time_seconds")
     if step is None:
@@ -139,83 +126,61 @@ def _alone(side: SideResult, unit: str) -> str:
     return f"There is only {name}, with {speed}: nothing to set it against."
 
 
-def _of_two(pair: Pair, unit: str) -> str:
-    assert pair.ratio is not None
-    if pair.ratio.levels:
-        return _of_levels(pair, unit)
-    faster, slower = (pair.side, pair.reference) if _value(pair) >= 1 else (pair.reference, pair.side)
-    factor = max(_value(pair), 1 / _value(pair))
-    if pair.ratio.shown is False:
-        return (
-            f"No difference is shown between {pair.side.side.name} and {pair.reference.side.name}: "
-            f"{ratio_text(pair.ratio).removeprefix('~ ')}{_basis(pair, unit)}."
-        )
+def _of_two(pair: Pair, ratio: Ratio, unit: str) -> str:
+    faster, slower = pair.ordered
+    names = faster.side.name, slower.side.name
+    # Per what the speed is, where the numbers of GPUs differ and it could be taken for the whole.
+    each = f" per {unit.rpartition('/')[2]}" if faster.side.count != slower.side.count else ""
+    if ratio.levels:
+        speeds = f"{rate_of(faster)} against {rate_of(slower)} {unit}"
+        return f"{names[0]} is {_by_level(pair, ratio, f' as fast{each} as {names[1]}')}: {speeds}."
+    speeds = f"{rate(faster.value(RATE))} against {rate(slower.value(RATE))} {unit}"
+    if ratio.shown is False:
+        both = f"{pair.side.side.name} and {pair.reference.side.name}"
+        return f"No difference is shown between {both}: {ratio_text(ratio).removeprefix('~ ')}: {speeds}."
+    factor = max(ratio.value, 1 / ratio.value)
     if f"{factor:.3f}" == "1.000":
-        return f"{faster.side.name} and {slower.side.name} are equally fast to three decimals{_basis(pair, unit)}."
-    return (
-        f"{faster.side.name} is {_factor_of(pair)} as fast{_each(pair, unit)} as {slower.side.name}"
-        f"{_basis(pair, unit)}."
-    )
+        return f"{names[0]} and {names[1]} are equally fast to three decimals: {speeds}."
+    times = fold(factor)
+    if ratio.low is not None and ratio.high is not None:
+        bounds = (ratio.low, ratio.high) if ratio.value >= 1 else (1 / ratio.high, 1 / ratio.low)
+        shown, low, high = _with_bounds(factor, *bounds)
+        times = f"{shown} times (95 %: {low} to {high})"
+    return f"{names[0]} is {times} as fast{each} as {names[1]}: {speeds}."
 
 
-def _each(pair: Pair, unit: str) -> str:
-    """Per what the speed is, where the numbers of GPUs differ and it could be taken for the whole."""
-    return f" per {unit.rpartition('/')[2]}" if pair.side.side.count != pair.reference.side.count else ""
+def _by_level(pair: Pair, ratio: Ratio, as_fast: str) -> str:
+    """Each ratio with its steps: a run that changes its level has no single one.
 
-
-def _factor_of(pair: Pair) -> str:
-    """How many times as fast the faster of two is, with its interval."""
-    ratio = pair.ratio
-    assert ratio is not None
-    value = max(ratio.value, 1 / ratio.value)
-    if ratio.low is None or ratio.high is None:
-        return fold(value)
-    bounds = (ratio.low, ratio.high) if ratio.value >= 1 else (1 / ratio.high, 1 / ratio.low)
-    shown, low, high = _with_bounds(value, *bounds)
-    return f"{shown} times (95 %: {low} to {high})"
-
-
-def _of_levels(pair: Pair, unit: str) -> str:
-    """Each ratio with its steps: a run that changes its level has no single one."""
-    assert pair.ratio is not None
-    # The side that ends as the faster one is the subject throughout, also where it was slower before.
-    turned = pair.ratio.value < 1
-    subject, other = (pair.reference, pair.side) if turned else (pair.side, pair.reference)
+    The side that ends as the faster one is the subject throughout, also where it was slower before.
+    """
+    turned = pair.ordered[0] is pair.reference
     parts = []
-    for number, level in enumerate(pair.ratio.levels):
+    for number, level in enumerate(ratio.levels):
         own, others = (level.of_reference, level.of_side) if turned else (level.of_side, level.of_reference)
         places = [f"its steps {own}" if own else "", f"steps {others} of the other" if others else ""]
-        as_fast = f" as fast{_each(pair, unit)} as {other.side.name}" if number == 0 else ""
-        value = 1 / level.value if turned else level.value
-        parts.append(f"{fold(value)}{as_fast} in {' against '.join(place for place in places if place)}")
-    return f"{subject.side.name} is {listed(parts)}: {rate_of(subject)} against {rate_of(other)} {unit}."
+        times = fold(1 / level.value if turned else level.value)
+        parts.append(f"{times}{'' if number else as_fast} in {' against '.join(filter(None, places))}")
+    return listed(parts)
 
 
-def _basis(pair: Pair, unit: str) -> str:
-    faster, slower = (pair.side, pair.reference) if _value(pair) >= 1 else (pair.reference, pair.side)
-    return f": {rate(faster.value(RATE))} against {rate(slower.value(RATE))} {unit}"
-
-
-def _of_many(compared: Sequence[Pair], unit: str) -> str:
-    reference = compared[0].reference
+def _of_many(compared: Sequence[tuple[Pair, Ratio]], unit: str) -> str:
+    reference = compared[0][0].reference
     value = rate_of(reference)
     against = f"Against {reference.side.name}" + (f" ({value} {unit})" if value != units.UNKNOWN else "")
-    shown = compared if len(compared) <= NAMED else [compared[0], compared[-1]]
-    parts = [_of_one(pair) for pair in shown]
-    if len(compared) > NAMED:
-        return f"{against}, {parts[0]} and {parts[1]}; the other {len(compared) - 2} sides lie between."
-    return f"{against}, {', '.join(parts)}."
+    if len(compared) <= NAMED:
+        return f"{against}, {', '.join(_of_one(*each) for each in compared)}."
+    first, last = _of_one(*compared[0]), _of_one(*compared[-1])
+    return f"{against}, {first} and {last}; the other {len(compared) - 2} sides lie between."
 
 
-def _of_one(pair: Pair) -> str:
-    assert pair.ratio is not None
+def _of_one(pair: Pair, ratio: Ratio) -> str:
     name = pair.side.side.name
-    if pair.ratio.levels:
-        values = sorted(level.value for level in pair.ratio.levels)
-        return f"{name} is {_factor(values[0])} to {fold(values[-1])} as fast, by level"
-    if pair.ratio.shown is False:
-        return f"no difference is shown to {name} ({ratio_text(pair.ratio).removeprefix('~ ')})"
-    return f"{name} is {fold(_value(pair))} as fast"
+    if ratio.levels:
+        return f"{name} is {_factor(ratio.bounds[0])} to {fold(ratio.bounds[1])} as fast, by level"
+    if ratio.shown is False:
+        return f"no difference is shown to {name} ({ratio_text(ratio).removeprefix('~ ')})"
+    return f"{name} is {fold(ratio.value)} as fast"
 
 
 def _refusals(refused: Sequence[Pair]) -> list[str]:
@@ -225,12 +190,6 @@ def _refusals(refused: Sequence[Pair]) -> list[str]:
     return [
         f"{listed(sides)} can't be compared with {reference}: {reason}." for (reference, reason), sides in names.items()
     ]
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as a sentence says them: a, b and c."""
-    shown = list(names) if len(names) <= NAMED else [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def money(found: PairCost, prices: Mapping[str, Price]) -> str:
@@ -244,10 +203,11 @@ def money(found: PairCost, prices: Mapping[str, Price]) -> str:
         return f"Which of {side} and {reference} gives more tokens per dollar {given} can't be told; {at}."
     low, high = found.per_dollar
     factor = (low, high) if found.winner is found.pair.side else (1 / high, 1 / low)
-    below = (
-        "" if found.wins_below is None else f"; {found.other.side.name} would win below {_dollars(found.wins_below)}"
-    )
     other = found.other.side.name
+    below = ""
+    if found.wins_below is not None:
+        dollars = dict.fromkeys(f"${bound:.2f}" for bound in found.wins_below)
+        below = f"; {other} would win below {' to '.join(dollars)}"
     return (
         f"{found.winner.side.name} gives {span(factor)} times the tokens per dollar of {other}, {given}{below}; {at}."
     )
@@ -255,10 +215,4 @@ def money(found: PairCost, prices: Mapping[str, Price]) -> str:
 
 def span(bounds: tuple[float, float]) -> str:
     """Bounds of a factor as a sentence says them; once where they are equal."""
-    low, high = (units.times(bound).removesuffix("×") for bound in bounds)
-    return low if low == high else f"{low} to {high}"
-
-
-def _dollars(bounds: tuple[float, float]) -> str:
-    low, high = (f"${bound:.2f}" for bound in bounds)
-    return low if low == high else f"{low} to {high}"
+    return " to ".join(dict.fromkeys(map(_factor, bounds)))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tprimat import units
 from tprimat.analysis import stats
 from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
 from tprimat.compare import ModelComparison, SideResult
-from tprimat.report.breakdown import parts_of
+from tprimat.report.breakdown import shares
 from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
 from tprimat.report.plot.items import KINDS, LOSS_LOG_FROM, time_span
 from tprimat.report.rates import RATE, bounds_of, bounds_within, first_counted, rate, rate_unit
@@ -27,6 +27,16 @@ Chart = dict[str, Any]
 Trace = dict[str, Any]
 
 
+class Bar(NamedTuple):
+    """A bar of the throughput chart: what it is of, its rate with bounds, and what these are."""
+
+    title: str
+    value: float | None
+    low: float | None
+    high: float | None
+    what: str
+
+
 def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
     """The charts of a model. Each has an `id` that its place on the page has too."""
     placed = view.of_model(model)
@@ -37,7 +47,7 @@ def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
         loss(view, counted, "tokens"),
         loss(view, counted, "wall"),
         memory(placed),
-        breakdown(view, model),
+        breakdown(model),
     ]
     return [{**chart, "id": f"{chart['kind']}-{number}"} for chart in found if chart is not None]
 
@@ -48,18 +58,17 @@ def throughput(placed: Sequence[Placed]) -> Chart | None:
     traces: list[Trace] = []
     notes: list[str] = []
     for each in placed:
-        rows = throughput_rows(each)
-        notes += [f"{each.name}: {what}." for _, value, _, _, what in rows if value is None]
-        bars = [(title, value, low, high, what) for title, value, low, high, what in rows if value is not None]
+        bars = [(bar, bar.value) for bar in throughput_bars(each) if bar.value is not None]
+        notes += [f"{each.name}: {bar.what}." for bar in throughput_bars(each) if bar.value is None]
         if bars:
             traces.append(
                 {
                     "side": each.index,
-                    "names": [_bar_name(each, title) for title, *_ in bars],
-                    "values": [value for _, value, *_ in bars],
-                    "below": [value - low if low is not None else 0 for _, value, low, _, _ in bars],
-                    "above": [high - value if high is not None else 0 for _, value, _, high, _ in bars],
-                    "texts": [f"{rate(value)} {unit}<br>{chart_text(what)}" for _, value, _, _, what in bars],
+                    "names": [_bar_name(each, bar.title) for bar, _ in bars],
+                    "values": [value for _, value in bars],
+                    "below": [0 if bar.low is None else value - bar.low for bar, value in bars],
+                    "above": [0 if bar.high is None else bar.high - value for bar, value in bars],
+                    "texts": [f"{rate(value)} {unit}<br>{chart_text(bar.what)}" for bar, value in bars],
                 }
             )
     if not traces:
@@ -76,41 +85,38 @@ def throughput(placed: Sequence[Placed]) -> Chart | None:
     }
 
 
-def throughput_rows(each: Placed) -> list[tuple[str, float | None, float | None, float | None, str]]:
-    """What of a side the throughput chart and its table say: a title, the rate, bounds, what these are.
+def throughput_bars(each: Placed) -> list[Bar]:
+    """What of a side the throughput chart and its table say; a bar without a rate says why there is none.
 
     One for each level of a run that has several: such a run has no single rate.
     """
     side = each.side
     if side.refusal is not None:
-        return [("", None, None, None, f"left out: {side.refusal.text}")]
+        return [Bar("", None, None, None, f"left out: {side.refusal.text}")]
     if side.levels:
         return [
-            _row(f"steps {level.first_step}–{level.last_step}", side, level.tokens_per_second_per_gpu, level)
+            _bar(f"steps {level.first_step}–{level.last_step}", side, level.tokens_per_second_per_gpu, level)
             for level in side.levels
         ]
     value = side.value(RATE)
     if value is None:
         why = f"no step times: the run {side.ended}" if not side.counted else "tokens/s/GPU unknown"
-        return [("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
-    return [_row("", side, value)]
+        return [Bar("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
+    return [_bar("", side, value)]
 
 
-def _row(
-    title: str, side: SideResult, value: float | None, level: SegmentMetrics | None = None
-) -> tuple[str, float | None, float | None, float | None, str]:
+def _bar(title: str, side: SideResult, value: float | None, level: SegmentMetrics | None = None) -> Bar:
     bounds = bounds_within(level, value) if level else bounds_of(side)
     if bounds is None:
         few = level or side.counted[0].summary.segments
         why = "too few steps for an interval of the mean" if few else "no steady state: no interval"
-        return title, value, None, None, f"one run, {why}"
-    count = len(side.counted)
+        return Bar(title, value, None, None, f"one run, {why}")
     what = {
-        "between": f"95 % interval of the mean of {count} runs",
-        "range": f"range of {count} runs",
+        "between": f"95 % interval of the mean of {len(side.counted)} runs",
+        "range": f"range of {len(side.counted)} runs",
         "within": f"{bounds.coverage:.0%} interval within one run; other runs may lie outside",
-    }[bounds.kind]
-    return title, value, bounds.low, bounds.high, what
+    }
+    return Bar(title, value, bounds.low, bounds.high, what[bounds.kind])
 
 
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
@@ -119,25 +125,12 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
     if not timed:
         return None
     traces: list[Trace] = []
-    seen: set[int] = set()
     for each in timed:
-        result, run = each.result, each.result.run
-        cut = first_counted(result)
+        run, levels, cut = each.result.run, each.result.summary.segments, first_counted(each.result)
         base = {"run": each.index, "side": each.side, "x": "steps", "y": "step_times"}
         if cut:
             traces.append({**base, "part": "warm-up", "index": _thinned(run.step_times, 0, cut + 1)})
-        many = len(view.sides[each.side].runs) > 1
-        traces.append(
-            {
-                **base,
-                "part": "steps",
-                "index": _thinned(run.step_times, cut, len(run.steps)),
-                "legend": each.side not in seen,
-                "pale": many,
-            }
-        )
-        seen.add(each.side)
-        levels = result.summary.segments
+        traces.append({**base, **_line(view, each, run.step_times, cut, traces)})
         for level in levels:
             steps = [step for step in run.steps if level.first_step <= step <= level.last_step]
             text = f"level of steps {level.first_step}–{level.last_step}: median {units.seconds(level.median)}"
@@ -146,7 +139,9 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         found = [index for level in levels for index in _spikes(run, level)]
         if found:
             traces.append({**base, "part": "spikes", "index": found})
-    low, high, log, beyond = _step_range(timed)
+    span = time_span([each.result for each in timed], beyond=1.5)
+    low, high = (span.low / 1.15, span.high * 1.15) if span.is_wide else span.widened(0.06, 0.08)
+    beyond = sum(time > high for time in span.times)
     note = "Pale: not in the figures. Thick: the median of a level. Circles: spikes."
     if beyond:
         lie = "1 step lies" if beyond == 1 else f"{beyond} steps lie"
@@ -156,11 +151,23 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         "title": "Step time over the steps",
         "x": "optimizer step",
         "y": "s per step",
-        "range": [low, high],
-        "log": log,
+        "range": [round(low, 6), round(high, 6)],
+        "log": span.is_wide,
         "traces": traces,
-        "height": 420 + 11 * len(seen),
+        "height": 420 + 11 * len({each.side for each in timed}),
         "note": note,
+    }
+
+
+def _line(
+    view: View, each: PlacedRun, values: Sequence[float | None], start: int, drawn: Sequence[Trace]
+) -> dict[str, Any]:
+    """The line of a run; the first of a side stands in the legend."""
+    return {
+        "part": "steps",
+        "index": _thinned(values, start, len(values)),
+        "legend": all(trace["side"] != each.side or trace["part"] == "warm-up" for trace in drawn),
+        "pale": len(view.sides[each.side].runs) > 1,
     }
 
 
@@ -168,50 +175,29 @@ def loss(view: View, runs: Sequence[PlacedRun], over: str) -> Chart | None:
     """Loss over tokens or over wall time, with the entropy of the data where it is known."""
     traces: list[Trace] = []
     values: list[float] = []
-    seen: set[int] = set()
     for each in runs:
         run = each.result.run
         known = [value for value in run.loss_values if value is not None]
-        if not known or (over == "tokens" and run.tokens_per_step is None):
-            continue
-        if over == "wall" and all(time is None for time in wall_times(run)):
-            continue
-        values += known
-        traces.append(
-            {
-                "run": each.index,
-                "side": each.side,
-                "x": over,
-                "y": "loss_values",
-                "part": "steps",
-                "index": _thinned(run.loss_values, 0, len(run.steps)),
-                "legend": each.side not in seen,
-                "pale": len(view.sides[each.side].runs) > 1,
-            }
-        )
-        seen.add(each.side)
+        places = [run.tokens_per_step] if over == "tokens" else wall_times(run)
+        if known and any(place is not None for place in places):
+            values += known
+            base = {"run": each.index, "side": each.side, "x": over, "y": "loss_values"}
+            traces.append({**base, **_line(view, each, run.loss_values, 0, traces)})
     if not traces:
         return None
     entropies = (view.runs[trace["run"]].result.run.data.entropy for trace in traces)
     floors = sorted({floor for floor in entropies if floor})
-    word = "Loss over tokens" if over == "tokens" else "Loss over the time of the recorded steps"
-    note = (
-        " ".join(
-            f"Dotted: {floor:.3g} nats/token, the entropy of the data, which no loss can stay below."
-            for floor in floors
-        )
-        or "No run states the entropy of its data, so no floor is drawn."
-    )
+    dotted = "Dotted: {:.3g} nats/token, the entropy of the data, which no loss can stay below."
     return {
         "kind": f"loss-{over}",
-        "title": word,
+        "title": "Loss over tokens" if over == "tokens" else "Loss over the time of the recorded steps",
         "x": "10⁶ tokens" if over == "tokens" else "s of recorded steps",
         "y": "loss, nats/token",
         "log": min(values) > 0 and max(values) / min(values) > LOSS_LOG_FROM,
         "traces": traces,
         "floors": floors,
-        "height": 380 + 11 * len(seen),
-        "note": note,
+        "height": 380 + 11 * len({trace["side"] for trace in traces}),
+        "note": " ".join(map(dotted.format, floors)) or "No run states the entropy of its data, so no floor is drawn.",
     }
 
 
@@ -220,22 +206,21 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     kinds: list[dict[str, Any]] = []
     for kind in KINDS:
         for word, name in (("average", kind.average), ("peak", kind.peak)):
-            found = [(each, each.side.value(name)) for each in placed] if name else []
-            known = [(each, value) for each, value in found if value is not None]
+            known = [(each, value) for each in placed if name and (value := each.side.value(name)) is not None]
             if known:
                 kinds.append(
                     {
                         "title": f"{kind.title}, {word}",
-                        "pattern": {"": "", "////": "/", "....": ".", "xxxx": "x"}[kind.hatch],
+                        "pattern": kind.hatch[:1],
                         "pale": word == "peak",
                         "sides": [each.index for each, _ in known],
-                        "names": [_bar_name(each, "") for each, _ in known],
+                        "names": [_bar_name(each) for each, _ in known],
                         "values": [value for _, value in known],
                     }
                 )
     if not kinds:
         return None
-    order = [_bar_name(each, "") for each in placed if any(each.index in kind["sides"] for kind in kinds)]
+    order = [_bar_name(each) for each in placed if any(each.index in kind["sides"] for kind in kinds)]
     return {
         "kind": "memory",
         "title": "Memory of one device, GB (10⁹ bytes)",
@@ -246,23 +231,22 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     }
 
 
-def breakdown(view: View, model: ModelComparison) -> Chart | None:
+def breakdown(model: ModelComparison) -> Chart | None:
     """Shares of the traced time that add up to it; None where no two runs have traces."""
-    found = parts_of(model)
-    if found is None:
+    names, parts = shares(model)
+    if len(names) < 2:
         return None
-    names, parts = found
     return {
         "kind": "breakdown",
         "title": "Where the time goes, % of the traced time",
         "x": "% of the traced time",
         "names": [broken(name) for name in names],
-        "parts": [{"title": chart_text(title), "values": list(values)} for title, values in parts],
+        "parts": [{"title": chart_text(title), "values": values} for title, values in parts],
         "height": 150 + 44 * len(names),
     }
 
 
-def _bar_name(each: Placed, title: str) -> str:
+def _bar_name(each: Placed, title: str = "") -> str:
     # Two sides may have one name once they are cut: a zero-width space tells the axis that they are two.
     name = broken(each.name) + "\u200b" * each.index
     return f"{name}<br>{chart_text(title)}" if title else name
@@ -293,10 +277,3 @@ def _thinned(values: Sequence[float | None], start: int, stop: int) -> dict[str,
         if known:
             kept |= {min(known)[1], max(known)[1]}
     return sorted(kept)
-
-
-def _step_range(runs: Sequence[PlacedRun]) -> tuple[float, float, bool, int]:
-    """Lower and upper end of the axis, whether it is logarithmic, and how many steps lie above it."""
-    span = time_span([each.result for each in runs], beyond=1.5)
-    low, high = (span.low / 1.15, span.high * 1.15) if span.is_wide else span.widened(0.06, 0.08)
-    return round(low, 6), round(high, 6), span.is_wide, sum(time > high for time in span.times)

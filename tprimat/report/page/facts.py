@@ -8,7 +8,8 @@ from tprimat.analysis.intervals import RUNS_FOR_SIGNIFICANCE
 from tprimat.compare import Comparison, Group, Pair, SideResult
 from tprimat.compare.money import efficiencies
 from tprimat.report.rates import rate_of, rate_unit
-from tprimat.report.verdict import NAMED, listed, ratio_text
+from tprimat.report.reasons import NAMED, listed
+from tprimat.report.verdict import ratio_text
 
 _KINDS = {
     "identical configuration": "identical configurations, as far as they are stated",

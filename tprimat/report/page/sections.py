@@ -74,10 +74,10 @@ def throughput(view: View, model: ModelComparison, chart: Chart) -> Iterator[Par
     placed = view.of_model(model)
     rows: list[list[Content]] = []
     for each in placed:
-        for title, value, low, high, what in charts.throughput_rows(each):
-            bounds = units.UNKNOWN if low is None or high is None else f"{rate(low)}–{rate(high)}"
-            figure = untimed(each.side) if value is None else Link(rate(value), f"s{each.index}")
-            rows.append([f"{each.name}, {title}" if title else each.name, figure, bounds, what])
+        for bar in charts.throughput_bars(each):
+            bounds = units.UNKNOWN if bar.low is None else f"{rate(bar.low)}–{rate(bar.high)}"
+            figure = untimed(each.side) if bar.value is None else Link(rate(bar.value), f"s{each.index}")
+            rows.append([f"{each.name}, {bar.title}" if bar.title else each.name, figure, bounds, bar.what])
     yield chart("throughput", "Bars of throughput; the table below holds them")
     header = ["Side", rate_unit([each.side for each in placed]), "Bounds", "What they are"]
     yield Fold("Table: throughput", [Table(header, rows, caption=f"Throughput of {model.title}")])
@@ -167,12 +167,10 @@ def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
 
 def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """Where the time goes; nothing where no two runs say it."""
-    if charts.breakdown(view, model) is not None:
+    if charts.breakdown(model) is not None:
         yield chart("breakdown", "Bars of shares of the time; the table below holds them")
-    for each in breakdowns(model):
-        rows = [[title, *cells] for title, cells in each.rows]
-        yield Table(["", *each.names], rows, caption=f"Parts of the time of {model.title}")
-        yield Paragraph(each.note)
+    for table, note in breakdowns(model, f"Parts of the time of {model.title}"):
+        yield from (table, Paragraph(note))
 
 
 _STANDINGS = {

@@ -11,12 +11,12 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from tprimat.compare import Comparison
 from tprimat.report.plot import bars, lines
-from tprimat.report.plot.items import Item, items_of
+from tprimat.report.plot.items import items_of
 from tprimat.text import plain
 
 if TYPE_CHECKING:
@@ -29,11 +29,8 @@ ENTRY_HEIGHT = 0.2
 LETTER_WIDTH = 0.078
 """Inches; of the legend's letters, on average."""
 
-SHORT_NAME = 16
-"""Letters of a name beside a bar that leave a panel its full width."""
-
-MEAN_LENGTH = 16
-"""Letters of the average in a legend's entry."""
+SHORT_NAME, MEAN_LENGTH = 16, 16
+"""Letters of a name beside a bar that leave a panel its full width, and of the average in a legend's entry."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -68,16 +65,7 @@ Layout = Literal["standard", "frameworks"]
 
 
 def render(comparison: Comparison, *, form: str = "png", layout: Layout = "standard") -> bytes:
-    """The picture as a file.
-
-    Args:
-        comparison: what to draw.
-        form: png, svg or pdf.
-        layout: which panels.
-
-    Raises:
-        NoMatplotlibError: matplotlib is missing or broken.
-    """
+    """The picture as a png, svg or pdf file. Raises NoMatplotlibError."""
     with _matplotlib():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -98,25 +86,25 @@ def _figure(comparison: Comparison, layout: Layout) -> Figure:
     from matplotlib.figure import Figure
 
     items = items_of(comparison)
-    lower = bars.throughput_rows(items)
-    heights = [
-        max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * rows)
-        for rows in (bars.throughput_rows(items), bars.memory_rows(items) if layout == "standard" else lower)
-    ]
-    width = _width(items)
-    columns = _columns(items, width)
+    rows = bars.rows(items), bars.memory_rows(items) if layout == "standard" else bars.rows(items)
+    heights = [max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * each) for each in rows]
+    # Long names beside the bars of two panels take room from them.
+    width = WIDTH + 2 * LETTER_WIDTH * max(0, max(map(bars.name_width, items), default=0) - SHORT_NAME)
+    # The longest entry of the legend must fit its column.
+    longest = max((len(item.label) for item in items), default=0) + MEAN_LENGTH
+    columns = max(1, min(4, int(width / (longest * LETTER_WIDTH + 0.6))))
     entries = -(-len(items) // columns)
     drawn = Figure(figsize=(width, sum(heights) + 0.9 + ENTRY_HEIGHT * entries), layout="constrained")
-    panels = drawn.subplots(2, 2, height_ratios=heights)
-    bars.throughput(panels[0][0], items)
+    (first, second), (third, fourth) = drawn.subplots(2, 2, height_ratios=heights)
+    bars.throughput(first, items)
     if layout == "standard":
-        handles, labels = lines.step_times(panels[0][1], items)
-        lines.loss(panels[1][0], items)
-        bars.memory(panels[1][1], items)
+        handles, labels = lines.step_times(second, items)
+        lines.loss(third, items)
+        bars.memory(fourth, items)
     else:
-        lines.loss(panels[0][1], items)
-        handles, labels = lines.step_times(panels[1][0], items)
-        bars.average_step_times(panels[1][1], items)
+        lines.loss(second, items)
+        handles, labels = lines.step_times(third, items)
+        bars.average_step_times(fourth, items)
     if handles:
         drawn.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False)
     titles = [plain(model.title, 40) for model in comparison.models]
@@ -124,18 +112,6 @@ def _figure(comparison: Comparison, layout: Layout) -> Figure:
     shared = f"\nAll sides: {', '.join(map(plain, comparison.shared))}" if comparison.shared and len(items) > 1 else ""
     drawn.suptitle(f"Training speed: {shown}{shared}", x=0.01, ha="left", fontsize=14, fontweight="bold")
     return drawn
-
-
-def _width(items: Sequence[Item]) -> float:
-    """Inches: more where long names beside the bars of two panels take room from them."""
-    longest = max((bars.name_width(item) for item in items), default=0)
-    return WIDTH + 2 * LETTER_WIDTH * max(0, longest - SHORT_NAME)
-
-
-def _columns(items: Sequence[Item], width: float) -> int:
-    """Columns of the legend: as many as its longest entry leaves room for."""
-    longest = max((len(item.label) for item in items), default=0) + MEAN_LENGTH
-    return max(1, min(4, int(width / (longest * LETTER_WIDTH + 0.6))))
 
 
 @contextlib.contextmanager

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprimat import units
 from tprimat.analysis.summary import WITHHELD
@@ -33,8 +32,7 @@ LEAST_ROWS = 4
 """With fewer bars there is air around them: a single bar that fills a panel looks like an error."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where an item's bars are; or a model's heading, where item is None."""
 
     y: float
@@ -43,13 +41,13 @@ class Place:
     item: Item | None
 
 
-def throughput_rows(items: Sequence[Item]) -> float:
-    """Height of the throughput panel, in bars."""
-    return _height(_places(items, lambda item: 1))
+def rows(items: Sequence[Item]) -> float:
+    """Height of a panel with a bar for each side, in bars."""
+    return _height(_places(items))
 
 
 def memory_rows(items: Sequence[Item]) -> float:
-    """Height of the memory panel, in bars of the throughput panel."""
+    """Height of the memory panel, in bars of the other ones."""
     return _height(_places(items, _memory_height))
 
 
@@ -73,15 +71,9 @@ def _bars(
 ) -> None:
     """A bar for each side with a figure that may be shown; for the others why there is none.
 
-    Args:
-        axes: of the panel.
-        items: the sides.
-        metric: name of the figure.
-        bar: draws one at a height; returns how far it reaches, and what stands beside it.
-        unit: of the axis.
-        size: of the text beside a bar, points.
+    `bar` draws one at a height; it returns how far it reaches, and what stands beside it in `size` points.
     """
-    places = _places(items, lambda item: 1)
+    places = _places(items)
     ends = []
     for place in places:
         if place.item is None:
@@ -170,16 +162,8 @@ def memory(axes: Axes, items: Sequence[Item]) -> None:
     handles.append(Patch(facecolor="0.8", edgecolor="black", label="to the peak"))
     # Below the axis' own label, however high the panel is.
     below = offset_copy(axes.transAxes, fig=axes.get_figure(root=True), y=-40, units="points")
-    axes.legend(
-        handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.0, 0.0),
-        bbox_transform=below,
-        ncols=3,
-        frameon=False,
-        borderaxespad=0.0,
-        borderpad=0.0,
-    )
+    corner: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
+    axes.legend(handles=handles, ncols=3, frameon=False, borderaxespad=0.0, borderpad=0.0, **corner)
 
 
 def _memory_bar(axes: Axes, item: Item, kind: Kind, y: float, height: float) -> float:
@@ -200,7 +184,7 @@ def _memory_bar(axes: Axes, item: Item, kind: Kind, y: float, height: float) -> 
     return _beside(axes, end, y, ", ".join(parts), size=8.5)
 
 
-def _places(items: Sequence[Item], height: Callable[[Item], float]) -> list[Place]:
+def _places(items: Sequence[Item], height: Callable[[Item], float] = lambda item: 1) -> list[Place]:
     """From top to bottom, a heading before each model where there are several."""
     several = len({id(item.model) for item in items}) > 1
     places: list[Place] = []
@@ -211,9 +195,8 @@ def _places(items: Sequence[Item], height: Callable[[Item], float]) -> list[Plac
             places.append(Place(y + 0.1, 0.8, plain(item.model.title, 40), None))
             y += 0.8
             last = item.model
-        rows = height(item)
-        places.append(Place(y + (rows - 1) / 2, rows, plain(item.side.side.name), item))
-        y += rows
+        places.append(Place(y + (height(item) - 1) / 2, height(item), plain(item.side.side.name), item))
+        y += height(item)
     return places
 
 

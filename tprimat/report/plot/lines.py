@@ -10,6 +10,7 @@ from tprimat import units
 from tprimat.compare import RunResult
 from tprimat.report.plot.items import LOSS_LOG_FROM, Item, note_below, nothing, time_span
 from tprimat.report.rates import first_counted, first_step
+from tprimat.results.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,11 +25,7 @@ FEW = 40
 
 
 def step_times(axes: Axes, items: Sequence[Item]) -> tuple[list[Line2D], list[str]]:
-    """Step time over the steps; what is not in the average is shaded.
-
-    Returns:
-        Lines and what a legend says of them: the side and its average.
-    """
+    """Step time over the steps, shaded where it is not in the average; returns lines and their texts for a legend."""
     axes.set_title("Step time over the steps")
     drawn = [item for item in items if item.side.counted]
     if not drawn:
@@ -50,39 +47,32 @@ def step_times(axes: Axes, items: Sequence[Item]) -> tuple[list[Line2D], list[st
 def loss(axes: Axes, items: Sequence[Item]) -> None:
     """Loss over the tokens that were trained on."""
     axes.set_title("Loss over tokens")
-    drawn, missing = [], []
+    drawn: list[tuple[Item, Run, int]] = []
+    missing = []
     for item in items:
-        reason = _why_no_loss(item)
-        if reason:
-            missing.append(f"{item.label}: {reason}")
+        runs = [each.run for each in item.side.counted if any(value is not None for value in each.run.loss_values)]
+        if not runs:
+            missing.append(f"{item.label}: no loss was recorded")
+        elif item.side.run.tokens_per_step is None:
+            missing.append(f"{item.label}: tokens per step are unknown")
         else:
-            drawn.append(item)
+            drawn += [(item, run, run.tokens_per_step or 0) for run in runs]
     if not drawn:
         nothing(axes, missing)
         return
-    most = max(
-        result.run.steps[-1] * (result.run.tokens_per_step or 0) for item in drawn for result in _with_loss(item)
-    )
-    scale, word = next(
-        ((scale, word) for scale, word in ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³")) if most >= scale),
-        (1.0, ""),
-    )
+    most = max(run.steps[-1] * tokens for _, run, tokens in drawn)
+    scales = ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³"))
+    scale, word = next(((scale, word) for scale, word in scales if most >= scale), (1.0, ""))
     seen: list[float] = []
-    for item in drawn:
-        for result in _with_loss(item):
-            run = result.run
-            tokens = run.tokens_per_step or 0
-            points = [
-                (step * tokens / scale, value)
-                for step, value in zip(run.steps, run.loss_values, strict=True)
-                if value is not None
-            ]
-            seen += [value for _, value in points]
-            axes.plot(*zip(*points, strict=True), **_looks(item, len(points)))
+    for item, run, tokens in drawn:
+        known = [(step, value) for step, value in zip(run.steps, run.loss_values, strict=True) if value is not None]
+        losses = [value for _, value in known]
+        seen += losses
+        axes.plot([step * tokens / scale for step, _ in known], losses, **_looks(item, len(known)))
     if min(seen) > 0 and max(seen) / min(seen) > LOSS_LOG_FROM:
         _log(axes)
     notes = missing if len(missing) <= 2 else [f"{len(missing)} sides without loss over tokens"]
-    for floor in sorted({item.side.run.data.entropy for item in drawn if item.side.run.data.entropy}):
+    for floor in sorted({entropy for item, *_ in drawn if (entropy := item.side.run.data.entropy)}):
         axes.axhline(floor, color="0.35", linestyle=(0, (1, 2)), linewidth=1.3)
         notes.append(f"dotted: {floor:.3g}, the entropy of the data, which no loss can stay below")
     axes.set_ylabel("loss, nats/token")
@@ -123,19 +113,11 @@ def _shade(axes: Axes, item: Item, index: int, count: int) -> None:
     first = first_step(result)
     if first is None or first <= result.run.steps[0]:
         return
-    if count <= FULL_SHADES:
-        axes.axvspan(result.run.steps[0] - 0.5, first - 0.5, color=item.color, alpha=0.13, linewidth=0)
-        return
-    strip = min(0.02, 0.24 / count)
-    axes.axvspan(
-        result.run.steps[0] - 0.5,
-        first - 0.5,
-        ymin=index * strip,
-        ymax=(index + 0.85) * strip,
-        color=item.color,
-        alpha=0.75,
-        linewidth=0,
-    )
+    looks: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
+    if count > FULL_SHADES:
+        strip = min(0.02, 0.24 / count)
+        looks = {"ymin": index * strip, "ymax": (index + 0.85) * strip, "alpha": 0.75, "linewidth": 0}
+    axes.axvspan(result.run.steps[0] - 0.5, first - 0.5, color=item.color, **looks)
 
 
 def _said_of_shades(items: Sequence[Item]) -> str | None:
@@ -177,13 +159,3 @@ def _with_mean(item: Item) -> str:
     figure = item.side.figures["avg_step_time_seconds"]
     word = "mean" if figure.runs == 1 else f"mean of {figure.runs} runs"
     return f"{item.label}: {word} {units.seconds(figure.value)}"
-
-
-def _with_loss(item: Item) -> list[RunResult]:
-    return [result for result in item.side.counted if any(value is not None for value in result.run.loss_values)]
-
-
-def _why_no_loss(item: Item) -> str | None:
-    if not _with_loss(item):
-        return "no loss was recorded"
-    return "tokens per step are unknown" if item.side.run.tokens_per_step is None else None
