@@ -6,7 +6,9 @@ import collections
 import dataclasses
 import os
 import shlex
+import shutil
 from pathlib import Path
+from unittest import mock
 
 import msgspec
 import primus_tree
@@ -423,7 +425,8 @@ class TestChecks:
     def check(self, made: PrimusTraining, tmp_path: Path, environ=None, machine=AMD, free_gb=500.0):
         environ = {"HF_TOKEN": "made-up", "HOME": str(tmp_path)} if environ is None else environ
         made = dataclasses.replace(made, output_dir=tmp_path / "output")
-        return primus_checks.check(made, machine, environ, lambda path: Space(free_gb * 1e9))
+        with mock.patch.object(shutil, "disk_usage", return_value=Space(free_gb * 1e9)):
+            return primus_checks.preflight(made, machine, environ)
 
     def test_nothing_is_wrong(self, tree, tmp_path):
         found = self.check(planned(tree, primus_request("llama")), tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,16 @@ from tprimat.log_import import extract as log_extract
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.machine.platforms import Machine
+from tprimat.measure.output import OnLine, OnMessage
 from tprimat.read.megatron import line as megatron_line
 from tprimat.read.parsing.text import Line, clean
 from tprimat.record.outcome import of_log
-from tprimat.record.progress import Message, Step
+from tprimat.record.progress import Step
 from tprimat.results.run import Data, Run, TrainingConfig
 from tprimat.store import store
 
 
-def follower(on_line: Callable[[str], None], on_step: Callable[[Message], None]) -> Callable[[str], None]:
+def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
     """Return what reads each line of a running training: it hands the line on, and Megatron's iterations as steps."""
     last = 0
     times: list[float] = []

@@ -12,6 +12,9 @@ from typing import IO
 
 from tprimat.record import progress
 
+OnLine = Callable[[str], None]
+OnMessage = Callable[[progress.Message], None]
+
 TAIL_LINES = 12
 LOG_CHARACTERS = 256 << 20
 """From here on the log takes no more; what is printed last is added at its end."""
@@ -29,7 +32,8 @@ class Output:
     """Reader of a child's output streams.
 
     Args:
-        streams: each with whether its lines are handed on.
+        streams: each with what is called with its lines, or None.
+        on_message: called with each message of progress.
         log: takes all of it; unbuffered, as what a full disk refuses must not come back at its closing.
         limit: characters of the log.
 
@@ -37,17 +41,24 @@ class Output:
         trouble: why the log holds no more, in a few words; None where it does.
     """
 
-    def __init__(self, streams: Iterable[tuple[IO[bytes], bool]], log: IO[bytes], limit: int = LOG_CHARACTERS) -> None:
+    def __init__(
+        self,
+        streams: Iterable[tuple[IO[bytes], OnLine | None]],
+        on_message: OnMessage,
+        log: IO[bytes],
+        limit: int = LOG_CHARACTERS,
+    ) -> None:
         self.trouble: str | None = None
+        self._on_message = on_message
         self._log = log
         self._left = limit
         self._left_out = 0
         self._last: collections.deque[str] = collections.deque(maxlen=LAST_LINES)
-        self._chunks: queue.Queue[tuple[bool, list[str]] | None] = queue.Queue(_WAITING_CHUNKS)
+        self._chunks: queue.Queue[tuple[OnLine | None, list[str]] | None] = queue.Queue(_WAITING_CHUNKS)
         self._open_streams = 0
-        for stream, shown in streams:
+        for stream, on_line in streams:
             self._open_streams += 1
-            threading.Thread(target=self._read, args=(stream, shown), daemon=True).start()
+            threading.Thread(target=self._read, args=(stream, on_line), daemon=True).start()
 
     @property
     def is_open(self) -> bool:
@@ -59,9 +70,7 @@ class Output:
         """The last lines, marks left out."""
         return tuple(self._last)[-TAIL_LINES:]
 
-    def pass_on(
-        self, on_line: Callable[[str], None], on_message: Callable[[progress.Message], None], wait_s: float
-    ) -> None:
+    def pass_on(self, wait_s: float) -> None:
         """Pass on what has been printed, waiting for it, and then working at it, up to wait_s."""
         deadline = time.monotonic() + wait_s
         while True:
@@ -74,14 +83,14 @@ class Output:
                 if not self._open_streams:
                     break
                 continue
-            shown, lines = chunk
+            on_line, lines = chunk
             kept = []
             try:
                 for line in lines:
-                    text = _without_message(line, on_message)
+                    text = _without_message(line, self._on_message)
                     if text is not None:
                         kept.append(text)
-                        if shown:
+                        if on_line is not None:
                             on_line(text)
             finally:
                 self._keep(kept)
@@ -103,7 +112,7 @@ class Output:
         except OSError as error:
             self.trouble = error.strerror or str(error)
 
-    def _read(self, stream: IO[bytes], shown: bool) -> None:
+    def _read(self, stream: IO[bytes], on_line: OnLine | None) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         rest = ""
         with stream:
@@ -117,9 +126,9 @@ class Output:
                     lines.append(rest[:LONGEST_LINE])
                     rest = rest[LONGEST_LINE:]
                 if lines:
-                    self._chunks.put((shown, lines))
+                    self._chunks.put((on_line, lines))
         if rest:
-            self._chunks.put((shown, [rest]))
+            self._chunks.put((on_line, [rest]))
         self._chunks.put(None)
 
     def _keep(self, lines: list[str]) -> None:
@@ -132,7 +141,7 @@ class Output:
             self._left_out += len(lines)
 
 
-def _without_message(line: str, on_message: Callable[[progress.Message], None]) -> str | None:
+def _without_message(line: str, on_message: OnMessage) -> str | None:
     """Return the line to show; None where it held only a message."""
     # Another process may have printed half a line before the mark.
     text, mark, rest = line.partition(progress.MARK)

@@ -13,14 +13,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from tprimat.files import unwritable
 from tprimat.frameworks.request import Launch
 from tprimat.machine.process_group import GONE_SECONDS, ProcessGroup
-from tprimat.measure.output import Output
+from tprimat.measure.output import OnLine, OnMessage, Output
 from tprimat.record import progress
 
 GRACE_SECONDS = 20.0
@@ -76,8 +76,8 @@ def run(
     launch: Launch,
     log: Path,
     *,
-    on_line: Callable[[str], None],
-    on_message: Callable[[progress.Message], None],
+    on_line: OnLine,
+    on_message: OnMessage,
     limit_s: float | None = None,
     grace_s: float = GRACE_SECONDS,
 ) -> ProcessResult:
@@ -107,7 +107,7 @@ def run(
     except OSError as error:
         raise unwritable(log, error) from error
     with file, _count_signals() as signals:
-        return _Child(launch, file, grace_s).follow(signals, on_line, on_message, limit_s)
+        return _Child(launch, file, on_line, on_message, grace_s).follow(signals, limit_s)
 
 
 @contextlib.contextmanager
@@ -130,29 +130,23 @@ def _count_signals() -> Iterator[list[int]]:
 class _Child:
     """A running command, what it prints, and its end."""
 
-    def __init__(self, launch: Launch, log: IO[bytes], grace_s: float) -> None:
+    def __init__(self, launch: Launch, log: IO[bytes], on_line: OnLine, on_message: OnMessage, grace_s: float) -> None:
         env = {**os.environ, **launch.environment(), progress.VARIABLE: "1"}
         self._group = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
-        self._output = Output(((self._group.stdout, True), (self._group.stderr, False)), log)
+        self._output = Output(((self._group.stdout, on_line), (self._group.stderr, None)), on_message, log)
         self._output.write(f"$ {launch.shell_line()}\n")
         self._grace_s = grace_s
         self._terminated_at: float | None = None
         self._has_terminated_group = False
         self._killed_at: float | None = None
 
-    def follow(
-        self,
-        signals: list[int],
-        on_line: Callable[[str], None],
-        on_message: Callable[[progress.Message], None],
-        limit_s: float | None,
-    ) -> ProcessResult:
+    def follow(self, signals: list[int], limit_s: float | None) -> ProcessResult:
         """Pass output on until the child and its group have ended."""
         started = time.monotonic()
         overdue = False
         try:
             while self._group.status() is None and not self._is_unkillable():
-                self._output.pass_on(on_line, on_message, _POLL_SECONDS)
+                self._output.pass_on(_POLL_SECONDS)
                 overdue = overdue or (limit_s is not None and time.monotonic() - started > limit_s)
                 if signals or overdue:
                     self._terminate(at_once=len(signals) > 1)
@@ -163,7 +157,7 @@ class _Child:
             status = self._group.reap()
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._output.is_open and time.monotonic() < deadline:
-            self._output.pass_on(on_line, on_message, _POLL_SECONDS)
+            self._output.pass_on(_POLL_SECONDS)
         self._output.close()
         return ProcessResult(status, bool(signals), overdue, self._output.tail, self._output.trouble)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tprimat import console, units
 from tprimat.frameworks.request import Request
+from tprimat.measure.output import OnLine, OnMessage
 from tprimat.record.progress import Message, Step
 
 NARROWEST_BAR = 10
@@ -14,7 +15,7 @@ NARROWEST_BAR = 10
 
 
 @contextmanager
-def following(title: str, request: Request) -> Iterator[tuple[Callable[[str], None], Callable[[Message], None]]]:
+def following(title: str, request: Request) -> Iterator[tuple[OnLine, OnMessage]]:
     """Show a training; yields what to call with each line of its output, and with each message of progress."""
     if not console.has_progress_bar():
         console.info(f"\n{title}")

@@ -5,10 +5,10 @@ An error stops the start, a warning doesn't. Nothing is written, and no secret i
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from tprimat.catalog import models
 from tprimat.frameworks.primus.installation import DEFAULT_PATH
@@ -32,20 +32,13 @@ _MEGATRON = ("third_party/Megatron-LM", "third_party/megatron")
 _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
 
 
-def check(
-    request: PrimusTraining,
-    machine: Machine,
-    environ: Mapping[str, str],
-    disk_usage: Callable[[Path], Any] = shutil.disk_usage,
-) -> PreflightResult:
-    """Check all that a training by Primus needs; disk_usage returns the `free` bytes at a path."""
-    errors = tuple(_errors(request, machine, environ, disk_usage))
+def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, str] = os.environ) -> PreflightResult:
+    """Return what Primus would fail on after minutes of starting."""
+    errors = tuple(_errors(request, machine, environ))
     return PreflightResult(errors, tuple(_warnings(request, machine, environ)))
 
 
-def _errors(
-    request: PrimusTraining, machine: Machine, environ: Mapping[str, str], disk_usage: Callable[[Path], Any]
-) -> Iterator[str]:
+def _errors(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
     root = request.installation.path
     if request.configuration.framework == "megatron" and not any(environ.get(name) for name in _BACKEND_VARIABLES):
         # A clone without its submodules has an empty folder for Megatron.
@@ -56,7 +49,7 @@ def _errors(
     here = machine.gpu_info.device_count or 0
     if machine.platform == "amd" and request.gpus > here > 0:
         yield f"{request.gpus} GPUs are asked for, and this machine has {here}: GPUS_PER_NODE={here}"
-    yield from _space(request, disk_usage)
+    yield from _space(request)
 
 
 def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
@@ -114,7 +107,7 @@ def _cached(cache: Path, name: str) -> bool:
     return any(snapshots.glob("*/tokenizer*"))
 
 
-def _space(request: PrimusTraining, disk_usage: Callable[[Path], Any]) -> Iterator[str]:
+def _space(request: PrimusTraining) -> Iterator[str]:
     needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
     if request.configuration.framework == "megatron" and request.configuration.value("disable_last_saving") is False:
@@ -125,7 +118,7 @@ def _space(request: PrimusTraining, disk_usage: Callable[[Path], Any]) -> Iterat
     for folder, gigabytes in needed.items():
         existing = next(each for each in (folder, *folder.parents) if each.exists())
         try:
-            free = disk_usage(existing).free / GB
+            free = shutil.disk_usage(existing).free / GB
         except OSError:
             continue
         if free < gigabytes:

@@ -237,10 +237,7 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 def _resolved(value: Any, environ: Mapping[str, str], path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
-        return {
-            _resolved(key, environ, path) if isinstance(key, str) else key: _resolved(each, environ, path)
-            for key, each in value.items()
-        }
+        return {_resolved(key, environ, path): _resolved(each, environ, path) for key, each in value.items()}
     if isinstance(value, list):
         return [_resolved(each, environ, path) for each in value]
     if not isinstance(value, str) or "${" not in value:

@@ -18,11 +18,13 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, resolve, scales
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.primus import checks, start_record
 from tprimat.frameworks.primus import installation as primus_installation
+from tprimat.frameworks.primus import start_record
+from tprimat.frameworks.primus.checks import NO_AMD_GPU
+from tprimat.frameworks.primus.checks import preflight as preflight
 from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
 from tprimat.frameworks.primus.start_record import StartRecord
-from tprimat.frameworks.request import Launch, PreflightResult, Request
+from tprimat.frameworks.request import Launch, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
@@ -70,7 +72,7 @@ class Resolver(resolve.Resolver):
             )
         self.notes += notes(request)
         if device.platform != "amd":
-            self.notes.append(checks.NO_AMD_GPU)
+            self.notes.append(NO_AMD_GPU)
         return request
 
 
@@ -90,11 +92,6 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
 def launch(request: PrimusTraining) -> Launch:
     """Return Primus' own command, with TIME in the place of the moment of its start."""
     return request.launch("TIME")
-
-
-def preflight(request: PrimusTraining, machine: Machine) -> PreflightResult:
-    """Return what Primus would fail on after minutes of starting."""
-    return checks.check(request, machine, os.environ)
 
 
 def start(framework: Framework, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
