@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tprimat import console, units
 from tprimat.analysis.summary import Summary
 from tprimat.console import info
-from tprimat.log_import.extract import Extracted
+from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
@@ -16,10 +16,9 @@ Row = tuple[str, object, str | None]
 """Label, value, and the field whose line in the log is shown beside it."""
 
 
-def show_extracted(extracted: Extracted, summary: Summary) -> None:
+def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
     """Print what was recognised, its line in the log, and the metrics."""
-    run, parsed = extracted.run, extracted.parsed
-    figures, steady = summary.performance, summary.steady
+    run, figures, steady = extracted.run, summary.performance, summary.steady
     training, spread = run.training_config, run.parallelism_config
     sizes = (
         ("TP", spread.tensor_model_parallel_size),
@@ -53,10 +52,10 @@ def show_extracted(extracted: Extracted, summary: Summary) -> None:
         if held is not None:
             rows.append((label, f"{units.gigabytes(held)} of one device, at most", None))
     overridden = run.source.overrides if run.source else {}
-    lines = {name: f"line {value.line}" for name, value in parsed.stated.items() if name not in overridden}
+    lines = {name: f"line {line}" for name, line in extracted.lines.items() if name not in overridden}
     dialect = run.source.dialect if run.source else None
     _show(extracted.title, f"{run.framework} training, {dialect}", run, rows, lines)
-    _show_rest(run, summary, parsed.notes)
+    _show_rest(run, summary, extracted.notes)
 
 
 def show_imported(result: ImportedResult) -> None:

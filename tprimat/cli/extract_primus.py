@@ -53,7 +53,7 @@ def extract(
                 saved = store.save_as(each.run, Path(output or Path(output_dir, file_name(each.run))), summary)
                 _show_saved(saved)
                 console.record(each.run, saved.path, each.title)
-                console.current().notes.extend(f"{each.title}: {note}" for note in each.parsed.notes)
+                console.current().notes.extend(f"{each.title}: {note}" for note in each.notes)
                 results.append(saved.path)
             paths += [Path(path)] if path != inputs.STANDARD_INPUT else []
         except TensorPrimatError as error:

@@ -1,9 +1,10 @@
-"""Convert a Primus or Megatron log and the user's values to trainings."""
+"""Convert parsed logs and the user's values to trainings; a Primus or Megatron log with the record of its start."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,27 @@ class GivenValues:
     override: bool = False
 
 
+NOTHING_GIVEN = GivenValues()
+
+
 @dataclasses.dataclass(frozen=True)
-class Extracted:
-    """One training of a log; the title says which, `parsed` what the log states, with lines."""
+class ImportedRun:
+    """A training read from a source of this title.
+
+    Attributes:
+        notes: what the reader did.
+        structured: whether the source is machine-readable.
+        lines: where the log states a field.
+    """
 
     title: str
-    parsed: ParsedLog
     run: Run
+    notes: tuple[str, ...]
+    structured: bool = False
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def extract(log: Log, given: GivenValues) -> list[Extracted]:
+def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     """Return the trainings of a log.
 
     Raises:
@@ -56,11 +68,13 @@ def extract(log: Log, given: GivenValues) -> list[Extracted]:
         UsageError: a given value contradicts the log, and `override` is not set.
     """
     logs = read.parse_chunks(log.chunks(), log.name)
-    runs = _with_start_record([with_system(_run(parsed, log, given), Path(log.path)) for parsed in logs], log)
-    return [
-        Extracted(f"{log.name}, training {number} of {len(logs)}" if len(logs) > 1 else log.name, parsed, run)
-        for number, (parsed, run) in enumerate(zip(logs, runs, strict=True), start=1)
-    ]
+    runs = _with_start_record([run_of(parsed, [log], log.warnings, given) for parsed in logs], log)
+    extracted = []
+    for number, (parsed, run) in enumerate(zip(logs, runs, strict=True), start=1):
+        title = f"{log.name}, training {number} of {len(logs)}" if len(logs) > 1 else log.name
+        lines = {name: value.line for name, value in parsed.stated.items()}
+        extracted.append(ImportedRun(title, run, parsed.notes, lines=lines))
+    return extracted
 
 
 def _with_start_record(runs: list[Run], log: Log) -> list[Run]:
@@ -75,10 +89,10 @@ def _with_start_record(runs: list[Run], log: Log) -> list[Run]:
     return [start_record.applied(run, record) for run in runs]
 
 
-def _run(parsed: ParsedLog, log: Log, given: GivenValues) -> Run:
-    """Return the training with what the options say.
+def run_of(parsed: ParsedLog, logs: Sequence[Log], notices: Sequence[str], given: GivenValues = NOTHING_GIVEN) -> Run:
+    """Return the training with the files that it comes from, warnings of how they were read, and the given values.
 
-    Raises UsageError when an option contradicts the log and --override is not given.
+    Raises UsageError when one contradicts the log and `override` is not set.
     """
     used: dict[str, Any] = {}
     overrides: dict[str, str] = {}
@@ -92,7 +106,7 @@ def _run(parsed: ParsedLog, log: Log, given: GivenValues) -> Run:
         if statement is None or (name == "model" and statement.weight == 0):
             warnings.append(f"{what} ({value}) is as given on the command line: the log doesn't state it")
             continue
-        place = f"{log.name}:{statement.line}"
+        place = f"{logs[0].name}:{statement.line}"
         if not given.override:
             raise UsageError(
                 f"{place}: the log says that {what} is {statement.value} (“{statement.text[:120]}”), "
@@ -103,12 +117,11 @@ def _run(parsed: ParsedLog, log: Log, given: GivenValues) -> Run:
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
     assert run.source is not None
-    return msgspec.structs.replace(
-        run,
-        label=given.label,
-        warnings=(*warnings, *log.warnings, *run.warnings),
-        source=msgspec.structs.replace(run.source, overrides=overrides, files=(log.source_file(),)),
+    source = msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs))
+    run = msgspec.structs.replace(
+        run, label=given.label or run.label, warnings=(*warnings, *notices, *run.warnings), source=source
     )
+    return with_system(run, Path(logs[0].path))
 
 
 def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:

@@ -13,7 +13,8 @@ import msgspec
 
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
-from tprimat.log_import.sources import ImportedRun, LogSource, Outcome, SkippedFile
+from tprimat.log_import.extract import ImportedRun
+from tprimat.log_import.sources import LogSource, Outcome, SkippedFile
 from tprimat.read import merge
 from tprimat.results.run import Run
 from tprimat.store import store

@@ -18,16 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import open_plain
 from tprimat.log_import import inputs
+from tprimat.log_import.extract import ImportedRun, run_of
 from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
-from tprimat.log_import.mlperf_systems import with_system
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
-from tprimat.results.run import Run
 
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
@@ -74,16 +71,6 @@ class SkippedFile:
 
     path: str
     reason: str
-
-
-@dataclasses.dataclass(frozen=True)
-class ImportedRun:
-    """A training read from a source; structured where that is machine-readable. Its notes are the reader's."""
-
-    title: str
-    run: Run
-    notes: tuple[str, ...]
-    structured: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,14 +222,9 @@ def _read(source: LogSource) -> list[ImportedRun]:
     warnings = [warning for log in logs for warning in log.warnings]
     runs = []
     for number, parsed in enumerate(parsed_logs):
-        run = with_system(parsed.run(), Path(source.paths[0]))
         # Files that are not of one training give one training each.
         is_one = file_format is None or file_format.together or len(parsed_logs) != len(logs)
-        files = tuple(log.source_file() for log in (logs if is_one else [logs[number]]))
-        assert run.source is not None
-        run = msgspec.structs.replace(
-            run, warnings=(*warnings, *run.warnings), source=msgspec.structs.replace(run.source, files=files)
-        )
+        run = run_of(parsed, logs if is_one else [logs[number]], warnings)
         runs.append(ImportedRun(source.title, run, parsed.notes, file_format is not None))
     return runs
 

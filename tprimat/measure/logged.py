@@ -63,7 +63,7 @@ def result(
             if not start_record.path_for(log).exists():
                 run = completed(run, framework, request, machine, complete=complete)
             saved = store.save(run, request.output_dir)
-            for note in training.parsed.notes:
+            for note in training.notes:
                 console.debug(f"note: {note}")
     except TensorPrimatError as error:
         console.error(error.line())
