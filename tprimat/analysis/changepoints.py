@@ -37,8 +37,8 @@ def change_points(series: Values, depth: int = DEPTH) -> list[int]:
     """Return the indices at which the values change, by splitting again and again.
 
     A split is the one with the least sum of absolute deviations from the two medians. It counts where
-    the medians differ by more than noise (_threshold), the change happens there and not over many steps
-    (_is_abrupt), and a straight line describes the series less well than the segments do.
+    the medians differ by more than noise (_threshold), at least half of the change happens there, and a
+    straight line describes the series less well than the segments do.
     """
     import numpy as np
 
@@ -46,7 +46,11 @@ def change_points(series: Values, depth: int = DEPTH) -> list[int]:
     if split is None:
         return []
     before, after = median(series[:split]), median(series[split:])
-    if relative_change(before, after) <= _threshold(series, split) or not _is_abrupt(series, split, after - before):
+    if relative_change(before, after) <= _threshold(series, split):
+        return []
+    # What takes many steps is a drift, and cutting it would make segments whose speed no step had.
+    jump = median(series[split : split + NEAR]) - median(series[split - NEAR : split])
+    if jump / (after - before) < 0.5:
         return []
     changes = [split]
     if depth > 1:
@@ -60,14 +64,6 @@ def relative_change(*medians: float) -> float:
     """Return the largest over the smallest, minus one."""
     low, high = min(medians), max(medians)
     return high / low - 1 if low else (math.inf if high else 0.0)
-
-
-def _is_abrupt(series: Values, split: int, change: float) -> bool:
-    """Return whether at least half of a change happens at the split. What takes many steps is a drift,
-    and cutting it would make segments whose speed no step had.
-    """
-    jump = median(series[split : split + NEAR]) - median(series[split - NEAR : split])
-    return jump / change >= 0.5
 
 
 def _absolute_deviation(series: Values) -> float:

@@ -48,11 +48,8 @@ def with_held_memory(
         elif not in_use and (seen := _seen_by_torch(torch, device)) is not None:
             held[device.index] = seen
     unknown = [str(device.index) for device in read if device.index not in held]
-    why = (
-        "this process itself already holds some"
-        if in_use
-        else "no more is in use than this process's own context takes"
-    )
+    own = "this process itself already holds some"
+    why = own if in_use else "no more is in use than this process's own context takes"
     return (
         tuple(dataclasses.replace(device, memory_held_gb=held.get(device.index)) for device in devices),
         [f"memory held by other processes is unknown on GPU {', '.join(unknown)}: {why}"] if unknown else [],
@@ -79,10 +76,9 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     ids = {gpu_id(device, platform) for device in held}
     named = ", ".join(_description(process) for process in others if not located or process.gpu_id in ids)
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
-    start = ": " if located else "; on this machine's GPUs run "
-    who = (
-        f"{start}{named}" if named else "; which ones the driver doesn't tell here (in a container, ask outside of it)"
-    )
+    who = "; which ones the driver doesn't tell here (in a container, ask outside of it)"
+    if named:
+        who = f": {named}" if located else f"; on this machine's GPUs run {named}"
     return (
         f"other processes hold memory of {amounts}{who}. They slow this run and leave it less memory: "
         f"end them, or choose other GPUs with {variable} (docs/troubleshooting.md#memory-held)"

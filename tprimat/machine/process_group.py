@@ -71,18 +71,10 @@ class ProcessGroup:
             raise UsageError(
                 f"{argv[0]} can't be started: {error.strerror or error}", heading="training-failed"
             ) from error
-
-    @property
-    def stdout(self) -> IO[bytes]:
-        """Its standard output."""
         assert self._process.stdout is not None
-        return self._process.stdout
-
-    @property
-    def stderr(self) -> IO[bytes]:
-        """Its standard error."""
         assert self._process.stderr is not None
-        return self._process.stderr
+        self.stdout: IO[bytes] = self._process.stdout
+        self.stderr: IO[bytes] = self._process.stderr
 
     def status(self) -> int | None:
         """Return the leader's exit status, negative for a signal; None while it runs."""

@@ -56,7 +56,8 @@ def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mh
         # torch states kHz, and 0 where the driver states nothing.
         clock_mhz=clock / 1e3 if clock else peak_clock_mhz,
     )
-    return Device(index, info, gpus.match(info).partition, _uuid(properties), _pci_address(properties))
+    uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower() or None
+    return Device(index, info, gpus.match(info).partition, uuid, _pci_address(properties))
 
 
 def versions(torch: Any, stack: str) -> dict[str, str]:
@@ -98,13 +99,7 @@ def _software_version(torch: Any, stack: str) -> str | None:
     return ".".join(str(torch.version.hip).split(".")[:2])
 
 
-def _uuid(properties: Any) -> str | None:
-    text = str(getattr(properties, "uuid", "") or "")
-    return text.removeprefix("GPU-").lower() or None
-
-
 def _pci_address(properties: Any) -> str | None:
     domain, bus, device = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
-    if not isinstance(domain, int) or not isinstance(bus, int) or not isinstance(device, int):
-        return None
-    return f"{domain:04x}:{bus:02x}:{device:02x}.0"
+    known = isinstance(domain, int) and isinstance(bus, int) and isinstance(device, int)
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0" if known else None

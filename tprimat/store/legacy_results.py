@@ -64,6 +64,7 @@ class _LegacyFile:
         self.file = file
         self.named = schema.from_name(file.path)
         self.warnings: list[str] = []
+        self._warn = self.warnings.append
         self.missing: list[str] = []
         self.unread = _unread(parsed, self.stated, "")
         self.printed = self._printed_values()
@@ -72,7 +73,7 @@ class _LegacyFile:
         """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't be."""
         stated = self.stated
         if stated.step_times and stated.raw_step_times and stated.step_times != stated.raw_step_times:
-            self.warnings.append("step_times and raw_step_times differ; step_times are taken")
+            self._warn("step_times and raw_step_times differ; step_times are taken")
         times = tuple(stated.step_times or stated.raw_step_times)
         count = len(times)
         framework = self._framework()
@@ -121,7 +122,7 @@ class _LegacyFile:
             self.missing.append(name)
             return (None,) * count
         if len(values) != count:
-            self.warnings.append(
+            self._warn(
                 f"{len(values)} {name} for {count} steps: which step each belongs to can't be told, so none is kept"
             )
             return (None,) * count
@@ -129,7 +130,7 @@ class _LegacyFile:
         lost = [step for step, pair in enumerate(zip(kept, values, strict=True), 1) if pair[0] != pair[1]]
         if lost:
             first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
-            self.warnings.append(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
+            self._warn(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
         return kept
 
     def _printed_values(self) -> dict[str, float | None]:
@@ -141,14 +142,14 @@ class _LegacyFile:
                     f"Expected `float | null`, got `{kind}` - at `$.performance_metrics.{_quoted(name)}`"
                 )
             if name == "throughput_per_gpu_core":
-                self.warnings.append(
+                self._warn(
                     "throughput_per_gpu_core is left out: steps/s over a core count measures nothing, "
                     "since cores of two designs do different work"
                 )
             elif re.fullmatch(r"\w{1,80}", name) is None:
                 self.unread.append(f"performance_metrics.{name}")
             elif value is not None and not abs(value) <= LARGEST_VALUE:
-                self.warnings.append(f"performance_metrics.{name} is not a finite number: left out")
+                self._warn(f"performance_metrics.{name} is not a finite number: left out")
             else:
                 figures[name] = None if value is None else float(value)
         return figures
@@ -162,16 +163,16 @@ class _LegacyFile:
             return None
         of_device: Platform | None = "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
         if platform and of_device and platform != of_device:
-            self.warnings.append(f"platform {_quoted(stated)} contradicts the device {_quoted(device)}: unknown")
+            self._warn(f"platform {_quoted(stated)} contradicts the device {_quoted(device)}: unknown")
             return None
         if platform:
             return platform
         if stated.lower() not in schema.UNKNOWN_WORDS:
-            self.warnings.append(f"platform {_quoted(stated)} is none of nvd, amd and cpu")
+            self._warn(f"platform {_quoted(stated)} is none of nvd, amd and cpu")
         if of_device or stack:
             return of_device or (schema.PLATFORM_OF_STACK[stack] if stack else None)
         if self.named.platform:
-            self.warnings.append(f"platform {self.named.platform} is taken from the file's name")
+            self._warn(f"platform {self.named.platform} is taken from the file's name")
         return self.named.platform
 
     def _framework(self) -> str | None:
@@ -185,30 +186,30 @@ class _LegacyFile:
         named = self.named.framework
         if of_stack and named and of_stack != named:
             # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
-            self.warnings.append(
+            self._warn(
                 f"framework {named} is taken from the file's name; software_stack says {stack}, "
                 "as it does in every file that this tool wrote on that platform"
             )
-        elif named and not of_stack:
-            self.warnings.append(f"framework {named} is taken from the file's name: the file doesn't state it")
-        elif not named and not of_stack:
-            self.missing.append("framework")
-        return named or of_stack
+        return named or of_stack if of_stack else self._from_name("framework", named)
 
     def _model(self) -> str | None:
         model = self.stated.model or ""
         if schema.PLAIN.fullmatch(model) and model.lower() not in schema.UNKNOWN_WORDS:
             return schema.model_name(model)
-        if self.named.model:
-            self.warnings.append(f"model {self.named.model} is taken from the file's name: the file doesn't state it")
+        return self._from_name("model", self.named.model)
+
+    def _from_name(self, field: str, value: str | None) -> str | None:
+        """Return what the file's name says of a field that the file doesn't state."""
+        if value:
+            self._warn(f"{field} {value} is taken from the file's name: the file doesn't state it")
         else:
-            self.missing.append("model")
-        return self.named.model
+            self.missing.append(field)
+        return value
 
     def _gpu_info(self, platform: Platform | None, from_log: bool) -> GpuInfo:
         gpu = self.stated.gpu_info
         if (gpu.device_name or "").endswith(schema.INVENTED_DEVICE):
-            self.warnings.append(
+            self._warn(
                 f"gpu_info and platform are left out: where torch was missing, as here, this tool wrote "
                 f"{_quoted(gpu.device_name or '')} with one card's constants, whatever had trained"
             )
@@ -221,9 +222,7 @@ class _LegacyFile:
         if stack is None:
             self.missing.append("gpu_info.software_stack")
         if from_log and name:
-            self.warnings.append(
-                "gpu_info is of the machine on which the log was read; it is taken to be the one that trained"
-            )
+            self._warn("gpu_info is of the machine on which the log was read; it is taken to be the one that trained")
         info = GpuInfo(
             device_name=name,
             device_count=self._known("gpu_info.device_count", gpu.device_count),
@@ -235,9 +234,7 @@ class _LegacyFile:
         )
         card = gpus.match(info).gpu
         if card and info.gpu_cores and info.gpu_cores != card.cores:
-            self.warnings.append(
-                f"gpu_cores {info.gpu_cores} is another card's figure: {card.title} has {card.cores}; left out"
-            )
+            self._warn(f"gpu_cores {info.gpu_cores} is another card's figure: {card.title} has {card.cores}; left out")
             return msgspec.structs.replace(info, gpu_cores=None)
         return info
 
@@ -270,9 +267,8 @@ class _LegacyFile:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
         if not from_log:
-            peak = known.pop("peak_memory_allocated_gb", None)
-            if peak is not None:
-                self.warnings.append(
+            if peak := known.pop("peak_memory_allocated_gb", None):
+                self._warn(
                     f"peak_memory_allocated_gb {peak} is the highest reading at the ends of steps, "
                     "not the peak within them, which is higher: left out"
                 )
@@ -282,11 +278,11 @@ class _LegacyFile:
         gib = max(known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0))
         used = round_figure(gib_to_gb(gib))
         if total_gb and used and used > total_gb:
-            self.warnings.append(
+            self._warn(
                 f"memory in use of {gib} GiB is more than the device's {total_gb} GB: one of them is wrong; left out"
             )
             return MemoryMetrics()
-        self.warnings.append(
+        self._warn(
             f"the memory that the file calls allocated is what the log calls hip mem usage, all that is in use on "
             f"the device, and in GiB: {gib} there is peak_memory_device_used_gb {used} here"
         )
@@ -300,41 +296,39 @@ class _LegacyFile:
         try:
             moment = datetime.datetime.fromisoformat(re.sub("Z$", "+00:00", text))
         except ValueError:
-            self.warnings.append(f"timestamp {_quoted(text)} is no time: left out")
+            self._warn(f"timestamp {_quoted(text)} is no time: left out")
             return None
         if from_log:
-            self.warnings.append(
-                f"timestamp {moment.isoformat()} is of the reading of the log, not of the training: left out"
-            )
+            self._warn(f"timestamp {moment.isoformat()} is of the reading of the log, not of the training: left out")
             return None
         if moment.utcoffset() is None:
-            self.warnings.append(f"timestamp {moment.isoformat()} has no offset, so the moment is unknown: left out")
+            self._warn(f"timestamp {moment.isoformat()} has no offset, so the moment is unknown: left out")
             return None
         return moment.isoformat()
 
     def _check_printed_values(self, times: tuple[float, ...], max_steps: int | None) -> None:
         count, total = len(times), math.fsum(times)
         if max_steps is not None and count > max_steps:
-            self.warnings.append(f"the file holds {count} step times, and says that {max_steps} steps were asked for")
+            self._warn(f"the file holds {count} step times, and says that {max_steps} steps were asked for")
         printed = self.printed.get("total_steps")
         if printed is not None and printed != count:
-            self.warnings.append(f"total_steps is {printed:.10g} in the file, which holds {count} step times")
+            self._warn(f"total_steps is {printed:.10g} in the file, which holds {count} step times")
         average = self.printed.get("avg_step_time_seconds")
         if average is not None and not _close(average, total / count):
             after_first = (total - times[0]) / (count - 1) if count > 1 else None
             if after_first is not None and _close(average, after_first):
-                self.warnings.append(
+                self._warn(
                     f"avg_step_time_seconds {average} in the file leaves out the first step alone; "
                     "here the warm-up is found from the step times, so the figures can differ"
                 )
             else:
-                self.warnings.append(
+                self._warn(
                     f"avg_step_time_seconds {average} in the file contradicts its step times, "
                     f"whose mean is {total / count:.4g} s"
                 )
         wall = self.printed.get("total_time_seconds")
         if wall is not None and not _close(wall, total):
-            self.warnings.append(
+            self._warn(
                 f"total_time_seconds {wall} in the file is {wall - total:.4g} s more than the sum of its step times, "
                 f"{total:.6g} s: time between the steps that no step time holds"
                 if wall > total
@@ -343,18 +337,18 @@ class _LegacyFile:
 
     def _warn_of_missing(self, *, timed: bool) -> None:
         missing = [*self.missing, "recomputation", "optimizer", "data", "the model's shape"]
-        self.warnings.append(f"not in the file, so unknown: {', '.join(missing)}")
-        self.warnings.append("the file has no step numbers: they are counted from 1")
+        self._warn(f"not in the file, so unknown: {', '.join(missing)}")
+        self._warn("the file has no step numbers: they are counted from 1")
         if not timed:
-            self.warnings.append("what a step time covers is unknown: the file doesn't say what wrote it")
+            self._warn("what a step time covers is unknown: the file doesn't say what wrote it")
         if self.stated.training_config.num_gpus is None and self.stated.gpu_info.device_count is not None:
-            self.warnings.append(
+            self._warn(
                 f"num_gpus is not in the file; the {self.stated.gpu_info.device_count} devices "
                 "that the machine showed stand for it"
             )
         if self.unread:
             names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
-            self.warnings.append(f"fields of the file that are not used: {names}")
+            self._warn(f"fields of the file that are not used: {names}")
 
     def _known(self, name: str, value: Any) -> Any:
         """Return a text, a count or an amount; None, with its name among the missing fields, where it can't be one."""
