@@ -41,9 +41,8 @@ def processes(host: Host) -> tuple[GpuProcess, ...] | None:
     rocm-smi doesn't state on which GPU a process runs.
     """
     for read in (_library_processes, _amd_smi_processes, _rocm_smi_processes):
-        found = read(host)
-        if found is not None:
-            return tuple(process for process in found if process.memory_gb != 0)
+        if (listed := read(host)) is not None:
+            return tuple(process for process in listed if process.memory_gb != 0)
     return None
 
 
@@ -133,16 +132,17 @@ def _library_states(host: Host) -> Iterator[GpuState]:
 
 def _library_processes(host: Host) -> list[GpuProcess] | None:
     with _Amdsmi(host) as smi:
-        found = []
-        for index, (address, handle) in enumerate(_handles(smi)):
+        handles = _handles(smi)
+        processes = []
+        for index, (address, handle) in enumerate(handles):
             listed = smi.ask("amdsmi_get_gpu_process_list", handle)
             # Before ROCm 6.1 these were handles, of which amd-smi knows more.
             if listed is None or not all(isinstance(each, Mapping) for each in listed):
                 return None
             for each in listed:
                 memory = (each.get("memory_usage") or {}).get("vram_mem")
-                found.append(GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory)))
-        return found if _handles(smi) else None
+                processes.append(GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory)))
+        return processes if handles else None
 
 
 def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
@@ -152,42 +152,40 @@ def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
         gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
     if not isinstance(gpus, list):
         return None
-    found = []
-    for gpu in gpus:
-        for entry in (gpu.get("process_list") or ()) if isinstance(gpu, Mapping) else ():
-            info = entry.get("process_info") if isinstance(entry, Mapping) else None
+    processes = []
+    for gpu in map(_mapping, gpus):
+        for entry in gpu.get("process_list") or ():
             # Without any process this is a sentence.
-            if isinstance(info, Mapping) and str(info.get("pid", "")).isdigit():
+            info = _mapping(_mapping(entry).get("process_info"))
+            if str(info.get("pid", "")).isdigit():
                 usage = info.get("memory_usage")
                 memory = usage.get("vram_mem") if isinstance(usage, Mapping) else info.get("mem_usage")
                 number = str(gpu.get("gpu", "")) or None
-                found.append(GpuProcess(int(info["pid"]), number, None, _name(info), _gigabytes(memory)))
-    return found
+                processes.append(GpuProcess(int(info["pid"]), number, None, _name(info), _gigabytes(memory)))
+    return processes
 
 
 def _rocm_smi_processes(host: Host) -> list[GpuProcess] | None:
     text = host.command(["rocm-smi", "--showpids", "--json"])
     if text is None:
         return None
-    stated = decode_json(text)
-    system = stated.get("system") if isinstance(stated, Mapping) else None
-    found = []
-    for key, value in system.items() if isinstance(system, Mapping) else ():
+    processes = []
+    for key, value in _mapping(_mapping(decode_json(text)).get("system")).items():
         words = [word.strip() for word in str(value).split(",")]
         if key.startswith("PID") and key[3:].isdigit() and len(words) >= 3 and words[2].isdigit():
-            found.append(GpuProcess(int(key[3:]), None, None, words[0] or None, int(words[2]) / GB))
-    return found
+            processes.append(GpuProcess(int(key[3:]), None, None, words[0] or None, int(words[2]) / GB))
+    return processes
 
 
 def _rocm_smi_utilisation(host: Host) -> dict[str, float]:
-    cards = decode_json(host.command(["rocm-smi", "--showuse", "--showbus", "--json"]))
-    found = {}
-    for card in cards.values() if isinstance(cards, Mapping) else ():
-        stated = card if isinstance(card, Mapping) else {}
-        address, percent = str(stated.get("PCI Bus", "")).lower(), str(stated.get("GPU use (%)", ""))
-        if address and percent.isdigit():
-            found[address] = float(percent)
-    return found
+    cards = _mapping(decode_json(host.command(["rocm-smi", "--showuse", "--showbus", "--json"]))).values()
+    stated = [(str(card.get("PCI Bus", "")), str(card.get("GPU use (%)", ""))) for card in map(_mapping, cards)]
+    return {address.lower(): float(percent) for address, percent in stated if address and percent.isdigit()}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object of JSON; an empty one for what is none."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _name(info: Mapping[str, Any]) -> str | None:
@@ -196,9 +194,8 @@ def _name(info: Mapping[str, Any]) -> str | None:
 
 
 def _gigabytes(memory: Any) -> float | None:
-    value, unit = (
-        (memory.get("value"), str(memory.get("unit", "B")).upper()) if isinstance(memory, Mapping) else (memory, "B")
-    )
+    value = memory.get("value") if isinstance(memory, Mapping) else memory
+    unit = str(_mapping(memory).get("unit", "B")).upper()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or unit not in _UNITS:
         return None
     return value * _UNITS[unit] / GB

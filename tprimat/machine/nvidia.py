@@ -54,12 +54,12 @@ def processes(host: Host) -> tuple[GpuProcess, ...] | None:
     with _Nvml(host) as nvml:
         devices = _handles(nvml)
         by_device = [_processes(nvml, index, handle) for index, handle in enumerate(devices)]
-    found = tuple(process for each in by_device if each is not None for process in each)
+    known = tuple(process for each in by_device if each is not None for process in each)
     # A GPU in MIG mode shows its processes to root alone.
     if by_device and None not in by_device:
-        return found
+        return known
     listed = _smi_processes(host)
-    return (found or None) if listed is None else listed
+    return (known or None) if listed is None else listed
 
 
 def driver_version(host: Host) -> str | None:
@@ -157,7 +157,7 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
     if text is None:
         return None
     indices = {row.id: str(row.index) for row in _smi_states(host)} if text.strip() else {}
-    found = []
+    processes = []
     for line in text.splitlines():
         words = [word.strip() for word in line.split(",")]
         if len(words) >= 4 and words[1].isdigit():
@@ -165,8 +165,8 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
             name, memory, gpu_id = ",".join(words[2:-1]), _number(words[-1]), _id(words[0])
             program = None if name.startswith("[") else name or None
             memory_gb = None if memory is None else memory * _MIB / GB
-            found.append(GpuProcess(int(words[1]), indices.get(gpu_id), gpu_id, program, memory_gb))
-    return tuple(found)
+            processes.append(GpuProcess(int(words[1]), indices.get(gpu_id), gpu_id, program, memory_gb))
+    return tuple(processes)
 
 
 def _id(uuid: str | None) -> str | None:

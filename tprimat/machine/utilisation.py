@@ -123,19 +123,15 @@ def main(arguments: Sequence[str]) -> int:
     path, platform, *ids = arguments
     parent = os.getppid()
     vendor = nvidia if platform == "nvd" else amd
-    with Path(path).open("a", encoding="utf-8") as file:
-
-        def write(reading: Reading) -> None:
-            file.write(msgspec.json.encode(reading).decode() + "\n")
-            file.flush()
-
+    with Path(path).open("ab", buffering=0) as file:
         read = first_complete(vendor.utilisation_readers(Host(), ids), ids)
         if read is None:
-            write(Reading(unknown=f"{vendor.SOURCES} don't tell it here"))
+            file.write(msgspec.json.encode(Reading(unknown=f"{vendor.SOURCES} don't tell it here")) + b"\n")
             return 0
         while os.getppid() == parent:
             percents = read()
-            write(Reading(at=time.monotonic(), percent={each: percents[each] for each in ids if each in percents}))
+            known = {each: percents[each] for each in ids if each in percents}
+            file.write(msgspec.json.encode(Reading(time.monotonic(), known)) + b"\n")
             time.sleep(EVERY_S)
     return 0
 
