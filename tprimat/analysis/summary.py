@@ -205,11 +205,8 @@ def _segment_metrics(timed: _TimedRecords, segment: Segment) -> SegmentMetrics:
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
     return SegmentMetrics(
-        first_step=whole.first_step,
-        last_step=whole.last_step,
-        mean=whole.mean,
+        **vars(whole),
         median=segment.median,
-        tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
         interval=intervals.within_run_interval(times, steps=timed.windows[segment.start : segment.stop]),
         drift=segment.drift,
         outliers=len(outliers),

@@ -241,54 +241,48 @@ def _match_by_facts(info: GpuInfo) -> Match:
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
     """Return the facts about a device that contradict a row."""
-    against = []
     stack = {"cuda": "NVIDIA", "rocm": "AMD"}.get(info.software_stack or "")
     named = (info.device_name or "").split(" ")[0].split("_")[0].upper()
-    if named in ("NVIDIA", "AMD") and named != gpu.vendor:
-        against.append(f"{gpu.title} is of {gpu.vendor}")
-    if stack and stack != gpu.vendor:
-        against.append(f"it ran under {info.software_stack}, and {gpu.title} is of {gpu.vendor}")
-    architecture = _plain_architecture(info.architecture)
-    if architecture and architecture != gpu.architecture:
-        against.append(f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}")
-    if info.compute_units is not None and info.compute_units != gpu.compute_units:
-        part = _partition(gpu, info)
-        against.append(
-            f"it is a part: {part}"
-            if part
-            else f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
-        )
-    if info.total_memory_gb is not None:
-        least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
-        if not least <= info.total_memory_gb <= most:
-            against.append(
-                f"it has {info.total_memory_gb:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB"
-            )
-    against += [
-        f"its clock of {info.clock_mhz:.0f} MHz is that of {other.title}"
-        for other in gpus()
-        if info.clock_mhz is not None
-        and other.clock_mhz != gpu.clock_mhz
-        and _twins(other, gpu)
-        and _near(info.clock_mhz, other.clock_mhz)
+    architecture, part, memory = _plain_architecture(info.architecture), _partition(gpu, info), info.total_memory_gb
+    least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
+    units = f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
+    facts = (
+        (named in ("NVIDIA", "AMD") and named != gpu.vendor, f"{gpu.title} is of {gpu.vendor}"),
+        (stack not in (None, gpu.vendor), f"it ran under {info.software_stack}, and {gpu.title} is of {gpu.vendor}"),
+        (
+            architecture not in (None, gpu.architecture),
+            f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}",
+        ),
+        (info.compute_units not in (None, gpu.compute_units), f"it is a part: {part}" if part else units),
+        (
+            memory is not None and not least <= memory <= most,
+            f"it has {memory or 0:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB",
+        ),
+    )
+    clock = info.clock_mhz
+    twins = [other for other in _twins(gpu) if clock is not None and _near(clock, other.clock_mhz)]
+    return [
+        *(text for contradicts, text in facts if contradicts),
+        *(f"its clock of {clock:.0f} MHz is that of {other.title}" for other in twins),
     ]
-    return against
 
 
-def _twins(one: Gpu, other: Gpu) -> bool:
-    """Return whether two rows differ only in the clock (MI350X and MI355X).
+def _twins(gpu: Gpu) -> list[Gpu]:
+    """Return the rows that differ from one only in the clock (MI350X and MI355X).
 
-    NVIDIA's are left out: torch states their highest clock, the table the one that the data
-    sheet's peak follows from.
+    NVIDIA's have none: torch states their highest clock, the table the one that the data sheet's peak follows from.
     """
-    shapes = [(gpu.architecture, gpu.compute_units, gpu.memory_gb) for gpu in (one, other)]
-    return one.vendor == other.vendor == "AMD" and shapes[0] == shapes[1]
+
+    def shape(row: Gpu) -> tuple[object, ...]:
+        return row.vendor, row.architecture, row.compute_units, row.memory_gb
+
+    alike = [other for other in gpus() if gpu.vendor == "AMD" and shape(other) == shape(gpu)]
+    return [other for other in alike if other.clock_mhz != gpu.clock_mhz]
 
 
 def _clock_fits(gpu: Gpu, info: GpuInfo) -> bool:
     """Return False where a stated clock isn't the row's, though the row has a twin with another."""
-    has_twin = any(_twins(other, gpu) and other.clock_mhz != gpu.clock_mhz for other in gpus())
-    return not has_twin or info.clock_mhz is None or _near(info.clock_mhz, gpu.clock_mhz)
+    return info.clock_mhz is None or not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)
 
 
 def _near(clock_mhz: float, expected: float | None) -> bool:
@@ -297,8 +291,8 @@ def _near(clock_mhz: float, expected: float | None) -> bool:
 
 def _virtual_part(name: str) -> str | None:
     """Return the part of a GPU that a name itself states."""
-    if found := re.search(r"\bMIG\b.*", name.replace("_", " "), re.IGNORECASE):
-        return found[0]
+    if part := re.search(r"\bMIG\b.*", name.replace("_", " "), re.IGNORECASE):
+        return part[0]
     if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name.replace("_", " ").strip()):
         return "vGPU"
     return None

@@ -12,9 +12,8 @@ import dataclasses
 import os
 import platform
 import warnings as python_warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -184,7 +183,7 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     else:
         info = GpuInfo(software_stack="cuda" if stack == "cuda" else "rocm")
         warnings.append("the GPUs' name, number and memory are unknown without torch")
-    return _machine(host, _VENDOR[stack][0], info, warnings)
+    return _machine(host, _VENDOR[stack][0], info, warnings, {}, ())
 
 
 def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
@@ -206,16 +205,16 @@ def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -
         warnings.append(f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory")
     if info.device_name is None:
         warnings.append("the processor's name is unknown: the system doesn't state it")
-    return _machine(host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {})
+    return _machine(host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {}, ())
 
 
 def _machine(
     host: Host,
     vendor: Platform,
     info: GpuInfo,
-    warnings: Sequence[str],
-    versions: Mapping[str, str] = MappingProxyType({}),
-    devices: tuple[Device, ...] = (),
+    warnings: list[str],
+    versions: dict[str, str],
+    devices: tuple[Device, ...],
 ) -> Machine:
     driver = None if vendor == "cpu" else _DRIVER[vendor](host)
     held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
