@@ -237,3 +237,29 @@ def test_every_row_has_what_a_reader_asks_for():
     names = [metric.name for metric in efficiency.METRICS]
     assert len(set(names)) == len(names)
     assert all(metric.title and metric.unit and metric.how for metric in efficiency.METRICS)
+
+
+class TestEpochs:
+    EPOCHS = (
+        {"samples": 100.0, "wall_time_s": 9.0, "warmup": 1.0},
+        {"samples": 100.0, "wall_time_s": 4.0},
+        {"samples": 50.0, "wall_time_s": 2.0},
+    )
+
+    def test_rate_over_all_of_them_and_time_of_the_whole_ones(self):
+        run = make_run(epochs=self.EPOCHS, native_metrics={"seconds_per_epoch": 4.0}, gpus=8)
+        values = worth(run, price=Price(3, 3))[0].values
+        assert values["samples_per_second"].value == pytest.approx(150 / 6)
+        assert values["seconds_per_epoch"].value == pytest.approx(4)
+        assert values["dollars_per_epoch"].value == pytest.approx(4 * 8 / 3600 * 3)
+        assert values["dollars_per_million_samples"].value == pytest.approx(1e6 / 25 * 8 / 3600 * 3)
+
+    def test_a_time_limit_leaves_no_time_of_an_epoch(self):
+        values = worth(make_run(epochs=self.EPOCHS))[0].values
+        assert "samples_per_second" in values
+        assert not {"seconds_per_epoch", "dollars_per_epoch"} & set(values)
+
+
+def test_of_an_unknown_gpu_there_is_no_tdp():
+    value = worth(make_run("NVIDIA Q1000"), tdp_energy=True)[0].values["tdp_joules_per_token"]
+    assert value.reason == "no single TDP is known of this device"

@@ -145,3 +145,14 @@ def test_a_shape_of_nothing_is_no_model():
 @pytest.mark.parametrize(("name", "title"), [("llama", "Llama 3.1 8B"), ("gpt", "gpt"), (None, "unnamed model")])
 def test_a_title_is_there_for_any_name(name, title):
     assert models.title(name) == title
+
+
+@pytest.mark.parametrize(("causal", "attention"), [(False, 2 + 2 * 3), (True, 2 + 1.5 * 3)])
+def test_flops_of_an_encoder_decoder_by_hand(causal, attention):
+    shape = ModelConfig(
+        num_encoder_layers=2, num_layers=3, hidden_size=8, num_attention_heads=2, ffn_hidden_size=16, vocab_size=100
+    )
+    # The projections of an attention 2·8·4·(2 + 2), three matrices of 8·16; the decoder attends twice.
+    weights = 2 * (256 + 384) + 3 * (2 * 256 + 384) + 800
+    assert flops_per_token(shape, 10, causal=causal) == 6 * weights + 12 * 8 * 10 * attention
+    assert flops_per_token(msgspec.structs.replace(shape, key_value_lora_rank=4), 10) is None

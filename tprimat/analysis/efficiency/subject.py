@@ -38,9 +38,9 @@ class Value:
     def priced(self, price: Price) -> Value:
         """Return the cost of so many GPU-hours; its interval combines those of time and price."""
         assert self.value is not None
-        if self.low is None and self.high is None and price.low == price.high:
-            return Value(self.value * price.low)
         low, high = self.low or self.value, self.high or self.value
+        if low == high and price.low == price.high:
+            return Value(self.value * price.low)
         return Value(self.value * price.middle, low * price.low, high * price.high)
 
 
