@@ -21,12 +21,13 @@ from typing import Any
 import msgspec
 
 from tprimat.errors import UsageError
-from tprimat.record import describe, options, outcome, shapes
+from tprimat.record import describe, outcome, shapes
 from tprimat.record.describe import Description
 from tprimat.record.lifecycle import Recording
+from tprimat.record.options import Benchmark, OnStep, errors_of
 from tprimat.record.ranks import Process
 from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
-from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run
 
 OWN = "own"
 """What a result names as the framework of a loop that nobody has named."""
@@ -59,7 +60,7 @@ def record(
     label: str | None = None,
     setup: Run | None = None,
     quiet: bool = False,
-    on_step: options.OnStep | None = None,
+    on_step: OnStep | None = None,
 ) -> LoopRecorder:
     """Return a recorder for a loop: enter it with `with`, and call its step() at the end of each optimizer step.
 
@@ -93,63 +94,59 @@ def record(
 
     Raises UsageError, one line, for an argument that is wrong.
     """
-    with options.errors_of("record", HEADING):
-        for name, value in (("framework", framework), ("precision", precision), ("precision_detail", precision_detail)):
-            if value is not None and not (isinstance(value, str) and value.strip()):
-                raise UsageError(f"BenchmarkCallback: {name}={value!r} is wrong: give a name", heading=HEADING)
-        for name, count, least in (("max_steps", max_steps, 1), ("first_step", first_step, 0)):
-            if count is not None and not (isinstance(count, int) and count >= least):
-                raise UsageError(
-                    f"BenchmarkCallback: {name}={count!r} is wrong: give a whole number, {least} or more",
-                    heading=HEADING,
-                )
-        known = setup or Run()
-        if isinstance(known, Run) and known.framework is None:
-            known = msgspec.structs.replace(known, framework=framework)
-        checked = options.checked(
-            output_dir=output_dir,
-            platform=platform,
-            model_name=model,
-            global_batch_size=global_batch_size,
-            micro_batch_size=micro_batch_size,
-            sequence_length=sequence_length,
-            model_config=model_config,
-            log_every=log_every,
-            label=label,
-            setup=known,
-            quiet=quiet,
-            on_step=on_step,
-        )
-    return LoopRecorder(checked, module, optimizer, device, max_steps, first_step, (precision, precision_detail))
+    for name, value in (("framework", framework), ("precision", precision), ("precision_detail", precision_detail)):
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise UsageError(f"record: {name}={value!r} is wrong: give a name", heading=HEADING)
+    for name, count, least in (("max_steps", max_steps, 1), ("first_step", first_step, 0)):
+        if count is not None and not (isinstance(count, int) and count >= least):
+            raise UsageError(
+                f"record: {name}={count!r} is wrong: give a whole number, {least} or more", heading=HEADING
+            )
+    known = setup or Run()
+    if isinstance(known, Run) and known.framework is None:
+        known = msgspec.structs.replace(known, framework=framework)
+    return LoopRecorder(
+        module,
+        optimizer,
+        device,
+        max_steps,
+        first_step,
+        (precision, precision_detail),
+        output_dir=output_dir,
+        platform=platform,
+        model_name=model,
+        global_batch_size=global_batch_size,
+        micro_batch_size=micro_batch_size,
+        sequence_length=sequence_length,
+        model_config=model_config,
+        log_every=log_every,
+        label=label,
+        setup=known,
+        quiet=quiet,
+        on_step=on_step,
+    )
 
 
-class LoopRecorder:
-    """Recorder of a custom loop; created by record().
+class LoopRecorder(Benchmark):
+    """Recorder of a custom loop; created by record()."""
 
-    Attributes:
-        result: the Run, once the loop has ended.
-        path: the file that it was written to; None on other processes than the first.
-        stop_reason: set by a loop that ends early on purpose; the run then counts as complete.
-    """
+    _name, _heading = "record", HEADING
 
     def __init__(
         self,
-        options: options.Options,
         module: Any,
         optimizer: Any,
         device: Any,
         max_steps: int | None,
         first_step: int,
         precision: tuple[str | None, str | None],
+        **shared: Any,
     ) -> None:
-        self.result: Run | None = None
-        self.path: Path | None = None
-        self.stop_reason: str | None = None
-        self._options = options
+        super().__init__(**shared)
         self._module = module
         self._optimizer = optimizer
         self._device = device
-        self._max_steps = max_steps or options.known.training_config.max_steps
+        self._max_steps = max_steps or self._options.known.training_config.max_steps
         self._first_step = first_step
         self._precision = precision
         self._rate: float | None = None
@@ -161,7 +158,7 @@ class LoopRecorder:
         """Start the first step."""
         if self._recording is not None:
             raise UsageError("record: a recorder records one loop: make a new one for the next", heading=HEADING)
-        with options.errors_of("record", HEADING):
+        with errors_of(self._name, HEADING):
             recording = Recording(
                 self._options,
                 current_process(self._find_device()),
@@ -263,6 +260,9 @@ class LoopRecorder:
             precision, detail = describe.of_fp32(detail, recording.platform)
         world_size = recording.process.world_size
         alone = 1 if world_size == 1 else None
+        whole, micro, accumulation = sizes.global_batch_size, sizes.micro_batch_size, None
+        if alone and whole and micro and whole % micro == 0:
+            accumulation = whole // micro
         module = self._module
         shape = shapes.of_module(module) if module is not None else None
         if module is not None and alone and hasattr(module, "parameters"):
@@ -283,7 +283,7 @@ class LoopRecorder:
                 pipeline_model_parallel_size=alone,
                 context_parallel_size=alone,
                 data_parallel_size=alone,
-                gradient_accumulation_steps=_accumulation(sizes) if alone else None,
+                gradient_accumulation_steps=accumulation,
             ),
             optimizer=Optimizer() if self._optimizer is None else describe.optimizer_settings(self._optimizer),
             warnings=tuple(warnings),
@@ -307,8 +307,3 @@ def current_process(device: Any) -> Process:
     if rank.isdecimal() and world_size.isdecimal():
         return Process(int(rank), max(1, int(world_size)), device=device)
     return Process(device=device)
-
-
-def _accumulation(sizes: TrainingConfig) -> int | None:
-    whole, micro = sizes.global_batch_size, sizes.micro_batch_size
-    return whole // micro if whole and micro and whole % micro == 0 else None

@@ -42,7 +42,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Benchmark:
-    """Base of the frameworks' callbacks: their arguments, and what they leave.
+    """Base of the frameworks' callbacks and of record(): their arguments, and what they leave.
 
     Attributes:
         result: the Run, once the training has ended.

@@ -179,7 +179,7 @@ def files_of(request: EncDecRequest) -> list[Path]:
 
 def dataset(request: EncDecRequest, process: Process) -> Batches:
     """Return the batches of one process."""
-    source: Pairs | ShardReader = request.pairs
+    source: Pairs | ShardReader = request.contents.pairs
     if request.data_dir is not None:
         source = ShardReader(request.data_dir, request.contents, request.samples_per_epoch)
     return Batches(source, request.micro_batch_size, process.rank, process.world_size)

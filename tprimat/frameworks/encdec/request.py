@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.encdec.shards import Contents
 from tprimat.frameworks.request import Request
 from tprimat.results.run import ModelConfig, Optimizer
@@ -140,13 +139,8 @@ class EncDecRequest(Settings, Request):
     data_checked: bool = False
 
     @property
-    def pairs(self) -> Pairs:
-        """The training data."""
-        return Pairs(self.vocab_size, self.sequence_length, self.seed)
-
-    @property
     def contents(self) -> Contents:
-        """What lies on disk; independent of the batch and of the number of processes."""
+        """The data, as they may lie on disk; independent of the batch and of the number of processes."""
         return Contents(
             num_samples=self.num_samples,
             seq_len=self.sequence_length,
