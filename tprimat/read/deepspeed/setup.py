@@ -6,9 +6,7 @@ import math
 import re
 
 from tprimat.read.parsing.options import COMPUTED, ECHOED
-from tprimat.read.parsing.values import LoggedValues, Statement, count, read_statements, state
-
-_SIGNS = re.compile(r"config\.py:|data_parallel_size|CONFIG: micro|dist_world|num_local_procs|DeepSpeed info|OVERFLOW!")
+from tprimat.read.parsing.values import LoggedValues, count, read_statements, state, statements
 
 
 def _strategy(stage: str) -> str:
@@ -26,45 +24,52 @@ def _product(sizes: str) -> int | None:
     return count(math.prod(int(size) for size in re.findall(r"=(\d+)", sizes)))
 
 
-_STATEMENTS = tuple(
-    Statement(re.compile(pattern), read, weight)
-    for read, weight, pattern in (
-        (
-            count,
-            COMPUTED,
-            r"\[config\.py:\d+:print\] +(?:train_batch_size[ .]+(?P<global_batch_size>.{1,200})"
-            r"|train_micro_batch_size_per_gpu[ .]+(?P<micro_batch_size>.{1,200})"
-            r"|gradient_accumulation_steps[ .]+(?P<gradient_accumulation_steps>.{1,200})"
-            # Of the ranks that share no layer: with pipeline or tensor parallelism it is not the world.
-            r"|world_size[ .]+(?P<data_parallel_size>.{1,200}))$",
-        ),
-        (
-            count,
-            COMPUTED,
-            r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_parallel_size\b"
-            r"|\bCONFIG: micro_batches=(?P<gradient_accumulation_steps>\d{1,9})"
-            r" micro_batch_size=(?P<micro_batch_size>\d{1,9})\b"
-            r"|\bdist_world_size=(?P<num_gpus>\d{1,7})\b",
-        ),
-        (_product, ECHOED, r"\b(?P<num_gpus>nnodes=\d{1,6}, num_local_procs=\d{1,4})\b"),
-        (
-            _precision,
-            COMPUTED,
-            r"\[config\.py:\d+:print\] +"
-            r"(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{1,200}?)\s*$",
-        ),
-        (_strategy, COMPUTED, r"\[config\.py:\d+:print\] +zero_optimization_stage[ .]+(?P<strategy_name>\S.*?)\s*$"),
-        (str, COMPUTED, r"DeepSpeed info: version=(?P<deepspeed_version>[\w.+-]{1,40})"),
-        (lambda _: "fp16", ECHOED, r"\b(?P<precision>OVERFLOW!) Rank \d+ Skipping step\."),
-    )
+_STATEMENTS = statements(
+    (
+        "config.py:",
+        count,
+        COMPUTED,
+        r"\[config\.py:\d+:print\] +(?:train_batch_size[ .]+(?P<global_batch_size>.{1,200})"
+        r"|train_micro_batch_size_per_gpu[ .]+(?P<micro_batch_size>.{1,200})"
+        r"|gradient_accumulation_steps[ .]+(?P<gradient_accumulation_steps>.{1,200})"
+        # Of the ranks that share no layer: with pipeline or tensor parallelism it is not the world.
+        r"|world_size[ .]+(?P<data_parallel_size>.{1,200}))$",
+    ),
+    (
+        "config.py:",
+        _precision,
+        COMPUTED,
+        r"\[config\.py:\d+:print\] +(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{1,200}?)\s*$",
+    ),
+    (
+        "zero_o",
+        _strategy,
+        COMPUTED,
+        r"\[config\.py:\d+:print\] +zero_optimization_stage[ .]+(?P<strategy_name>\S.*?)\s*$",
+    ),
+    (
+        "parameter_par",
+        count,
+        COMPUTED,
+        r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_parallel_size\b",
+    ),
+    ("CONFIG: micro", count, COMPUTED, r"\bCONFIG: micro_batches=(?P<gradient_accumulation_steps>\d{1,9}) micro_batch"),
+    (
+        "CONFIG: micro",
+        count,
+        COMPUTED,
+        r"\bCONFIG: micro_batches=\d{1,9} micro_batch_size=(?P<micro_batch_size>\d{1,9})",
+    ),
+    ("dist_world", count, COMPUTED, r"\bdist_world_size=(?P<num_gpus>\d{1,7})\b"),
+    ("num_local", _product, ECHOED, r"\b(?P<num_gpus>nnodes=\d{1,6}, num_local_procs=\d{1,4})\b"),
+    ("DeepSpeed info", str, COMPUTED, r"DeepSpeed info: version=(?P<deepspeed_version>[\w.+-]{1,40})"),
+    ("OVERFLOW!", lambda _: "fp16", ECHOED, r"\b(?P<precision>OVERFLOW!) Rank \d+ Skipping step\."),
 )
 
 
 def statements_in(text: str, number: int, stated: LoggedValues) -> None:
     """Add what a line of DeepSpeed states."""
-    text = text[:10_000]
-    if _SIGNS.search(text):
-        read_statements(_STATEMENTS, text, number, stated)
+    read_statements(_STATEMENTS, text[:10_000], number, stated)
 
 
 def world_from_replicas(stated: LoggedValues) -> None:

@@ -7,40 +7,25 @@ from typing import Any
 
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.read.parsing.values import state
+from tprimat.read.parsing.values import number, precision_of, read_statements, state, statements
 
 LISTED, ECHOED, COMPUTED = 1, 2, 3
 
-_WORLD = (
-    re.compile(r"\bStarting with (\d{1,7}) processes"),
-    re.compile(r"\bMEMBER: \d{1,7}/(\d{1,7})\b"),
-    re.compile(r"\bglobal_world_sizes=\[(\d{1,7})[,\]]"),
-)
-_ALLOCATED = re.compile(r"\b(\d{1,5})x\[([A-Za-z][\w-]{1,30}):(\d{1,5})\]")
-_GROUPS = re.compile(r"All (tensor model|pipeline model|context) parallel group ranks: (\[\[[\d, \[\]]+\]\])")
-_SIZES = re.compile(
-    r"\b(tensor_model_parallel|pipeline_model_parallel|context_parallel|expert_model_parallel)(?:_size)?['\"]?"
-    r"\s*[=:]\s*(\d{1,6})\b"
-)
-_FIELDS = re.compile(
-    r"(?<![\w.])(seq_length|encoder_seq_length|micro_batch_size|num_layers|hidden_size|ffn_hidden_size|"
-    r"num_attention_heads|num_query_groups|kv_channels)['\"]?\s*[=:]\s*(\d{1,15})\b"
-)
-_FIELD_NAMES = {
+_COUNTS = {
     "seq_length": "sequence_length",
     "encoder_seq_length": "sequence_length",
+    "micro_batch_size": "micro_batch_size",
+    "num_layers": "num_layers",
+    "hidden_size": "hidden_size",
+    "ffn_hidden_size": "ffn_hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_query_groups": "num_query_groups",
     "kv_channels": "head_dim",
 }
-_PRECISION = re.compile(
-    r"(?<![\w.])(bf16|fp16|fp8|fp8_recipe|precision|fp8_hybrid)['\"]?\s*[=:]\s*['\"]?([\w.-]{1,30})"
-)
-_MAX_STEPS = re.compile(r"max_steps(?:'? \(| was set to |=|: )(\d{1,12})\b")
-_PADDED = re.compile(r"Padded vocab_size: (\d{1,9}),")
-_OF_RANK = re.compile(
-    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d+) ?, ?(\d+)\): (\d{1,15})"
-)
-_OPTIMIZER = re.compile(r"OptimizerConfig\((.{1,4000})")
-_OPTION = re.compile(r"\b(optimizer|lr|weight_decay|adam_beta1|adam_beta2|adam_eps|clip_grad)=['\"]?([^,'\")\s]+)")
+"""Settings as configurations print them, `name=8` or `'name': 8`, and what they are called here."""
+
+_PARALLEL = ("tensor_model_parallel", "pipeline_model_parallel", "context_parallel", "expert_model_parallel")
+_CONFIG = r"OptimizerConfig\(.{0,4000}?\b"
 _OPTIONS = {
     "lr": "peak_learning_rate",
     "weight_decay": "weight_decay",
@@ -49,7 +34,39 @@ _OPTIONS = {
     "adam_eps": "epsilon",
     "clip_grad": "gradient_clipping",
 }
-_VERSION = re.compile(r"\bnemo[_-]toolkit[ =:v]+([\d.]+\w*)", re.IGNORECASE)
+
+
+def _product(allocated: str) -> int:
+    nodes, devices = re.findall(r"^\d+|\d+(?=\]$)", allocated)
+    return int(nodes) * int(devices)
+
+
+_STATEMENTS = statements(
+    ("processes", int, COMPUTED, r"\bStarting with (?P<num_gpus>\d{1,7}) processes"),
+    ("MEMBER:", int, COMPUTED, r"\bMEMBER: \d{1,7}/(?P<num_gpus>\d{1,7})\b"),
+    ("world_sizes", int, COMPUTED, r"\bglobal_world_sizes=\[(?P<num_gpus>\d{1,7})[,\]]"),
+    # SkyPilot's queue: nodes × [device:number].
+    ("x[", _product, LISTED, r"\b(?P<num_gpus>\d{1,5}x\[[A-Za-z][\w-]{1,30}:\d{1,5}\])"),
+    ("x[", str, LISTED, r"\b\d{1,5}x\[(?P<device_name>[A-Za-z][\w-]{1,30}):\d{1,5}\]"),
+    *(
+        (name, int, ECHOED, rf"(?<![\w.]){name}['\"]?\s*[=:]\s*(?P<{field}>\d{{1,15}})\b")
+        for name, field in _COUNTS.items()
+    ),
+    *((kind, int, ECHOED, rf"\b{kind}(?:_size)?['\"]?\s*[=:]\s*(?P<{kind}_size>\d{{1,6}})\b") for kind in _PARALLEL),
+    ("max_steps", int, ECHOED, r"max_steps(?:'? \(| was set to |=|: )(?P<max_steps>\d{1,12})\b"),
+    ("vocab_size", int, COMPUTED, r"Padded vocab_size: (?P<vocab_size>\d{1,9}),"),
+    ("OptimizerConfig", str, ECHOED, rf"{_CONFIG}optimizer=['\"]?(?P<optimizer>[^,'\")\s]+)"),
+    *(
+        (name, number, ECHOED, rf"{_CONFIG}{name}=['\"]?(?P<{field}>[-+\d.eE]{{1,30}})(?![^,'\")\s])")
+        for name, field in _OPTIONS.items()
+    ),
+    ("", str, ECHOED, r"(?i:\bnemo[_-]toolkit[ =:v]+)(?P<nemo_version>[\d.]+\w*)"),
+)
+_GROUPS = re.compile(r"All (tensor model|pipeline model|context) parallel group ranks: (\[\[[\d, \[\]]+\]\])")
+_PRECISION = re.compile(r"(?<![\w.])(bf16|fp16|fp8|fp8_recipe|precision)['\"]?\s*[=:]\s*['\"]?([\w.-]{1,30})")
+_OF_RANK = re.compile(
+    r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d+) ?, ?(\d+)\): (\d{1,15})"
+)
 SUCCESS = re.compile(r"`?Trainer\.fit`? stopped: `?max_(?:steps|epochs|time)")
 
 SIGNS = (
@@ -60,57 +77,28 @@ SIGNS = (
 """A line without any of these states nothing."""
 
 
-def feed(number: int, text: str, around: LogContext) -> None:
+def feed(line: int, text: str, around: LogContext) -> None:
     """Read a line that is no training line."""
     if "stopped:" in text and SUCCESS.search(text):
-        around.marks["success"] = number
-    for sign in SIGNS:
-        if sign in text:
-            break
-    else:
+        around.marks["success"] = line
+    if not any(sign in text for sign in SIGNS):
         return
     text = text[:20_000]
     bare = without_prefixes(text)
 
     def add(name: str, value: Any, weight: int = ECHOED) -> None:
-        state(around.stated, name, value, bare, number, weight)
+        state(around.stated, name, value, bare, line, weight)
 
-    for pattern in _WORLD:
-        if world := pattern.search(text):
-            add("num_gpus", int(world[1]), COMPUTED)
-    if allocated := _ALLOCATED.search(text):
-        # SkyPilot's queue: nodes × [device:number].
-        add("num_gpus", int(allocated[1]) * int(allocated[3]), LISTED)
-        add("device_name", allocated[2], LISTED)
+    read_statements(_STATEMENTS, text, line, around.stated, bare)
     if groups := _GROUPS.search(text):
-        _say_groups(groups[1], groups[2], add)
-    for name, size in _SIZES.findall(text):
-        add(f"{name}_size", int(size), ECHOED)
-    for name, value in _FIELDS.findall(text):
-        add(_FIELD_NAMES.get(name, name), int(value))
+        _state_groups(groups[1], groups[2], add)
     if "recision" in text or "fp8" in text or "16" in text:
-        _say_precision(text, add, around)
-    if steps := _MAX_STEPS.search(text):
-        add("max_steps", int(steps[1]))
-    if padded := _PADDED.search(text):
-        add("vocab_size", int(padded[1]), COMPUTED)
-    if ranks := _OF_RANK.findall(text):
-        for tensor, pipeline, count in ranks:
-            add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(count))
-    if options := _OPTIMIZER.search(text):
-        for name, value in _OPTION.findall(options[1]):
-            if name == "optimizer":
-                add("optimizer", value)
-            elif re.fullmatch(r"[-+\d.eE]{1,30}", value):
-                try:
-                    add(_OPTIONS[name], float(value))
-                except ValueError:
-                    continue
-    if version := _VERSION.search(text):
-        add("nemo_version", version[1])
+        _state_precision(text, add, around)
+    for tensor, pipeline, parameters in _OF_RANK.findall(text):
+        add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(parameters))
 
 
-def _say_groups(kind: str, listed: str, add: Any) -> None:
+def _state_groups(kind: str, listed: str, add: Any) -> None:
     groups = re.findall(r"\[([\d, ]+)\]", listed)
     sizes = {group.count(",") + 1 for group in groups}
     if len(sizes) != 1:
@@ -123,12 +111,10 @@ def _say_groups(kind: str, listed: str, add: Any) -> None:
         add("num_gpus", len({rank.strip() for group in groups for rank in group.split(",")}), ECHOED)
 
 
-def _say_precision(text: str, add: Any, around: LogContext) -> None:
+def _state_precision(text: str, add: Any, around: LogContext) -> None:
     for name, value in _PRECISION.findall(text):
         low = value.lower()
-        if name in ("fp8", "fp8_hybrid") and low not in ("none", "false", "null", "0"):
-            if name == "fp8_hybrid":
-                continue
+        if name == "fp8" and low not in ("none", "false", "null", "0"):
             add("precision", "fp8", COMPUTED)
             add("precision_detail", f"fp8 {value}", COMPUTED)
         elif name == "fp8_recipe" and low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
@@ -136,5 +122,4 @@ def _say_precision(text: str, add: Any, around: LogContext) -> None:
         elif name in ("bf16", "fp16") and low == "true":
             add("precision", name)
         elif name == "precision":
-            known = {"bf16": "bf16", "bf16-mixed": "bf16", "16-mixed": "fp16", "32": "fp32", "32-true": "fp32"}
-            add("precision", known.get(low))
+            add("precision", precision_of(value))

@@ -176,6 +176,11 @@ class Statement(NamedTuple):
     sign: str = ""
 
 
+def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[Statement, ...]:
+    """Return rows of a sign, what reads the text of a group, a weight and a pattern, as statements."""
+    return tuple(Statement(re.compile(pattern), read, weight, sign) for sign, read, weight, pattern in rows)
+
+
 def read_statements(rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = "") -> None:
     """Add what a line states.
 

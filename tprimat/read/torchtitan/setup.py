@@ -19,7 +19,7 @@ from typing import Any
 
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, Statement, count, precision_of, read_statements
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, precision_of, read_statements, statements
 from tprimat.results.run import ModelConfig
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
@@ -65,26 +65,23 @@ _LABELS = {
 }
 _CAPACITY = r"(?:CUDA|GPU|Device|XPU) capacity: "
 _GIB = r"GiB memory"
-_STATEMENTS = tuple(
-    Statement(re.compile(pattern), read, weight, sign)
-    for sign, read, weight, pattern in (
-        (" size: ", str, COMPUTED, r"\bModel (?P<model>\S+(?: \S+)?) size: [\d,]{1,19} total parameters"),
-        (" size: ", count, COMPUTED, r"\bModel \S+(?: \S+)? size: (?P<parameters>[\d,]{1,19}) total parameters"),
-        (
-            "Building ",
-            str,
-            DUMPED,
-            r"\bBuilding (?P<model>\S+ \S+) with (?P<model_arguments>\w*(?:Args|Config)\w*\(.*|\{.*)$",
-        ),
-        (" capacity: ", str, COMPUTED, rf"{_CAPACITY}(?P<device_name>.+?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}"),
-        (" capacity: ", float, COMPUTED, rf"{_CAPACITY}.+? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}"),
-        ("Float8", lambda _: "fp8", COMPUTED, r"(?P<quantised>Float8.*scaled training active|Swapped to Float8)"),
-        ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
-        *(
-            (label, int, COMPUTED, rf"(?:Trainer|Training starts).*\b{label}:? (?P<{field}>\d{{1,15}})\b")
-            for label, field in _LABELS.items()
-        ),
-    )
+_STATEMENTS = statements(
+    (" size: ", str, COMPUTED, r"\bModel (?P<model>\S+(?: \S+)?) size: [\d,]{1,19} total parameters"),
+    (" size: ", count, COMPUTED, r"\bModel \S+(?: \S+)? size: (?P<parameters>[\d,]{1,19}) total parameters"),
+    (
+        "Building ",
+        str,
+        DUMPED,
+        r"\bBuilding (?P<model>\S+ \S+) with (?P<model_arguments>\w*(?:Args|Config)\w*\(.*|\{.*)$",
+    ),
+    (" capacity: ", str, COMPUTED, rf"{_CAPACITY}(?P<device_name>.+?) with \d{{1,6}}(?:\.\d{{1,6}})?{_GIB}"),
+    (" capacity: ", float, COMPUTED, rf"{_CAPACITY}.+? with (?P<device_gib>\d{{1,6}}(?:\.\d{{1,6}})?){_GIB}"),
+    ("Float8", lambda _: "fp8", COMPUTED, r"(?P<quantised>Float8.*scaled training active|Swapped to Float8)"),
+    ("MX", lambda _: "mxfp8", COMPUTED, r"(?P<quantised>Swapped to MX|MXFP8 training active)"),
+    *(
+        (label, int, COMPUTED, rf"(?:Trainer|Training starts).*\b{label}:? (?P<{field}>\d{{1,15}})\b")
+        for label, field in _LABELS.items()
+    ),
 )
 _OWN = re.compile(r"\bModel \S+(?: \S+)? size: [\d,]{1,19} total parameters|(?:Trainer|Training starts).*batch size ")
 _RANK = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
