@@ -23,9 +23,6 @@ from tprimat.frameworks.request import TOKENS, Request
 from tprimat.record.shapes import MEGATRON
 from tprimat.results.run import ModelConfig
 
-FOLDER = "nemo"
-"""Below the output folder: what NeMo itself writes."""
-
 
 def build(request: Request) -> Any:
     """Return the recipe that a request means: a nemo_run.Partial of NeMo's pretrain. Raises UsageError without one."""
@@ -41,7 +38,7 @@ def build(request: Request) -> Any:
             heading="no-framework",
         )
     recipe = module.pretrain_recipe(
-        dir=str(request.output_dir / FOLDER),
+        dir=str(request.output_dir / "nemo"),
         name=f"tprimat_{request.model}",
         num_nodes=request.num_nodes,
         num_gpus_per_node=request.num_gpus // request.num_nodes,

@@ -25,12 +25,6 @@ from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.request import REPOSITORY, Request
 from tprimat.frameworks.slurm import SlurmJob
 
-WIDE = "500"
-"""Columns of the terminal that NeMo-Run shows a job for."""
-
-JOBS = "slurm"
-"""Below the output folder: scripts and logs of jobs."""
-
 
 def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.Namespace) -> None:
     """Hand each training to Slurm, or print its job. Raises UsageError where NeMo-Run isn't here, or Slurm refuses."""
@@ -40,9 +34,6 @@ def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.
         console.note(note)
     if reason := nemo.unavailable():
         raise UsageError(f"the job is written by NeMo-Run: {reason}", heading="no-framework")
-    if not sys.stdout.isatty():
-        # NeMo-Run shows the job in lines of a terminal's width, and breaks them in a pipe.
-        os.environ.setdefault("COLUMNS", WIDE)
     for request in requests:
         # A job that is only shown is itself the outcome.
         quiet = options.dry_run and output.verbosity is Verbosity.QUIET
@@ -67,12 +58,15 @@ def show_recipes(requests: Sequence[Request]) -> None:
 
 
 def _submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
+    if not sys.stdout.isatty():
+        # NeMo-Run shows the job in lines of a terminal's width, and breaks them in a pipe.
+        os.environ.setdefault("COLUMNS", "500")
     import nemo_run as run
 
     recipe = nemo_recipe.build(request)
     if not dry_run:
         data.write(request)
-    folder = request.output_dir / JOBS
+    folder = request.output_dir / "slurm"
     new_folders = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     name = f"tprimat_{request.model}"

@@ -78,12 +78,7 @@ class Resolver(resolve.Resolver):
 
 def notes(request: PrimusTraining) -> tuple[str, ...]:
     """Return what the user should know of a training."""
-    sizes = {
-        "TP": request.tensor_model_parallel_size,
-        "PP": request.pipeline_model_parallel_size,
-        "CP": request.context_parallel_size,
-        "EP": request.setup().parallelism_config.expert_model_parallel_size or 1,
-    }
+    sizes = {**request.division, "EP": request.setup().parallelism_config.expert_model_parallel_size or 1}
     divided = "".join(f", {name} {size}" for name, size in sizes.items() if size > 1)
     where = f"Primus in {request.installation.path}, {request.launcher}, {request.configuration.path.name}{divided}"
     return (where, *request.notes)

@@ -80,6 +80,12 @@ class PrimusTraining(Request):
         return self.num_gpus // self.num_nodes
 
     @property
+    def division(self) -> dict[str, int]:
+        """Sizes of tensor, pipeline and context parallelism."""
+        sizes = self.tensor_model_parallel_size, self.pipeline_model_parallel_size, self.context_parallel_size
+        return dict(zip(("TP", "PP", "CP"), sizes, strict=True))
+
+    @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None where this one does."""
         last = self.num_nodes - 1
@@ -230,10 +236,9 @@ def plan(
         words += _precision(base.with_arguments(words), precision, gpus * nodes)
     words += [*_logging(base), *requested.passed]
     configuration = base.with_arguments(words)
-    _check_sizes(configuration, gpus * nodes)
     setup = primus_config.setup(configuration, gpus * nodes)
     training, division, seed = setup.training_config, setup.parallelism_config, configuration.value("seed")
-    return PrimusTraining(
+    planned = PrimusTraining(
         framework="primus",
         platform="amd",
         model=model.name,
@@ -259,6 +264,8 @@ def plan(
         node=node,
         notes=tuple(notes),
     )
+    _check_sizes(planned)
+    return planned
 
 
 def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
@@ -302,23 +309,19 @@ def _logging(configuration: Configuration) -> list[str]:
     return words
 
 
-def _check_sizes(configuration: Configuration, num_gpus: int) -> None:
+def _check_sizes(planned: PrimusTraining) -> None:
     """Refuse what Megatron would refuse after minutes of starting."""
-    sizes = {
-        short: configuration.count(f"{kind}_parallel_size") or 1
-        for short, kind in (("TP", "tensor_model"), ("PP", "pipeline_model"), ("CP", "context"))
-    }
-    share = math.prod(sizes.values())
-    if num_gpus % share:
-        product = " × ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
+    share = math.prod(planned.division.values())
+    replicas, rest = divmod(planned.num_gpus, share)
+    if rest:
+        product = " × ".join(f"{name} {size}" for name, size in planned.division.items() if size > 1)
         raise UsageError(
-            f"{num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or "
+            f"{planned.num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or "
             "other parallel sizes",
             heading="batch-sizes",
         )
-    batch, micro = configuration.count("global_batch_size"), configuration.count("micro_batch_size")
+    batch, micro = (planned.configuration.count(f"{kind}_batch_size") for kind in ("global", "micro"))
     if batch is not None and micro is not None:
-        replicas = num_gpus // share
         check_batch(batch, micro, f"{replicas} replicas", replicas)
 
 
