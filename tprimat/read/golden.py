@@ -12,7 +12,6 @@ from 1. The second is of Megatron-Bridge: "GPU utilization" is TFLOP/s per GPU, 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +20,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import number
+from tprimat.read.parsing.values import json_object, number
 from tprimat.results.run import Timing
 
 _SCALARS = {
@@ -88,11 +87,8 @@ class Reader:
         """Return the training, or none."""
         if not self.recognised:
             return []
-        try:
-            document = json.loads("\n".join(self._lines or ()))
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(document, dict):
+        document = json_object("\n".join(self._lines or ()))
+        if document is None:
             return []
         if any(isinstance(value, dict) and "values" in value for value in document.values()):
             return _of_megatron(document)

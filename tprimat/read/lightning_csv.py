@@ -6,12 +6,10 @@ There is no time in it, unless the training logged one.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 
 from tprimat.read.parsing.options import state_hparams
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
@@ -52,41 +50,28 @@ TIMING = Timing(
 
 
 def _recognises(head: bytes) -> bool:
-    text = head.decode("utf-8-sig", errors="replace")
-    first, _, rest = text.partition("\n")
-    names = _names(first)
-    if len(first) > 20_000 or "step" not in names or len(names) < 2 or len(set(names)) < len(names):
+    names = columns_of(head)
+    if "step" not in names or len(names) < 2 or len(set(names)) < len(names):
         return False
     if not any("loss" in name.lower() or name in ("epoch", "lr") for name in names):
         return False
-    second = rest.partition("\n")[0]
-    return not second or second.count(",") == first.count(",") or "\n" not in rest
-
-
-def _names(line: str) -> list[str]:
-    return [name.strip().strip('"') for name in line.strip().split(",")]
+    first, second, *rest = [*head.split(b"\n"), b"", b""]
+    return not second or second.count(b",") == first.count(b",") or len(rest) < 3
 
 
 def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield rows by column, with their line; a later header is from a resumed training."""
-    text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
     header: list[str] = []
     try:
-        reader = csv.reader(line.replace("\0", "") for line in text)
-        try:
-            for row in reader:
-                if "step" in row:
-                    header = [name.strip() for name in row]
-                elif len(row) == len(header):
-                    yield reader.line_num, dict(zip(header, row, strict=True))
-                elif row:
-                    training.warnings.append(
-                        f"line {reader.line_num} has {len(row)} of {len(header)} columns: left out"
-                    )
-        except csv.Error as error:
-            training.warnings.append(f"reading stopped on line {reader.line_num}: {error}")
-    finally:
-        text.detach()
+        for line, row in part.rows():
+            if "step" in row:
+                header = [name.strip() for name in row]
+            elif len(row) == len(header):
+                yield line, dict(zip(header, row, strict=True))
+            elif row:
+                training.warnings.append(f"line {line} has {len(row)} of {len(header)} columns: left out")
+    except ValueError as error:
+        training.warnings.append(f"reading stopped on {error}")
 
 
 def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:

@@ -13,7 +13,7 @@ import re
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import Statement, read_statements, state
+from tprimat.read.parsing.values import Statement, count, read_statements, state
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 
@@ -38,6 +38,13 @@ _LLM_C = re.compile(
     rf"(?: norm:(?P<grad_norm>{_NUMBER}))?"
 )
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
+_FORMS = {
+    # With what each can't be without: a pattern that finds nothing takes many times as long as a word.
+    "iter": ("iter ", _ITER),
+    "modded": ("step:", _MODDED),
+    "llm.c": ("s:", _LLM_C),
+    "chat": ("dt:", _CHAT),
+}
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _STATEMENTS = (
     Statement(
@@ -70,8 +77,6 @@ class Reader(StepReader):
 
     def __init__(self) -> None:
         super().__init__()
-        # With what each can't be without: a pattern that finds nothing takes many times as long as a word.
-        self._forms = (("iter ", self._iter), ("step:", self._modded), ("s:", self._llm_c), ("dt:", self._chat))
         self._form = ""
         self._before: tuple[int, float] | None = None
         self._validations = 0
@@ -79,7 +84,16 @@ class Reader(StepReader):
     def take(self, line: Line) -> bool:
         """Read a step of any of the forms."""
         text = line.text[:2000]
-        return any(sign in text and read(text, line) for sign, read in self._forms)
+        for form, (sign, pattern) in _FORMS.items():
+            if sign in text and (match := pattern.search(text)):
+                if line.cuts(match.end()) or (form == "chat" and not line.whole):
+                    return False
+                self._form = form
+                self._take(match, text, line)
+                return True
+        is_validation = "s:" in text and _EVALUATED.match(text) is not None
+        self._validations += is_validation
+        return is_validation
 
     def other(self, line: Line) -> None:
         """Read modded-nanogpt's header and last line."""
@@ -92,10 +106,9 @@ class Reader(StepReader):
 
     def done(self, training: LoggedTraining) -> None:
         """Note what is known of this form of log."""
-        self.shift = 1 if training.records and min(training.records) == 0 else 0
-        if self._form == "s":
+        if self._form == "llm.c":
             self.unknown["step_times"] = "no step times: this form of the log has none"
-        if self._form == "step":
+        if self._form == "modded":
             training.warnings.append(
                 "step times are differences of the cumulative train_time, of whole milliseconds; its clock runs ahead "
                 "of the GPU, so that the step after a validation looks long"
@@ -108,38 +121,26 @@ class Reader(StepReader):
         if self._validations:
             self.notes = [f"{self._validations} validations are no records of training"]
 
-    def _iter(self, text: str, line: Line) -> bool:
-        match = _ITER.search(text)
-        if match is None or line.cuts(match.end()):
-            return False
-        self._form = "iter"
-        self.add(Record.of(match, line, window=1))
-        return True
-
-    def _chat(self, text: str, line: Line) -> bool:
-        match = _CHAT.search(text)
-        if match is None or not line.whole:
-            return False
+    def _take(self, match: re.Match[str], text: str, line: Line) -> None:
         record = Record.of(match, line, window=1)
-        if match[2]:
-            state(self.stated, "max_steps", int(match[2]), text, line.number)
-        for figure in _CHAT_FIGURE.finditer(text):
-            record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
-        self._form = "chat"
+        if self._form == "modded":
+            if "val_loss:" in match[3]:
+                self._validations += 1
+                return
+            if not self._derive_time(record):
+                return
+        elif self._form == "chat":
+            for figure in _CHAT_FIGURE.finditer(text):
+                record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
+        if self._form in ("modded", "chat"):
+            state(self.stated, "max_steps", count(match[2]), text, line.number)
         self.add(record)
-        return True
 
-    def _modded(self, text: str, line: Line) -> bool:
-        match = _MODDED.search(text)
-        if match is None:
-            return False
-        if "val_loss:" in match[3]:
-            self._validations += 1
-            return True
-        record = Record.of(match, line, window=1)
+    def _derive_time(self, record: Record) -> bool:
+        """Set the step time from the cumulative one; return False where that is no figure."""
         step, seconds = record.step, record.native.get("cumulative_train_seconds")
         if seconds is None or step < 1:
-            return True
+            return False
         before = self._before if self._before is not None and self._before[0] < step else None
         if before is None and step == 1:
             before = (0, 0.0)
@@ -147,18 +148,4 @@ class Reader(StepReader):
             record.window = step - before[0]
             record.put("seconds", round((seconds - before[1]) / record.window, 9) or None)
         self._before = (step, seconds)
-        state(self.stated, "max_steps", int(match[2]) or None, text, line.number)
-        self._form = "step"
-        self.add(record)
-        return True
-
-    def _llm_c(self, text: str, line: Line) -> bool:
-        match = _LLM_C.match(text)
-        if match is None:
-            validation = _EVALUATED.match(text) is not None
-            self._validations += validation
-            return validation
-        if line.whole:
-            self._form = "s"
-            self.add(Record.of(match, line, window=1))
         return True

@@ -64,7 +64,6 @@ class Reader(StepReader):
 
     def done(self, training: LoggedTraining) -> None:
         """Set windows."""
-        self.shift = 1 if training.records and min(training.records) == 0 else 0
         set_windows(training.ordered())
         self.unknown["step_times"] = (
             "no step times: torchtune prints tokens/s of the tokens that count in the loss (no padding, no masked "

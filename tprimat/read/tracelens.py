@@ -8,8 +8,6 @@ What is taken is where the time goes: computation, exposed communication, copies
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import itertools
 import re
 import statistics
@@ -19,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, folder_of
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
@@ -179,13 +177,10 @@ def _read_workbooks(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) ->
 def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     by_folder: dict[str, Table] = {}
     for part in parts:
-        text = io.TextIOWrapper(part.stream, encoding="utf-8-sig", errors="replace", newline="")
         try:
-            _take(csv.reader(line.replace("\0", "") for line in text), by_folder.setdefault(folder_of(part.name), {}))
-        except csv.Error as error:
-            raise ValueError(f"{part.name} is no table: {error}") from error
-        finally:
-            text.detach()
+            _take((row for _, row in part.rows()), by_folder.setdefault(folder_of(part.name), {}))
+        except ValueError as error:
+            raise ValueError(f"{part.name} is no table: {error.__cause__}") from error
     return _parsed_logs(list(by_folder.values()), "CSV")
 
 
@@ -249,11 +244,8 @@ def _is_workbook(head: bytes) -> bool:
 
 
 def _is_table(head: bytes) -> bool:
-    first = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
-    if "," not in first or len(first) > 20_000:
-        return False
-    header = [name.strip().strip('"') for name in first.strip().split(",")]
-    return _sheet_of(header) is not None
+    names = columns_of(head)
+    return len(names) > 1 and _sheet_of(names) is not None
 
 
 WORKBOOK = FileFormat(

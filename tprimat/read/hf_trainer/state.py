@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.values import count, number, state
+from tprimat.read.parsing.values import count, json_object, number, state
 
 LARGEST = 1 << 28
 """Bytes. A million records take some 150 MB."""
@@ -27,18 +25,9 @@ def _text(part: InputFile) -> str:
     return content.decode("utf-8-sig", errors="replace")
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
-    """Return the JSON, NaN and infinity included; None where it isn't whole, or no object."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _state(part: InputFile) -> ParsedLog:
     text = _text(part)
-    top = _parsed(text) or {}
+    top = json_object(text) or {}
     whole = isinstance(top.get("log_history"), list)
     if whole:
         history = [entry for entry in top["log_history"] if isinstance(entry, dict)]
@@ -47,7 +36,7 @@ def _state(part: InputFile) -> ParsedLog:
         begin = _HISTORY.search(text)
         head, body = (text[: begin.start()], text[begin.end() :]) if begin else (text, "")
         top = {key: number(value) for key, value in _TOP.findall(head)}
-        history = [entry for match in _ENTRY.finditer(body) if (entry := _parsed(match[0])) is not None]
+        history = [entry for match in _ENTRY.finditer(body) if (entry := json_object(match[0])) is not None]
     training = LoggedTraining(around=LogContext())
     stated = training.around.stated
     summary: dict[str, float | None] = {}
@@ -114,7 +103,7 @@ def _state(part: InputFile) -> ParsedLog:
 
 def _results(part: InputFile) -> ParsedLog:
     text = _text(part)
-    entry = _parsed(text)
+    entry = json_object(text)
     figures = fields.summary_of(dict(_TOP.findall(text)) if entry is None else entry)
     runtime, tokens = figures.get("train_runtime_seconds"), figures.get("tokens_seen")
     if runtime is None:

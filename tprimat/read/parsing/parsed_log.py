@@ -6,8 +6,10 @@ the log states and on which line; the command sets what the user says beside it,
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, BinaryIO, Protocol
 
@@ -95,6 +97,18 @@ class InputFile:
     name: str
     stream: BinaryIO
 
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of a CSV file with their lines. Raises ValueError, with the line, where it is none."""
+        text = io.TextIOWrapper(self.stream, encoding="utf-8-sig", errors="replace", newline="")
+        reader = csv.reader(line.replace("\0", "") for line in text)
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except csv.Error as error:
+            raise ValueError(f"line {reader.line_num}: {error}") from error
+        finally:
+            text.detach()
+
 
 @dataclasses.dataclass(frozen=True)
 class FileFormat:
@@ -122,3 +136,9 @@ class FileFormat:
 def folder_of(path: str) -> str:
     """Return the folder of a file: for formats whose files in one folder are one training."""
     return str(PurePath(path).parent)
+
+
+def columns_of(head: bytes) -> list[str]:
+    """Return the names in the first line of a CSV file that begins with these bytes; none where that is no header."""
+    first = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
+    return [name.strip().strip('"') for name in first.strip().split(",")] if len(first) <= 20_000 else []

@@ -54,7 +54,6 @@ class StepReader(RecordReader):
     """
 
     timing = Timing()
-    shift = 0
     rate: str | None = "tokens_per_second_per_gpu"
     signs: tuple[str, ...] = ()
     """A line without any of these holds no figures."""
@@ -72,7 +71,7 @@ class StepReader(RecordReader):
 
     @property
     def stated(self) -> LoggedValues:
-        """Of the stretch that is being read."""
+        """Statements of the stretch that is being read."""
         return self.sorter.pending.stated
 
     def feed(self, line: Line) -> None:
@@ -111,7 +110,7 @@ class StepReader(RecordReader):
             self.name,
             training,
             self.timing,
-            shift=self.shift,
+            shift=1 if 0 in training.records else 0,
             rate=self.rate,
             figures=self.figures if last else {},
             memory=peaks(training.ordered(), **self.peaks) | (self.memory if last else {}),
@@ -140,7 +139,7 @@ class BlockReader(StepReader):
         self._block: dict[str, str] = {}
         self._step: int | None = None
         self._line = 0
-        self.headless = 0
+        self._headless = 0
 
     def begin(self, step: int | None, line: int) -> None:
         """Open the block of a step, None if its header is missing."""
@@ -166,7 +165,7 @@ class BlockReader(StepReader):
         if step is None:
             step = self.step_within(block)
         if step is None:
-            self.headless += 1
+            self._headless += 1
             last = self.sorter.trainings[-1].last if self.sorter.trainings else None
             step = (last.step if last else 0) + 1
         self.add(self.record(step, self._line, block))
@@ -200,8 +199,8 @@ class BlockReader(StepReader):
 
     def done(self, training: LoggedTraining) -> None:
         """Note missing headers, and set windows."""
-        if self.headless:
+        if self._headless:
             training.warnings.append(
-                f"{self.headless} records have no header with a step: they are numbered in their order"
+                f"{self._headless} records have no header with a step: they are numbered in their order"
             )
         set_windows(training.ordered())

@@ -56,6 +56,15 @@ def precision_of(value: object) -> str | None:
     return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
 
 
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is, NaN and infinity included; None where it isn't whole, or is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 _DECODER = json.JSONDecoder()
 
 
