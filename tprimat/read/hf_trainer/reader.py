@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Sequence
 
 from tprimat.read.deepspeed import setup as deepspeed_setup
 from tprimat.read.hf_trainer import fields
@@ -45,24 +46,24 @@ _BEGIN = "***** Running training *****"
 
 @dataclasses.dataclass
 class _Entry:
+    """A dictionary of training steps, and the last progress bar before and the next one after it, by their totals."""
+
     line: int
     values: dict[str, str]
+    epoch: float | None
     bars: dict[int, int]
     after: dict[int, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
-class _Stretch:
+class _Training(LoggedTraining):
     """One training of the log, while it is read."""
 
-    around: LogContext = dataclasses.field(default_factory=LogContext)
     entries: list[_Entry] = dataclasses.field(default_factory=list)
     summary: dict[str, str] | None = None
     summaries: int = 0
-    doubles: int = 0
     evaluations: int = 0
     reached: int | None = None
-    warnings: list[str] = dataclasses.field(default_factory=list)
 
 
 class Reader:
@@ -72,7 +73,7 @@ class Reader:
     looks_for = "the dictionaries of Hugging Face's Trainer (“{'loss': …, 'learning_rate': …, 'epoch': …}”)"
 
     def __init__(self) -> None:
-        self._stretches: list[_Stretch] = []
+        self._trainings: list[_Training] = []
         self._pending = LogContext()
         self._bars: dict[int, int] = {}
         self._waiting: list[_Entry] = []
@@ -82,13 +83,13 @@ class Reader:
     @property
     def recognised(self) -> bool:
         """Whether a dictionary of a training was seen."""
-        return bool(self._stretches)
+        return bool(self._trainings)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
-        if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._stretches:
-            self._stretches[-1].reached = int(output[1]) or None
+        if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._trainings:
+            self._trainings[-1].reached = int(output[1]) or None
         if "'" in text and "{'" in text:
             end = 0
             for match in _DICTIONARY.finditer(text):
@@ -106,7 +107,7 @@ class Reader:
         self._axolotl = self._axolotl or "axolotl" in text
         pending = self._pending
         pending.feed(line.number, text)
-        if _BEGIN in text and self._stretches and self._stretches[-1].summary is None:
+        if _BEGIN in text and self._trainings and self._trainings[-1].summary is None:
             pending.begun = True
         if " = " in text:
             read_statements(_STATEMENTS, text, line.number, pending.stated, without_prefixes(text))
@@ -115,9 +116,9 @@ class Reader:
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
-        if self._stretches:
-            self._stretches[-1].around.absorb(self._pending)
-        return [self._parsed_log(stretch) for stretch in self._stretches]
+        if self._trainings:
+            self._trainings[-1].around.absorb(self._pending)
+        return [self._parsed_log(training) for training in self._trainings]
 
     def _bar(self, text: str) -> None:
         if "|" not in text:
@@ -131,92 +132,81 @@ class Reader:
             self._bars.clear()
 
     def _take(self, values: dict[str, str], line: int) -> None:
-        if not self._stretches or (fields.is_record(values) and self._stretches[-1].summary is not None):
-            self._stretches.append(_Stretch())
-        stretch = self._stretches[-1]
+        if not self._trainings or (fields.is_record(values) and self._trainings[-1].summary is not None):
+            self._trainings.append(_Training())
+        training = self._trainings[-1]
         pending, self._pending = self._pending, LogContext()
-        stretch.around.absorb(pending)
+        training.around.absorb(pending)
         if fields.is_summary(values):
-            stretch.summaries += 1
-            stretch.summary = stretch.summary or values
-            return
-        if not fields.is_record(values):
-            stretch.evaluations += 1
-            return
-        if stretch.entries and stretch.entries[-1].values == values:
-            stretch.doubles += 1
-            return
-        stretch = self._placed(stretch, values, line)
-        entry = _Entry(line, values, dict(self._bars))
-        stretch.entries.append(entry)
-        self._waiting = [*self._waiting[-8:], entry]
+            training.summaries += 1
+            training.summary = training.summary or values
+        elif not fields.is_record(values):
+            training.evaluations += 1
+        elif training.entries and training.entries[-1].values == values:
+            training.doubles += 1
+        else:
+            entry = _Entry(line, values, number(values.get("epoch")), dict(self._bars))
+            self._training_of(entry, training).entries.append(entry)
+            self._waiting = [*self._waiting[-8:], entry]
 
-    def _placed(self, stretch: _Stretch, values: dict[str, str], line: int) -> _Stretch:
+    def _training_of(self, entry: _Entry, training: _Training) -> _Training:
         """Return the training that a record belongs to: another where it begins again, or this one, cut back."""
-        epoch = number(values.get("epoch"))
-        epochs = [number(entry.values.get("epoch")) for entry in stretch.entries]
-        known = [each for each in epochs if each is not None]
-        if epoch is None or not known or epoch >= known[-1]:
-            return stretch
-        if epoch <= known[0]:
-            stretch = _Stretch(around=LogContext(stated=LoggedValues(stretch.around.stated)))
-            self._stretches.append(stretch)
-            return stretch
-        kept = [entry for entry, at in zip(stretch.entries, epochs, strict=True) if at is None or at < epoch]
-        stretch.warnings.append(
-            f"restarted on line {line} at epoch {epoch:g}: {len(stretch.entries) - len(kept)} records before it are "
-            "left out"
+        epoch, entries = entry.epoch, training.entries
+        last = next((each.epoch for each in reversed(entries) if each.epoch is not None), None)
+        if epoch is None or last is None or epoch >= last:
+            return training
+        if epoch <= next(each.epoch for each in entries if each.epoch is not None):
+            self._trainings.append(_Training(around=LogContext(stated=LoggedValues(training.around.stated))))
+            return self._trainings[-1]
+        training.entries = [each for each in entries if each.epoch is None or each.epoch < epoch]
+        training.warnings.append(
+            f"restarted on line {entry.line} at epoch {epoch:g}: {len(entries) - len(training.entries)} records before "
+            "it are left out"
         )
-        stretch.entries = kept
-        return stretch
+        return training
 
-    def _parsed_log(self, stretch: _Stretch) -> ParsedLog:
-        stated = stretch.around.stated
+    def _parsed_log(self, training: _Training) -> ParsedLog:
+        stated, entries = training.around.stated, training.entries
         _complete(stated)
-        training = LoggedTraining(around=stretch.around, doubles=stretch.doubles, warnings=stretch.warnings)
-        steps = _steps_of(stretch, stated)
-        for entry, step in zip(stretch.entries, steps.steps, strict=True):
+        steps = _steps_of(entries, stated)
+        for entry, step in zip(entries, steps.steps, strict=True):
             record = Record(step, entry.line)
             record.put_all(entry.values, fields.NAMES)
             before = training.last.step if training.last else 0
             record.window = step - before if steps.evidence else 1
             training.records[step] = training.last = record
-        _first_window(training, stated)
+        _set_first_window(training)
         unknown = {"step_times": fields.NO_STEP_TIMES}
-        if steps.evidence is None and stretch.entries:
+        if steps.evidence is None and entries:
             unknown["steps"] = (
                 "the log states no step numbers, and its epochs and progress bars leave several possible: the records "
                 "are numbered in their order, each counted as one step"
             )
-        elif stretch.entries:
+        elif entries:
             training.warnings.append(f"step numbers follow from {steps.evidence}: the log prints none with a record")
-        figures: dict[str, float | None] = {}
-        if stretch.summary is not None:
-            figures = fields.summary_of(stretch.summary, stretch.reached or stated.count("max_steps"))
-        axolotl = self._axolotl or any(key in entry.values for entry in stretch.entries for key in fields.AXOLOTL)
         notes = []
-        if stretch.summaries > 1:
-            notes.append(f"the summary of the whole training is printed {stretch.summaries} times; the first is kept")
-        if stretch.evaluations:
-            notes.append(f"{stretch.evaluations} evaluations are no records of training")
+        if training.summaries > 1:
+            notes.append(f"the summary of the whole training is printed {training.summaries} times; the first is kept")
+        if training.evaluations:
+            notes.append(f"{training.evaluations} evaluations are no records of training")
         if self._cut:
             notes.append("the file ends within a dictionary, which is left out")
-        name = "axolotl" if axolotl else "hf_trainer"
+        is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
+        name = "axolotl" if is_axolotl else "hf_trainer"
         return RunBuilder(
             name,
             f"{name} (console)",
             training,
             fields.TIMING,
             rate=None,
-            figures=figures,
+            figures=fields.summary_of(training.summary or {}, training.reached or stated.count("max_steps")),
             unknown=unknown,
-            ended=stretch.summary is not None or None,
+            ended=training.summary is not None or None,
             notes=tuple(notes),
         ).reading()
 
 
-def _steps_of(stretch: _Stretch, stated: LoggedValues) -> StepNumbers:
-    entries = stretch.entries
+def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
     printed = [fields.printed_step(entry.values) for entry in entries]
     steps = tuple(step for step, _ in printed if step is not None)
     if entries and len(steps) == len(entries) and all(b > a for a, b in itertools.pairwise(steps)):
@@ -242,16 +232,16 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     # Rounded to so many digits; one more unit in the last place where it was cut.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
     return StepHint(
-        number(text), resolution, entry.bars.get(total, 0) if total else 0, entry.after.get(total) if total else None
+        entry.epoch, resolution, entry.bars.get(total, 0) if total else 0, entry.after.get(total) if total else None
     )
 
 
-def _first_window(training: LoggedTraining, stated: LoggedValues) -> None:
+def _set_first_window(training: LoggedTraining) -> None:
     """Correct a log that begins in the middle: its first record averages as many steps as the others."""
-    found = training.ordered()
-    interval = stated.count("logging_steps") or (found[1].window if len(found) > 1 else None)
-    if found and interval and found[0].window and found[0].window > interval:
-        found[0].window = interval
+    records = training.ordered()
+    interval = training.around.stated.count("logging_steps") or (records[1].window if len(records) > 1 else None)
+    if records and interval:
+        records[0].window = min(records[0].window or interval, interval)
 
 
 def _complete(stated: LoggedValues) -> None:
