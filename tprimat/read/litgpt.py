@@ -70,7 +70,7 @@ class Reader(StepReader):
         record.put("loss", match["loss"])
         record.put("iterations", len(self._iterations))
         record.put("iteration_seconds", times[-1] if times else None)
-        self.add(record)
+        self.sorter.take(record)
         self._iterations = {}
         return True
 

@@ -110,9 +110,8 @@ class Reader(RecordReader):
 
     def _step(self, line: Line) -> bool:
         anchors = list(_STEP.finditer(line.text))
-        for index, anchor in enumerate(anchors):
-            last = index + 1 == len(anchors)
-            end = len(line.text) if last else anchors[index + 1].start()
+        ends = [anchor.start() for anchor in anchors[1:]] + [len(line.text)]
+        for anchor, end in zip(anchors, ends, strict=True):
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
             if pairs and line.cuts(pairs[-1].end()):
                 # The file ends here: the last figure may be cut.

@@ -134,7 +134,7 @@ class Reader(StepReader):
                 record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
         if self._form in ("modded", "chat"):
             state(self.stated, "max_steps", count(match[2]), text, line.number)
-        self.add(record)
+        self.sorter.take(record)
 
     def _derive_time(self, record: Record) -> bool:
         """Set the step time from the cumulative one; return False where that is no figure."""

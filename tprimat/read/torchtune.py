@@ -59,7 +59,7 @@ class Reader(StepReader):
             return False
         record = Record(int(match[1]), line.number)
         record.put_all(pairs, _NAMES)
-        self.add(record)
+        self.sorter.take(record)
         return True
 
     def done(self, training: LoggedTraining) -> None:

@@ -38,11 +38,7 @@ class ParsedLog:
     build: Callable[[Mapping[str, Any]], Run]
 
     def run(self, given: Mapping[str, Any] | None = None) -> Run:
-        """Return the training as a Run; its source has no files yet, since a reader knows none.
-
-        Args:
-            given: what the user says, by names in GIVEN; it takes the place of what the log states.
-        """
+        """Return the training as a Run without source files; what the user gives replaces what the log states."""
         return self.build(given or {})
 
 

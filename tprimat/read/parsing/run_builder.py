@@ -159,9 +159,8 @@ class RunBuilder:
     def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
         """Return model and scale, and warnings of what is doubtful of them."""
         model, scale, doubts = known_model(shape, self.stated.word("model"))
-        if model is None or (given.get("model") and given["model"] != model):
-            model, doubts = given.get("model"), [] if given.get("model") else doubts
-        return model, scale, doubts
+        called = given.get("model")
+        return (called, scale, []) if called and called != model else (model, scale, doubts)
 
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the series of a Run as its arguments, and warnings.
@@ -191,10 +190,11 @@ class RunBuilder:
             warnings.append(self.unknown.get("step_times", "no step times: the source states none"))
         without = [name for name in _SIZES if getattr(sizes, name) is None]
         warnings += [self.unknown[name] for name in without if name in self.unknown]
-        if plain := [name for name in without if name not in self.unknown]:
-            words = [name.replace("num_gpus", "number of GPUs").replace("_", " ") for name in plain]
-            listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-            warnings.append(f"{listed} unknown: the source doesn't state {'it' if len(words) == 1 else 'them'}")
+        plain = [name for name in without if name not in self.unknown]
+        if words := [name.replace("num_gpus", "number of GPUs").replace("_", " ") for name in plain]:
+            *others, last = words
+            names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
+            warnings.append(f"{names} unknown: the source doesn't state {it}")
         if not self.stated.word("device_name"):
             warnings.append("the source doesn't state the GPU's name")
         return warnings + [why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")]
@@ -228,22 +228,11 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         return name, None, [] if name else ["the log doesn't name its model: --model-name says what it was"]
     if config.num_layers is None:
         return meant.name, None, [f"the model's shape isn't stated; {name} is what its configuration was called"]
-    return (
-        name,
-        None,
-        [
-            f"the configuration is called {name}, but the model trained isn't {meant.title}: "
-            f"{_difference(config, meant.shape)}"
-        ],
-    )
-
-
-def _difference(config: ModelConfig, full: ModelConfig) -> str:
     fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
-    pairs = [(field, getattr(config, field), getattr(full, field)) for field in fields]
-    return ", ".join(
-        f"{field} {known}, not {stated}" for field, known, stated in pairs if known and known != stated
-    ) or ("its shape isn't stated whole")
+    pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in fields]
+    differing = [f"{field} {known}, not {full}" for field, known, full in pairs if known and known != full]
+    doubt = f"the configuration is called {name}, but the model trained isn't {meant.title}: "
+    return name, None, [doubt + (", ".join(differing) or "its shape isn't stated whole")]
 
 
 def sizes_of(
@@ -287,9 +276,8 @@ def sizes_of(
 def shape_of(stated: LoggedValues) -> ModelConfig:
     """Return the model's shape, as far as it is stated."""
     fields: dict[str, Any] = {name: stated.count(name) for name in _SHAPE_COUNTS}
-    for name in ("tie_word_embeddings", "gated_ffn"):
-        value = stated.value(name)
-        fields[name] = value if isinstance(value, bool) else None
+    switches = {name: stated.value(name) for name in ("tie_word_embeddings", "gated_ffn")}
+    fields |= {name: value for name, value in switches.items() if isinstance(value, bool)}
     known = any(value is not None for value in fields.values())
     return ModelConfig(**fields, source="the log" if known else None)
 
@@ -301,22 +289,15 @@ def optimizer_of(stated: LoggedValues) -> Optimizer:
         name=stated.word("optimizer"),
         learning_rate=rate if rate is not None and rate >= 0 else None,
         schedule=stated.word("schedule"),
-        beta1=stated.number("beta1"),
-        beta2=stated.number("beta2"),
-        epsilon=stated.number("epsilon"),
-        weight_decay=stated.number("weight_decay"),
-        gradient_clipping=stated.number("gradient_clipping"),
+        **{name: stated.number(name) for name in ("beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping")},
     )
 
 
 def platform_of(stated: LoggedValues) -> Platform | None:
     """Return the stated platform, else what the device's name shows."""
-    platform = stated.word("platform")
     name = (stated.word("device_name") or "").lower()
-    if any(sign in name for sign in _AMD):
-        platform = platform or "amd"
-    elif any(sign in name for sign in _NVIDIA):
-        platform = platform or "nvd"
+    shown = "amd" if any(sign in name for sign in _AMD) else "nvd" if any(sign in name for sign in _NVIDIA) else None
+    platform = stated.word("platform") or shown
     return next((each for each in get_args(Platform) if each == platform), None)
 
 

@@ -97,10 +97,6 @@ class StepReader(RecordReader):
     def done(self, training: LoggedTraining) -> None:
         """Complete a training when the log is over."""
 
-    def add(self, record: Record) -> None:
-        """Pass on a record."""
-        self.sorter.take(record)
-
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
         self.done(training)
@@ -168,7 +164,7 @@ class BlockReader(StepReader):
             self._headless += 1
             last = self.sorter.trainings[-1].last if self.sorter.trainings else None
             step = (last.step if last else 0) + 1
-        self.add(self.record(step, self._line, block))
+        self.sorter.take(self.record(step, self._line, block))
 
     def counts(self, block: dict[str, str]) -> bool:
         """Return whether a block is of training steps."""
