@@ -6,6 +6,7 @@ import sys
 
 from tprimat import __version__
 from tprimat.cli import COMMANDS, run
+from tprimat.errors import UsageError
 
 
 def main() -> int:
@@ -20,11 +21,8 @@ def main() -> int:
         print(f"tprimat {__version__}")
         return 0
     if arguments[0] not in COMMANDS:
-        print(
-            f"error: there is no command {arguments[0]!r}: choose from {', '.join(COMMANDS)} "
-            "(docs/troubleshooting.md#wrong-usage)",
-            file=sys.stderr,
-        )
+        problem = f"there is no command {arguments[0]!r}: choose from {', '.join(COMMANDS)}"
+        print(UsageError(problem, heading="wrong-usage").line(), file=sys.stderr)
         return 2
     return run(arguments[0], arguments[1:])
 

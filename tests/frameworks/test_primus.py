@@ -125,7 +125,8 @@ class TestInstallation:
         assert primus_installation.gpu_of(GpuInfo()) is None
 
     def test_every_gpu_with_configurations_is_a_row(self):
-        assert {gpus.by_key(key).vendor for key in primus_installation.FOLDERS} == {"AMD"}
+        assert {gpu.vendor for gpu in gpus.gpus() if gpu.key in primus_installation.FOLDERS} == {"AMD"}
+        assert set(primus_installation.FOLDERS) <= {gpu.key for gpu in gpus.gpus()}
 
 
 class TestConfiguration:

@@ -145,8 +145,7 @@ def log_welch(first: Sequence[float], second: Sequence[float]) -> RatioInterval 
     welch = _welch(*([math.log(value) for value in side] for side in (first, second)))
     if welch is None:
         return None
-    difference, error, freedom = welch
-    half = _t_quantile(freedom) * error
+    difference, half, error, freedom = welch
     return RatioInterval(
         ratio=math.exp(difference),
         low=math.exp(difference - half),
@@ -158,15 +157,12 @@ def log_welch(first: Sequence[float], second: Sequence[float]) -> RatioInterval 
 
 def welch_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % interval of the first mean minus the second, in the unit of the values; None as for log_welch."""
-    if (welch := _welch(first, second)) is None:
-        return None
-    difference, error, freedom = welch
-    half = _t_quantile(freedom) * error
-    return difference - half, difference + half
+    welch = _welch(first, second)
+    return None if welch is None else (welch[0] - welch[1], welch[0] + welch[1])
 
 
-def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float] | None:
-    """Return the difference of the means, its standard error, and the degrees of freedom."""
+def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float, float] | None:
+    """Return the difference of the means, half its interval, its standard error, and the degrees of freedom."""
     if min(len(first), len(second)) < RUNS_FOR_SIGNIFICANCE:
         return None
     variances = [statistics.variance(side) / len(side) for side in (first, second)]
@@ -174,7 +170,8 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, floa
     if error == 0:
         return None
     shares = (v * v / (len(side) - 1) for v, side in zip(variances, (first, second), strict=True))
-    return statistics.fmean(first) - statistics.fmean(second), error, sum(variances) ** 2 / sum(shares)
+    freedom = sum(variances) ** 2 / sum(shares)
+    return statistics.fmean(first) - statistics.fmean(second), _t_quantile(freedom) * error, error, freedom
 
 
 def minimum_detectable_effect(spread: float, runs: int) -> float:

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -91,22 +91,6 @@ class Summary:
         return self.segments[0].extremes or self.segments if len(self.segments) == 1 else self.segments
 
 
-@dataclasses.dataclass(frozen=True)
-class _TimedRecords:
-    """The records of a run that have a time, each series of shape (records,); rates for `tokens` a step and GPU."""
-
-    steps: Sequence[int]
-    times: Sequence[float]
-    windows: Sequence[int]
-    tokens: int | None
-    gpus: int | None
-
-    def step_range(self, low: int, high: int) -> StepRange:
-        mean = stats.mean(self.times[low:high], self.windows[low:high])
-        rate = self.tokens / mean / self.gpus if self.tokens and self.gpus else None
-        return StepRange(self.steps[low], self.steps[high - 1], mean, rate)
-
-
 def summarize(run: Run) -> Summary:
     """Return the values of a run, computed from its records alone."""
     profiled = run.profiled_steps
@@ -119,6 +103,13 @@ def summarize(run: Run) -> Summary:
 
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
     steps, windows = [run.steps[index] for index in timed], [run.window_steps[index] for index in timed]
+    tokens, token_warnings = _tokens_per_step(run)
+    gpus = run.num_gpus
+
+    def step_range(low: int, high: int) -> StepRange:
+        mean = stats.mean(times[low:high], windows[low:high])
+        return StepRange(steps[low], steps[high - 1], mean, tokens / mean / gpus if tokens and gpus else None)
+
     warnings = []
     if profiled:
         warnings.append(f"a profiler watched steps {profiled[0]} to {profiled[-1]}: no figure is of them")
@@ -135,30 +126,26 @@ def summarize(run: Run) -> Summary:
     )
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], least))
-    sample, mean = times[start:], stats.mean(times[start:], windows[start:])
-    tokens, token_warnings = _tokens_per_step(run)
+    sample, whole = times[start:], step_range(start, len(times))
     total_time, gaps = records.total_time(run)
     warnings += token_warnings + gaps
-    gpus = run.num_gpus
-    rate = tokens / mean if tokens else None
     performance = PerformanceMetrics(
         total_steps=records.recorded_steps(run),
         total_time_seconds=total_time,
-        avg_step_time_seconds=mean,
+        avg_step_time_seconds=whole.mean,
         median_step_time_seconds=statistics.median(sample),
         min_step_time_seconds=min(sample),
         max_step_time_seconds=max(sample),
         std_step_time_seconds=stats.deviation(sample),
-        steps_per_second=1 / mean,
-        tokens_per_second=rate,
-        tokens_per_second_per_gpu=rate / gpus if rate and gpus else None,
+        steps_per_second=1 / whole.mean,
+        tokens_per_second=tokens / whole.mean if tokens else None,
+        tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
         warmup_time_seconds=math.fsum(t * window for t, window in zip(times[:start], windows[:start], strict=True)),
         final_loss=_final_loss(run),
     )
-    if rate and not gpus:
+    if tokens and not gpus:
         warnings.append("the number of GPUs is unknown: no throughput per GPU")
-    timed_records = _TimedRecords(steps, times, windows, tokens, gpus)
-    metrics = tuple(_segment_metrics(timed_records, segment) for segment in segments)
+    metrics = tuple(_segment_metrics(segment, times, windows, step_range) for segment in segments)
     return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics)
 
 
@@ -199,26 +186,27 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     return msgspec.structs.replace(performance, **figures)
 
 
-def _segment_metrics(timed: _TimedRecords, segment: Segment) -> SegmentMetrics:
-    whole = timed.step_range(segment.start, segment.stop)
-    times = timed.times[segment.start : segment.stop]
+def _segment_metrics(
+    segment: Segment, times: Sequence[float], windows: Sequence[int], step_range: Callable[[int, int], StepRange]
+) -> SegmentMetrics:
+    times, windows = times[segment.start : segment.stop], windows[segment.start : segment.stop]
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
     return SegmentMetrics(
-        **vars(whole),
+        **vars(step_range(segment.start, segment.stop)),
         median=segment.median,
-        interval=intervals.within_run_interval(times, steps=timed.windows[segment.start : segment.stop]),
+        interval=intervals.within_run_interval(times, windows),
         drift=segment.drift,
         outliers=len(outliers),
         outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),
-        extremes=() if segment.drift is None else _extremes(timed, segment),
+        extremes=() if segment.drift is None else _extremes(step_range, segment),
     )
 
 
-def _extremes(timed: _TimedRecords, segment: Segment) -> tuple[StepRange, ...]:
+def _extremes(step_range: Callable[[int, int], StepRange], segment: Segment) -> tuple[StepRange, ...]:
     """Return the slowest and the fastest quarter of a segment, in order of time."""
     edges = [segment.start + number * (segment.stop - segment.start) // 4 for number in range(5)]
-    quarters = [timed.step_range(low, high) for low, high in itertools.pairwise(edges)]
+    quarters = [step_range(low, high) for low, high in itertools.pairwise(edges)]
     ends = min(quarters, key=lambda each: each.mean), max(quarters, key=lambda each: each.mean)
     return tuple(sorted(ends, key=lambda each: each.first_step))
 

@@ -135,11 +135,6 @@ def gpus() -> tuple[Gpu, ...]:
     return csv_table.read("gpus.csv", Gpu)
 
 
-def by_key(key: str) -> Gpu:
-    """Return the row of a key. Raises KeyError where there is none."""
-    return {gpu.key: gpu for gpu in gpus()}[key]
-
-
 def match(info: GpuInfo) -> Match:
     """Return the row of a device, confirmed by everything known about it.
 

@@ -62,18 +62,18 @@ def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mh
 
 def versions(torch: Any, stack: str) -> dict[str, str]:
     """Return the versions of torch's libraries: cuDNN and NCCL, or MIOpen and RCCL, which have the same names there."""
-    known_versions = {"torch": str(torch.__version__)}
+    libraries = {"torch": str(torch.__version__)}
     if stack == "rocm":
-        known_versions["hip"] = str(torch.version.hip)
+        libraries["hip"] = str(torch.version.hip)
     # Builds lack one or the other, and raise different errors.
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         if number := torch.backends.cudnn.version():
-            known_versions["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
+            libraries["miopen" if stack == "rocm" else "cudnn"] = _dnn_version(int(number), stack)
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         numbers = torch.cuda.nccl.version()
         text = ".".join(str(number) for number in numbers) if isinstance(numbers, tuple) else str(numbers)
-        known_versions["rccl" if stack == "rocm" else "nccl"] = text
-    return known_versions
+        libraries["rccl" if stack == "rocm" else "nccl"] = text
+    return libraries
 
 
 def _dnn_version(number: int, stack: str) -> str:
