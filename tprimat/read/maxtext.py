@@ -111,7 +111,7 @@ class Reader(RecordReader):
     def _step(self, line: Line) -> bool:
         anchors = list(_STEP.finditer(line.text))
         ends = [anchor.start() for anchor in anchors[1:]] + [len(line.text)]
-        for anchor, end in zip(anchors, ends, strict=True):
+        for anchor, end in zip(anchors, ends, strict=False):
             pairs = list(_PAIR.finditer(line.text, anchor.end(), end))
             if pairs and line.cuts(pairs[-1].end()):
                 # The file ends here: the last figure may be cut.
