@@ -48,15 +48,12 @@ class Check:
     """A metric of one setup.
 
     Attributes:
-        model: its title.
         baseline, candidate: names of the sides; None where there is none.
-        answer: what came out.
-        text: why, in a sentence.
-        allowance: what is allowed; None where nothing could be compared.
+        text: why the answer is what it is, in a sentence.
+        allowance: None where nothing could be compared.
         values: means over the runs of baseline and candidate, in the metric's unit.
-        runs: how many runs they are of.
         change: candidate over baseline, or minus it for an allowance in the metric's unit.
-        low, high: the 95 % interval of the change; None with too few runs.
+        low, high: its 95 % interval; None with too few runs.
         needed: runs a side that would tell; None where it is told, or where none up to a hundred would.
     """
 
@@ -76,13 +73,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """All checks.
-
-    Attributes:
-        checks: setup by setup.
-        pairs: what was set against each other, baseline first.
-        notes: about the results as a whole.
-    """
+    """All checks, setup by setup; the pairs, baseline first; notes about the results as a whole."""
 
     checks: tuple[Check, ...]
     pairs: tuple[Pair, ...]
@@ -226,9 +217,11 @@ def _check(title: str, found: Pair, allowance: Allowance) -> Check:
     change = _change(allowance, means[1], means[0])
     low, high = _interval(allowance, baseline, candidate)
     answer = _answer(allowance, low, high)
-    needed = _needed(allowance, baseline, candidate, change, means[0]) if answer == "can't tell" else None
-    runs = len(baseline), len(candidate)
-    text = _text(answer, allowance, low, high, runs, needed)
+    text = f"{allowance} is allowed" if allowance.amount else "nothing worse is allowed"
+    runs, needed = (len(baseline), len(candidate)), None
+    if answer == "can't tell":
+        needed = _needed(allowance, baseline, candidate, change, means[0])
+        text = f"{text}; {_why_not(allowance, low, high, runs, needed)}"
     return Check(title, *names, answer, text, allowance, means, runs, change, low, high, needed)
 
 
@@ -307,23 +300,16 @@ def _needed(allowance: Allowance, baseline: Bounds, candidate: Bounds, change: f
     return intervals.runs_needed(math.expm1(distance), spread, most=MOST_RUNS) if distance else None
 
 
-def _text(
-    answer: Answer,
-    allowance: Allowance,
-    low: float | None,
-    high: float | None,
-    runs: tuple[int, int],
-    needed: int | None,
+def _why_not(
+    allowance: Allowance, low: float | None, high: float | None, runs: tuple[int, int], needed: int | None
 ) -> str:
-    allowed = f"{allowance} is allowed" if allowance.amount else "nothing worse is allowed"
-    if answer != "can't tell":
-        return allowed
+    """Why it can't be told, and how many runs would tell."""
     if low is None or high is None:
         least = intervals.RUNS_FOR_SIGNIFICANCE
         wanted = f"it takes {needed or least} runs a side"
         if needed is not None and needed > least:
             wanted = f"it takes {least} runs a side, and some {needed} if they spread by {ASSUMED_SPREAD:.0%}"
-        return f"{allowed}; with {runs[0]} and {runs[1]} runs nothing is known of other runs: {wanted}"
+        return f"with {runs[0]} and {runs[1]} runs nothing is known of other runs: {wanted}"
     worst, word = (low, "less") if allowance.falls else (high, "more")
     excluded = f"{abs(worst - 1):.1%}" if allowance.percent else f"{abs(worst):.4g} {allowance.metric.unit}"
     told = (
@@ -331,4 +317,4 @@ def _text(
         if needed is not None
         else f"no number of runs up to {MOST_RUNS} would tell a change like this from the limit: allow a little"
     )
-    return f"{allowed}; more than {excluded} {word} is excluded; {told}"
+    return f"more than {excluded} {word} is excluded; {told}"

@@ -41,14 +41,8 @@ def with_prices(
 ) -> Comparison:
     """The comparison with what its sides cost.
 
-    Args:
-        comparison: its sides are priced in the order in which its tables show them.
-        arguments: see prices.parse.
-        source: where the prices come from.
-        date: when they were valid.
-
-    Raises:
-        UsageError: see prices.parse.
+    Its sides are priced in the order in which its tables show them. See prices.parse for the
+    arguments and what it raises; `source` and `date` are of the prices.
     """
     names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
     note = (

@@ -17,13 +17,7 @@ from tprimat.text import plain
 
 
 def pair(reference: SideResult, side: SideResult, *, mode: Mode = "max") -> Pair:
-    """Set a side against the reference.
-
-    Args:
-        reference: what the side is held against.
-        side: any other side.
-        mode: "identical" refuses every difference of configuration.
-    """
+    """Set a side against the reference; "identical" refuses every difference of configuration."""
     ledger = compute.ledger(reference.run, side.run, mode=mode)
     reason = (
         _different_models(reference.run, side.run)

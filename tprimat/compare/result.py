@@ -197,12 +197,7 @@ class Pair:
 
 @dataclasses.dataclass(frozen=True)
 class SettingRow:
-    """A setting of the sides of a group.
-
-    Attributes:
-        values: as text, in the order of the sides; None where unknown.
-        essential: see sides.Setting.
-    """
+    """A setting of the sides of a group, with its values in their order; None where unknown."""
 
     title: str
     values: tuple[str | None, ...]
@@ -221,13 +216,7 @@ class SettingRow:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Sides of a model that are set against one reference.
-
-    Attributes:
-        sides: the reference first.
-        pairs: one for each other side, in the same order.
-        settings: all that sides can be set to.
-    """
+    """Sides of a model, the reference first; a pair for each other side; and all that they can be set to."""
 
     sides: tuple[SideResult, ...]
     pairs: tuple[Pair, ...]

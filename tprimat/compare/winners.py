@@ -14,9 +14,8 @@ class Winners:
     """The front of a group.
 
     Attributes:
-        highest: the side with the highest throughput.
-        lowest: the one with the lowest.
-        fastest: the side with the shortest step; None where the steps differ in their work.
+        highest, lowest: by throughput.
+        fastest: with the shortest step; None where the steps differ in their work.
         doubt: a side from which the highest is not known to differ; None where there is none.
     """
 

@@ -10,17 +10,38 @@ from collections.abc import Sequence
 
 
 @dataclasses.dataclass(frozen=True)
-class Code:
+class _Text:
+    text: str
+
+
+class Code(_Text):
     """A text that is to be read letter by letter: a path, a digest, a command."""
 
-    text: str
+
+class Strong(_Text):
+    """A text that a reader is to see first."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Strong:
-    """A text that a reader is to see first."""
+class Link(_Text):
+    """A text that leads to an anchor of the page, if there is one; elsewhere the text alone."""
 
-    text: str
+    anchor: str
+    style: str = "figure"
+
+
+@dataclasses.dataclass(frozen=True)
+class Output(_Text):
+    """A text that the page's script replaces; elsewhere the text alone."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Styled(_Text):
+    """A text in a style of the page; elsewhere the text alone."""
+
+    style: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,31 +49,6 @@ class Marks:
     """Numbers of footnotes."""
 
     numbers: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Link:
-    """A text that leads to an anchor of the page, if there is one; elsewhere the text alone."""
-
-    text: str
-    anchor: str
-    style: str = "figure"
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """A text that the page's script replaces; elsewhere the text alone."""
-
-    text: str
-    name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Styled:
-    """A text in a style of the page; elsewhere the text alone."""
-
-    text: str
-    style: str
 
 
 Inline = str | Code | Strong | Marks | Link | Output | Styled
@@ -104,18 +100,12 @@ class Table:
     many: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Image:
+class Image(_Text):
     """The place of the picture, with what it shows for those who don't see it."""
 
-    text: str
 
-
-@dataclasses.dataclass(frozen=True)
-class Script:
+class Script(_Text):
     """A command line."""
-
-    text: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,10 +31,9 @@ class Limits:
 
     Attributes:
         reasons, letters: reasons for an answer, and characters of one.
-        values: values of a setting that are listed where many sides differ.
-        parts: parts of a breakdown; kernels stand in the report.
-        warnings: those about runs, in full; with more the answer would scroll away. Those about figures
-            always are.
+        values: of a setting, where many sides differ.
+        parts: of a breakdown; kernels stand in the report.
+        warnings: about runs; with more the answer would scroll away. Those about figures are always printed.
         tables: whether there is anything but the answer.
     """
 
@@ -52,14 +51,7 @@ VERBOSE = Limits(reasons=1000, letters=10_000, values=1000, parts=1000, warnings
 
 
 def render(comparison: Comparison, *, width: int = 80, color: bool = False, limits: Limits = NORMAL) -> str:
-    """The summary as text, each line at most `width` wide and ended by a newline.
-
-    Args:
-        comparison: what to show.
-        width: columns.
-        color: whether escape sequences for colour may be in it.
-        limits: how much of it.
-    """
+    """The summary as text, each line at most `width` wide and ended by a newline."""
     out = Terminal(width=width, color=color)
     footnotes = Footnotes(comparison)
     if comparison.shared and limits.tables:

@@ -54,13 +54,7 @@ _OTHER_FIGURES = (
 
 
 def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> Iterator[Block]:
-    """The report, block by block.
-
-    Args:
-        comparison: what to report.
-        provenance: what is said of the report's own making.
-        picture: whether there is one to be shown.
-    """
+    """The report, block by block, with the place of a picture where there is one."""
     footnotes = tables.Footnotes(comparison)
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
     for title, section in (

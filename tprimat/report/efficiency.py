@@ -19,14 +19,7 @@ from tprimat.units import UNKNOWN
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-    """The figures of one side.
-
-    Attributes:
-        name, model: as the comparison calls them.
-        price: what the user said that it costs; None where nothing was said.
-        found: one for each level of its run, or one for all its runs; none where there are no figures.
-        why_none: why there are none; None where there are.
-    """
+    """The figures of one side, for each level of its run or for all its runs; or why there are none."""
 
     name: str
     model: str

@@ -36,12 +36,7 @@ WARNINGS = 12
 
 
 def render(comparison: Comparison, *, width: int = 80) -> str:
-    """The summary as text, ended by a newline.
-
-    Args:
-        comparison: what to show.
-        width: columns.
-    """
+    """The summary as text, ended by a newline."""
     width = max(width, 60)
     sides = [side for model in comparison.models for side in model.sides]
     footnotes = Footnotes(comparison)
@@ -68,38 +63,38 @@ def render(comparison: Comparison, *, width: int = 80) -> str:
 
 def brief(comparison: Comparison, *, width: int = 80) -> str:
     """Who is at the front, model by model, and nothing else."""
-    width = max(width, 60)
     lines = []
     for model in comparison.models:
-        lines += [plain(model.title)]
+        lines.append(plain(model.title))
         for group, answer in zip(model.groups, verdict.answers(model), strict=True):
-            lines += _wrapped([" ".join([answer.headline, *answer.brief]), *_front(group)], width)
+            lines += _wrapped(_answer(group, answer), max(width, 60))
     return "\n".join(lines) + "\n"
 
 
+_HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
+    ("Hardware", lambda run: run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)),
+    ("GPUs", lambda run: run.num_gpus),
+    ("PyTorch", lambda run: run.gpu_info.pytorch_version),
+)
+_STACKS = ("CUDA", "ROCm")
+
+
 def _header(runs: Sequence[Run]) -> list[str]:
-    rows: list[tuple[str, Callable[[Run], object]]] = [
-        ("Hardware", lambda run: run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)),
-        ("GPUs", lambda run: run.num_gpus),
-        ("PyTorch", lambda run: run.gpu_info.pytorch_version),
-        ("CUDA", lambda run: run.gpu_info.software_version if run.gpu_info.software_stack == "cuda" else None),
-        ("ROCm", lambda run: run.gpu_info.software_version if run.gpu_info.software_stack == "rocm" else None),
-    ]
     lines = []
-    for title, read in rows:
+    for title, read in _HEADER:
         stated = [read(run) for run in runs]
-        values = _each(stated)
-        if title in ("CUDA", "ROCm") and not any(run.gpu_info.software_stack == title.lower() for run in runs):
-            continue
-        some = " (not all state it)" if values and None in stated and title not in ("CUDA", "ROCm") else ""
-        lines.append(f"  {title}: {', '.join(values) or 'unknown'}{some}")
+        some = " (not all state it)" if any(stated) and None in stated else ""
+        lines.append(f"  {title}: {', '.join(_each(stated)) or 'unknown'}{some}")
+    for title in _STACKS:
+        versions = [run.gpu_info.software_version for run in runs if run.gpu_info.software_stack == title.lower()]
+        if versions:
+            lines.append(f"  {title}: {', '.join(_each(versions)) or 'unknown'}")
     return lines
 
 
 def _table(group: Group, footnotes: Footnotes, width: int) -> list[str]:
     unit = rate_unit(group.sides)
-    header = ["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]
-    rows = []
+    rows = [["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]]
     for side in sorted(group.sides, key=lambda side: (side.refusal is not None, -(side.value(RATE) or 0.0))):
         loss, step = side.value("final_loss"), side.value("avg_step_time_seconds")
         marks = "".join(f" [{number}]" for number in footnotes.numbers(side.doubts))
@@ -112,11 +107,11 @@ def _table(group: Group, footnotes: Footnotes, width: int) -> list[str]:
                 _total_time(side),
             ]
         )
-    wide = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = []
-    for row in [header, *rows]:
-        cells = [row[0].ljust(wide[0]), *(text.rjust(size) for text, size in zip(row[1:], wide[1:], strict=True))]
-        lines.append("  ".join(cells))
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(first), *(text.rjust(size) for text, size in zip(row[1:], others, strict=True))])
+        for row in rows
+    ]
     return [lines[0], "-" * min(max(map(len, lines)), width), *lines[1:]]
 
 
@@ -129,12 +124,15 @@ def _differing(group: Group, width: int) -> list[str]:
 
 
 def _summary(model: ModelComparison, width: int) -> list[str]:
-    lines = ["", f"{plain(model.title)}"]
+    lines = ["", plain(model.title)]
     for group, answer in zip(model.groups, verdict.answers(model), strict=True):
-        lines += _wrapped([" ".join([answer.headline, *answer.brief]), *_front(group)], width)
-        lines += _wrapped([f"- {text}" for text in answer.why], width)
-        lines += _wrapped([f"- Next: {text}" for text in answer.next], width)
+        texts = [*(f"- {text}" for text in answer.why), *(f"- Next: {text}" for text in answer.next)]
+        lines += _wrapped([*_answer(group, answer), *texts], width)
     return lines
+
+
+def _answer(group: Group, answer: verdict.Answer) -> list[str]:
+    return [" ".join([answer.headline, *answer.brief]), *_front(group)]
 
 
 def _front(group: Group) -> list[str]:

@@ -62,12 +62,7 @@ def comparison_values(comparison: Comparison) -> dict[str, Any]:
 
 
 def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
-    """A training by the names of the result file, without its series.
-
-    Args:
-        run: the training.
-        path: the file of its result; None where there is none.
-    """
+    """A training by the names of the result file, without its series, and the file of its result if there is one."""
     summary = summarize(run)
     identity = ("model", "framework", "platform", "scale", "label", "timestamp", "num_gpus")
     return {

@@ -62,25 +62,18 @@ def code(text: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: int = 1) -> str:
-    """A table with aligned columns. Cells are Markdown already.
-
-    Args:
-        header: titles of the columns.
-        rows: cells, as many as titles.
-        right_from: index of the first column that is aligned to the right.
-    """
+    """A table whose columns are aligned, from one on to the right. Cells are Markdown already."""
     lines = [list(header), *map(list, rows)]
     widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (
-            cell.ljust(width) if column < right_from else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return f"| {' | '.join(padded)} |"
-
     rule = ["-" * width if column < right_from else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    return "\n".join([line(lines[0]), f"| {' | '.join(rule)} |", *map(line, lines[1:])])
+    padded = [
+        [
+            cell.ljust(width) if column < right_from else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in (lines[0], rule, *lines[1:])
+    ]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
 def _block(block: Block, picture: Picture | None) -> str:

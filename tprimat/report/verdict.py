@@ -21,8 +21,8 @@ class Answer:
 
     Attributes:
         headline: one sentence: who, and how much.
-        brief: how sure, how fair, and what is left out, in sentences of a few words.
-        why: what the answer rests on and what weakens it.
+        brief: how sure, how fair, and what is left out, in short sentences.
+        why: what it rests on and what weakens it.
         next: what would make it better, the most useful first.
     """
 

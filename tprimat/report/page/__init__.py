@@ -124,10 +124,7 @@ def data(view: View) -> dict[str, Any]:
 def _data(name: str, value: Any, *, readable: int | None = None) -> str:
     """Data in the page: JSON in which no tag begins or ends, and that no script engine reads otherwise.
 
-    Args:
-        name: of the block.
-        value: what JSON can hold.
-        readable: characters up to which it is left as it is; None for any length.
+    What has more characters than are `readable` is compressed.
     """
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character in "<>&":

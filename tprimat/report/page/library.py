@@ -13,12 +13,7 @@ HOW_TO_GET = "pip install plotly"
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """plotly.js.
-
-    Attributes:
-        packed: the script, gzip, base64.
-        digest: sha256 of the script, base64, as a content security policy names it.
-    """
+    """plotly.js, as packed() and digest() make it."""
 
     packed: str
     digest: str

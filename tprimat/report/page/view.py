@@ -28,8 +28,7 @@ class Placed:
     Attributes:
         index: among all sides; its anchor is s and this.
         color: index into the palettes; the same name has the same one in every model.
-        dash: how its lines are drawn, which tells sides of one colour apart.
-        name: as it is shown, short.
+        dash: of its lines, which tells sides of one colour apart.
         runs: indices of its runs in View.runs.
     """
 
@@ -53,15 +52,7 @@ class PlacedRun:
 
 
 class View:
-    """A comparison in the order of the page.
-
-    Attributes:
-        sides: all sides of all models, group by group.
-        names: of the sides, each once.
-        runs: all runs of these, in order.
-        pairs: all pairs, each with an anchor p and its index.
-        footnotes: their numbers.
-    """
+    """A comparison in the order of the page: all its sides, their names (each once), runs and pairs."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -97,7 +88,7 @@ class View:
         return [placed for placed in self.sides if placed.model is model]
 
     def pair_anchor(self, pair: Pair) -> str:
-        """Where the evidence of a ratio stands."""
+        """Where the evidence of a ratio stands: p and its index."""
         return f"p{next(index for index, each in enumerate(self.pairs) if each is pair)}"
 
     def title(self, placed: Placed) -> str:

@@ -142,41 +142,33 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
 
 def _rates(side: SideResult, found: tuple[int, ...]) -> Values:
     """The mean over the runs of their rates, as the verdict takes it."""
-    runs = [_Sums(result.run) for result in side.counted]
+    rates = [_rate_between(result.run) for result in side.counted]
 
     def mean(begin: int, end: int) -> float | None:
-        rates = [run.rate(begin, end) for run in runs]
-        known = [each for each in rates if each is not None]
+        known = [each for rate in rates if (each := rate(begin, end)) is not None]
         return statistics.fmean(known) if len(known) == len(rates) else None
 
     return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
-class _Sums:
-    """Sums of a run's times and steps up to each record, so that a window costs two look-ups."""
+def _rate_between(run: Run) -> Callable[[int, int], float | None]:
+    """Tokens/s/GPU of the records of a run whose steps all lie after one stop and up to another.
 
-    def __init__(self, run: Run) -> None:
-        records = [
-            (step, window, time)
-            for step, window, time in zip(run.steps, run.window_steps, run.step_times, strict=True)
-            if time is not None
-        ]
-        self._work = (run.tokens_per_step or 0) / (run.num_gpus or 1)
-        self._ends = [step for step, _, _ in records]
-        self._begins = [step - window for step, window, _ in records]
-        self._times = [0.0, *itertools.accumulate(time * window for _, window, time in records)]
-        self._steps = [0, *itertools.accumulate(window for _, window, _ in records)]
+    None where these are fewer than LEAST steps, or where the run holds no step up to the last: a
+    window that one run fills to a half isn't the same window.
+    """
+    series = zip(run.steps, run.window_steps, run.step_times, strict=True)
+    records = [(step, window, time) for step, window, time in series if time is not None]
+    work = (run.tokens_per_step or 0) / (run.num_gpus or 1)
+    ends, begins = [step for step, *_ in records], [step - window for step, window, _ in records]
+    # Sums up to each record, so that a window costs two look-ups.
+    times = [0.0, *itertools.accumulate(time * window for _, window, time in records)]
+    steps = [0, *itertools.accumulate(window for _, window, _ in records)]
 
-    def rate(self, begin: int, end: int) -> float | None:
-        """Tokens/s/GPU of the records whose steps all lie after `begin` and up to `end`.
-
-        None where these are fewer than LEAST steps, or where the run holds no step up to `end`: a
-        window that one run fills to a half isn't the same window.
-        """
-        if not self._ends or self._ends[-1] < end:
+    def rate(begin: int, end: int) -> float | None:
+        first, last = bisect.bisect_left(begins, begin), bisect.bisect_right(ends, end)
+        if last <= first or ends[-1] < end or steps[last] - steps[first] < LEAST:
             return None
-        first, last = bisect.bisect_left(self._begins, begin), bisect.bisect_right(self._ends, end)
-        steps = self._steps[last] - self._steps[first] if last > first else 0
-        if steps < LEAST:
-            return None
-        return self._work * steps / (self._times[last] - self._times[first])
+        return work * (steps[last] - steps[first]) / (times[last] - times[first])
+
+    return rate

@@ -49,7 +49,6 @@ class Item:
     Attributes:
         label: what a legend calls it; the model is in it where there are several.
         ratio: against the reference, as text; None for the reference and where there is none.
-        is_reference: whether others are set against it.
         color, marker: of the side, the same for all models.
         line: style of the model.
     """
