@@ -113,6 +113,13 @@ class TestAgain:
         assert read_manifest(there).contents == other
 
 
+def test_a_file_in_the_place_of_the_folder_is_no_data_set(tmp_path, said):
+    (tmp_path / "data").write_text("")
+    assert read_manifest(tmp_path / "data") is None
+    with pytest.raises(UsageError, match="choose another --data-dir"):
+        prepare(tmp_path / "data", CONTENTS, said.append)
+
+
 class TestKilled:
     CODE = """
 import os, signal, sys

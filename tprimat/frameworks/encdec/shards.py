@@ -100,13 +100,9 @@ def default_shards(num_bytes: int) -> int:
 def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int:
     """Write the data set, or check it and repair what is missing or changed; return how many shards were written.
 
-    Args:
-        folder: created if it isn't there.
-        contents: the data set. Our shards of other contents are replaced.
-        say: called with a line about each thing that is done or wrong.
+    Our shards of other contents are replaced. `say` is called with a line about each thing that is done or wrong.
 
-    Raises:
-        UsageError: the folder can't be used or lacks the space. Nothing is removed before that is known.
+    Raises UsageError where the folder can't be used or lacks the space. Nothing is removed before that is known.
     """
     import filelock
 
@@ -135,8 +131,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = folder / MANIFEST
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
-        return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # what is in the way is refused when the folder is made
     try:
         manifest = msgspec.json.decode(content, type=Manifest)
         if manifest.tensorprimat_data != FORM:
@@ -187,8 +183,7 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> in
         )
     reported = time.monotonic()
     for number, shard in enumerate(missing, 1):
-        written = _write(folder / shard.name, shard, contents.pairs)
-        manifest = msgspec.structs.replace(manifest, shards={**manifest.shards, shard.name: written})
+        manifest.shards[shard.name] = _write(folder / shard.name, shard, contents.pairs)
         _save(folder, manifest)
         if time.monotonic() - reported > REPORT_EVERY_S:
             reported = time.monotonic()
@@ -199,9 +194,9 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> in
 def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict[str, ShardRecord]:
     """Return the shards of the manifest that are as they were written."""
     names = [shard.name for shard in manifest.contents.shards() if shard.name in manifest.shards]
-    sound = {name: manifest.shards[name] for name in names}
     if not names:
-        return sound
+        return {}
+    sound = {name: manifest.shards[name] for name in names}
     amount = sum(written.bytes for written in sound.values())
     say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {units.size(amount)}")
     # Hashing releases the interpreter's lock, so threads run in parallel.
