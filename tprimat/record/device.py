@@ -16,12 +16,7 @@ NAMES: dict[Platform, str] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
 
 
 def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
-    """Return the platform of the device that a training runs on.
-
-    Args:
-        device: the trainer's torch.device.
-        torch: the module torch.
-        stated: the user's choice; None for the training's own.
+    """Return the platform of the torch.device that a training runs on.
 
     Raises UsageError for a device that can't be measured, and where the user named another platform.
     """
@@ -42,14 +37,7 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
 
 
 def restrict_to_devices(machine: Machine, platform: Platform, device: Any, processes: int) -> Machine:
-    """Return the machine restricted to the devices of this training.
-
-    Args:
-        machine: as it was detected.
-        platform: of the training.
-        device: this process's torch.device.
-        processes: number of training processes; one device each on GPUs.
-    """
+    """Return the detected machine restricted to the devices of this training: one for each process on GPUs."""
     if platform != "cpu":
         own = next((each.info for each in machine.devices if each.index == (device.index or 0)), machine.gpu_info)
         return dataclasses.replace(machine, gpu_info=msgspec.structs.replace(own, device_count=processes))

@@ -14,11 +14,7 @@ DEFAULTS = ("output", "results")
 
 
 def with_journals(arguments: Iterable[str]) -> list[Path]:
-    """Return the results folders with journals: default ones, and those in a command's arguments.
-
-    Args:
-        arguments: of the command; those that are no paths are skipped.
-    """
+    """Return the results folders with journals: default ones, and those among a command's arguments."""
     folders: dict[Path, None] = {}
     for text in (*DEFAULTS, *arguments):
         name = text.partition("=")[2] if text.startswith("-") else text

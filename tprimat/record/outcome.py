@@ -15,12 +15,7 @@ OUT_OF_MEMORY = "out of memory"
 
 
 class Outcome(NamedTuple):
-    """The end of a training.
-
-    Attributes:
-        status: complete, incomplete or failed.
-        reason: why; None for a complete training that ran as requested.
-    """
+    """The end of a training; no reason for a complete one that ran as requested."""
 
     status: Status
     reason: str | None = None
@@ -38,13 +33,9 @@ KILLED = Outcome(
 
 
 def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) -> Outcome:
-    """Return the outcome of a loop that ran to its end.
+    """Return the outcome of a loop that ran to its end, after `done` steps of those planned, if bounded.
 
-    Args:
-        done: optimizer steps so far.
-        planned: requested steps; None where unbounded.
-        stop_reason: why it was stopped early on purpose; it then counts as complete.
-        cause: reason for an end before `planned`, if known.
+    With a stop_reason it was stopped early on purpose and counts as complete; else `cause` says why steps are missing.
     """
     if stop_reason is None and planned is not None and done < planned:
         return Outcome("incomplete", f"{done} of max_steps={planned} steps: {cause}")
@@ -52,12 +43,7 @@ def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) 
 
 
 def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
-    """Return the outcome of a training that an exception ended.
-
-    Args:
-        exception: the one that was raised.
-        terminated: whether SIGTERM came before.
-    """
+    """Return the outcome of a training that an exception ended, or SIGTERM before it."""
     name = type(exception).__name__
     if terminated or name == "SIGTERMException":
         return TERMINATED

@@ -63,11 +63,7 @@ _Position = tuple[_Mark, float, float]
 
 
 class Recorder:
-    """Converts step ends to records.
-
-    Args:
-        clock: the time source.
-        sink: called with each record, in order, as soon as it is known.
+    """Converts step ends to records; `sink` is called with each, in order, as soon as it is known.
 
     Attributes:
         records: so far.

@@ -28,13 +28,9 @@ COVERS = (
 
 
 def setup_of(options: Options, description: Description | None, module: Any, machine: Machine) -> Run:
-    """Return a Run without what was measured.
+    """Return a Run without what was measured. The caller's options override what the training shows.
 
-    Args:
-        options: from the caller; they override what the training shows.
-        description: from the training's configuration; None where it never started.
-        module: the trained module, for its name.
-        machine: that it trains on.
+    The description is None where the training never started; the module gives a model its name.
     """
     known, shown = options.known, description or NOTHING_KNOWN
     shape = _override(_override(shown.model_config, known.model_config), options.model_config)
@@ -68,11 +64,7 @@ def without_global_batch(run: Run) -> Run:
 
 
 def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[str]]:
-    """Write the result, if necessary to a temporary folder.
-
-    Returns:
-        The file, or None where nothing could be written; and the lines to print as errors.
-    """
+    """Write the result, if necessary to a temporary folder; return its file, and the lines to print as errors."""
     try:
         saved = store.save(run, folder, summary)
     except TensorPrimatError as first:

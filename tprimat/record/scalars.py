@@ -17,9 +17,6 @@ LOSS, NORM = "loss", "gradient norm"
 class StepValues:
     """Collects the loss and gradient norm of steps; none is read before its step's mark is ready.
 
-    Args:
-        scalars: takes the tensors' values.
-
     Attributes:
         rejected: values that could not be read, and why.
         seen: names of values that came at least once.

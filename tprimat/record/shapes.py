@@ -56,10 +56,7 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_exp
 
 
 def model_config_of(config: Any) -> ModelConfig:
-    """Return the shape that the argument model_config states.
-
-    Args:
-        config: a ModelConfig, a transformers configuration, or a dict with the names of either.
+    """Return the shape that the argument model_config states: a ModelConfig, a transformers configuration, or a dict.
 
     Raises UsageError for anything else, and for a dict with a field that nobody knows.
     """

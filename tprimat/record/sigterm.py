@@ -17,7 +17,7 @@ class SigtermWatch:
             is being written already, and release() follows.
 
     Attributes:
-        seen: whether the signal came.
+        received: whether the signal came.
     """
 
     def __init__(self, write_result: Callable[[], bool]) -> None:

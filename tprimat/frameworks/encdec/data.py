@@ -35,10 +35,7 @@ class ShardReader:
     as sharded data are read in production. A stretch is mapped only while it is copied: pages that are mapped
     can't be dropped from the cache.
 
-    Args:
-        folder: of the shards.
-        contents: what they hold.
-        samples_per_epoch: pairs of an epoch; those left over at its end aren't read.
+    Of an epoch's pairs those beyond samples_per_epoch aren't read.
     """
 
     def __init__(self, folder: Path, contents: Contents, samples_per_epoch: int) -> None:
@@ -106,11 +103,6 @@ class Batches:
 
     Batch b of process p holds the pairs (b × processes + p) × batch_size …, so that the same pairs are trained on in
     a step with any number of processes.
-
-    Args:
-        source: of the pairs.
-        batch_size: pairs of a batch.
-        rank, world_size: which process of how many.
     """
 
     source: Pairs | ShardReader

@@ -31,13 +31,7 @@ _INCREMENT = 0x9E3779B97F4A7C15
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """All pairs of one seed.
-
-    Args:
-        vocab_size: tokens are 0 … vocab_size - 1.
-        seq_len: tokens of a source; a target has one more, which is only predicted.
-        seed: another seed is other pairs.
-    """
+    """All pairs of one seed: a source of seq_len tokens, and a target with one more, which is only predicted."""
 
     vocab_size: int
     seq_len: int
