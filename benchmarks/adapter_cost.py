@@ -65,7 +65,7 @@ class Module(torch.nn.Module):
 def lightning(with_adapter: bool, folder: Path, steps: int) -> list[float]:
     """Return Lightning's Trainer."""
     callbacks = [benchmark_utils.BenchmarkCallback(output_dir=folder, sequence_length=WIDTH)] if with_adapter else []
-    return callback_cost.train(list(callbacks), False, steps)
+    return callback_cost.train(list(callbacks), False, steps, "cpu")
 
 
 def trainer(with_adapter: bool, folder: Path, steps: int) -> list[float]:

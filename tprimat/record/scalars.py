@@ -35,9 +35,10 @@ class StepValues:
             grad_norm: of the whole gradient, before clipping, kept in the same way.
             scale: what the mean of the losses is multiplied by.
         """
-        kept = [] if any(loss is None for loss in losses) else list(losses)
-        read = partial(self._read, kept, scale, grad_norm)
-        return read() if self._scalars.at_once else read
+        kept = [] if None in losses else losses
+        if self._scalars.at_once:
+            return self._read(kept, scale, grad_norm)
+        return partial(self._read, kept, scale, grad_norm)
 
     def take(self, what: str, value: Any) -> Any:
         """Take one value as it is now; return None for none, and for what is no single number."""
@@ -54,7 +55,7 @@ class StepValues:
                 self.rejected[what] = f"it is no single number but {type(value).__name__}"
                 return None
         self.seen.add(what)
-        return self._scalars.copy(value.detach() if isinstance(value, Tensor) else value)
+        return self._scalars.copy(value.detach() if isinstance(value, Tensor) and value.requires_grad else value)
 
     def warnings(self, absent: Mapping[str, str], processes: int) -> list[str]:
         """Return what is unknown or doubtful of the values.
@@ -69,7 +70,7 @@ class StepValues:
             warnings.append(f"loss_values are those of the first of {processes} processes, not the mean over all")
         return warnings
 
-    def _read(self, losses: list[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
+    def _read(self, losses: Sequence[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
         read = self._scalars.read
         loss = sum(map(read, losses)) / len(losses) * scale if losses else None
         return loss, None if norm is None else read(norm)

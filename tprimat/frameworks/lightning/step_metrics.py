@@ -51,7 +51,8 @@ class StepMetrics:
     def batch_end(self, outputs: Any) -> None:
         """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
-        loss = self._values.take(LOSS, outputs.get("loss") if isinstance(outputs, Mapping) else outputs)
+        # Of a dict at once: to ask for an abstract Mapping takes longer.
+        loss = self._values.take(LOSS, outputs.get("loss") if isinstance(outputs, (dict, Mapping)) else outputs)
         if loss is not None:
             self._losses.append(loss)
 
@@ -83,9 +84,12 @@ class StepMetrics:
 
     def learning_rate(self, optimizer: Any = None) -> float | None:
         """Return that of an optimizer, by default the first one, now."""
-        optimizers = [optimizer] if optimizer is not None else self._trainer.optimizers
-        rate = learning_rate(optimizers[0]) if optimizers else None
-        if rate is None and optimizers:
+        if optimizer is None:
+            if not self._trainer.optimizers:
+                return None
+            optimizer = self._trainer.optimizers[0]
+        rate = learning_rate(optimizer)
+        if rate is None:
             self._values.rejected["learning rates"] = "the optimizer keeps it on the device"
         return rate
 
