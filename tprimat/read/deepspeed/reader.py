@@ -162,7 +162,7 @@ class Reader(StepReader):
         self._kinds.add(kind)
         if self._current is None or self._current[0].step != step or kind in self._current[1]:
             self._current = (Record(step, line.number, stamp=last_stamp(line.text[:200])), set())
-            self.add(self._current[0])
+            self.sorter.take(self._current[0])
             self._set_rate()
         record, kinds = self._current
         kinds.add(kind)
