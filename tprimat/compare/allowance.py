@@ -23,13 +23,7 @@ _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
 
 @dataclasses.dataclass(frozen=True)
 class Allowance:
-    """How much worse a metric may become.
-
-    Attributes:
-        metric: its row.
-        percent: whether `amount` is a share of the baseline in percent; else it is in the metric's unit.
-        amount: not negative.
-    """
+    """How much worse a metric may become: not negative, in percent of the baseline or in the metric's unit."""
 
     metric: Metric
     percent: bool

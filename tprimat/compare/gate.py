@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -21,7 +22,6 @@ from tprimat.compare.allowance import RATE, Allowance
 from tprimat.compare.pairs import pair
 from tprimat.compare.sides import measurement
 from tprimat.errors import ExitStatus, most_severe
-from tprimat.results.run import Run
 from tprimat.text import plain
 
 Answer = Literal["worse", "within", "can't tell", "not comparable", "impossible"]
@@ -160,19 +160,11 @@ def _partners(
             yield side, None, f"several sides have this setup ({names}): name the files of one"
 
 
-def _key(run: Run) -> tuple[object, ...]:
-    """The setup, as far as a new version of software leaves it alone."""
-    config = run.training_config
-    return (
-        run.scale,
-        run.label,
-        run.framework,
-        run.gpu_info.device_name,
-        run.num_gpus,
-        config.precision,
-        config.global_batch_size,
-        config.sequence_length,
-    )
+_key = operator.attrgetter(
+    *("scale", "label", "framework", "gpu_info.device_name", "num_gpus"),
+    *(f"training_config.{name}" for name in ("precision", "global_batch_size", "sequence_length")),
+)
+"""The setup of a run, as far as a new version of software leaves it alone."""
 
 
 def _told_apart(side: SideResult, other: SideResult) -> list[SideResult]:

@@ -21,12 +21,7 @@ from tprimat.text import plain
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """A run with its figures.
-
-    Attributes:
-        file: the result file that holds it.
-        counted: whether the side's figures are of it.
-    """
+    """A run with its figures, the result file that holds it, and whether the side's figures are of it."""
 
     run: Run
     summary: Summary
@@ -41,13 +36,7 @@ class RunResult:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure of a side.
-
-    Attributes:
-        value: mean over the runs; for a peak or highest the highest, for a lowest the lowest.
-        low, high: range over the runs; None with a single one.
-        runs: how many runs it is of.
-    """
+    """A figure of a side: mean, highest or lowest over so many runs (see over_runs), and their range if several."""
 
     value: float
     low: float | None

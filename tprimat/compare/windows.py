@@ -4,23 +4,16 @@ much of a published ratio is the choice of the window.
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tprimat.analysis.records import unprofiled
 from tprimat.results.run import Run
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """A rule that picks steps.
-
-    Attributes:
-        name: what a report calls it.
-        source: who uses it.
-        pick: the times that count, from all of a run in order; none where the run is too short.
-    """
+class Window(NamedTuple):
+    """A rule that picks steps, and who uses it: the times that count of all of a run; none of one that is too short."""
 
     name: str
     source: str

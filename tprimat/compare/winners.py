@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 from tprimat.compare.result import Group, Ratio, SideResult
 
@@ -53,6 +54,6 @@ def _undecided(ratio: Ratio) -> bool:
     return low < high and low <= 1 <= high
 
 
-def _work(side: SideResult) -> tuple[int | None, int | None, int | None]:
-    config = side.run.training_config
-    return config.global_batch_size, config.sequence_length, side.side.count
+_work = operator.attrgetter(
+    "run.training_config.global_batch_size", "run.training_config.sequence_length", "side.count"
+)

@@ -10,12 +10,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """What a report says of its own making.
-
-    Attributes:
-        version: of this program.
-        command: command line that makes the same comparison again.
-    """
+    """What a report says of its own making: the program's version, and the command that makes it again."""
 
     version: str
     command: str
@@ -23,13 +18,7 @@ class Provenance:
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """The picture of a comparison.
-
-    Attributes:
-        link: its path from the report's folder.
-        kind: png, svg or pdf.
-        content: the picture itself, for a report that is a single file.
-    """
+    """The picture of a comparison: its path from the report's folder; png, svg or pdf; and its content."""
 
     link: str
     kind: str

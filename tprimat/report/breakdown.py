@@ -93,11 +93,7 @@ def _origin(result: RunResult) -> str:
 
 
 def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
-    """Shares of the total, in %, of the parts that add up to it, for the runs with reports of traces.
-
-    Returns:
-        Names of the runs, and each part with its share in each of them.
-    """
+    """Names of the runs with reports of traces, and in % each part that adds up to the total."""
     names, runs = _named(model, traced=True, needed="total")
     parts: list[tuple[str, list[float | None]]] = []
     for part in ADDING_UP:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.checks.finding import Finding
+from tprimat.checks.settings import joined
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SideResult
 from tprimat.compare.money import cost, efficiencies
@@ -92,7 +93,7 @@ _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("Memory of one", lambda run: _gigabytes(run.gpu_info.total_memory_gb)),
     ("Cores of one", lambda run: run.gpu_info.gpu_cores),
     ("Architecture", lambda run: run.gpu_info.architecture),
-    ("Software stack", lambda run: _joined(run.gpu_info.software_stack, run.gpu_info.software_version)),
+    ("Software stack", lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" ")),
     ("torch", lambda run: run.gpu_info.pytorch_version),
     ("Framework", lambda run: run.framework),
     ("Host", lambda run: run.environment.hostname),
@@ -354,7 +355,3 @@ def _known(rows: Iterable[Row]) -> list[Row]:
 
 def _gigabytes(value: float | None) -> str | None:
     return None if value is None else units.gigabytes(value)
-
-
-def _joined(*parts: str | None) -> str | None:
-    return " ".join(part for part in parts if part) or None

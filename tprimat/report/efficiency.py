@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import operator
 from collections.abc import Sequence
 
 from tprimat.analysis import efficiency
@@ -43,17 +44,18 @@ def sheets(comparison: Comparison) -> list[Sheet]:
     return found
 
 
+_setup = operator.attrgetter(
+    "parallelism_config",
+    *(f"training_config.{name}" for name in ("sequence_length", "num_gpus", "precision", "recomputation")),
+)
+
+
 def micro_batches(comparison: Comparison) -> list[str]:
     """The largest micro batch that fits, for each device on which two were measured."""
     said = []
     for model in comparison.models:
         for one, other in itertools.combinations(model.sides, 2):
-            setups = [
-                (device(run), config.sequence_length, config.num_gpus, config.precision, config.recomputation)
-                for run in (one.run, other.run)
-                for config in [run.training_config]
-            ]
-            if setups[0] != setups[1] or one.run.parallelism_config != other.run.parallelism_config:
+            if device(one.run) != device(other.run) or _setup(one.run) != _setup(other.run):
                 continue
             fits, why = efficiency.largest_micro_batch(one.run, other.run)
             if fits is not None:

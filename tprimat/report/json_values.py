@@ -20,8 +20,8 @@ from tprimat.results.run import Run
 
 
 def dumped(values: dict[str, Any]) -> str:
-    """Values as JSON, which knows no infinity."""
-    return json.dumps(_finite(values), indent=2, ensure_ascii=False, allow_nan=False)
+    """Values as JSON, which knows no infinity; a record in them is a dictionary of its fields."""
+    return json.dumps(_finite(msgspec.to_builtins(values)), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
@@ -29,12 +29,7 @@ def _finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Values with every record in them as a dictionary of its fields, and tuples as lists."""
-    return msgspec.to_builtins(values)  # type: ignore[no-any-return]
+    return [_finite(each) for each in value] if isinstance(value, list) else value
 
 
 def comparison_values(comparison: Comparison) -> dict[str, Any]:
@@ -47,18 +42,15 @@ def comparison_values(comparison: Comparison) -> dict[str, Any]:
         answers = zip(model.groups, verdict.answers(model), strict=True)
         groups = [_group(comparison, group, answer) for group, answer in answers]
         models.append({"model": model.model, "title": model.title, "groups": groups})
-    return _plain(
-        {
-            "status": int(comparison.status),
-            "mode": comparison.mode,
-            "models": models,
-            "metrics": sheet_values(sheets(comparison)),
-            "notes": [*comparison.notes, *micro_batches(comparison)],
-            "files": [
-                {"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files
-            ],
-        }
-    )  # fmt: skip
+    files = [{"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files]
+    return {
+        "status": int(comparison.status),
+        "mode": comparison.mode,
+        "models": models,
+        "metrics": sheet_values(sheets(comparison)),
+        "notes": [*comparison.notes, *micro_batches(comparison)],
+        "files": files,
+    }
 
 
 def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
@@ -104,14 +96,12 @@ def sheet_values(found: Sequence[Sheet]) -> list[dict[str, Any]]:
 
 def gate_values(found: Gate) -> dict[str, Any]:
     """A gate with all its checks."""
-    return _plain(
-        {
-            "status": int(found.status),
-            "checks": [_check(check) for check in found.checks],
-            "pairs": [_pair(None, pair) for pair in found.pairs],
-            "notes": found.notes,
-        }
-    )
+    return {
+        "status": int(found.status),
+        "checks": [_check(check) for check in found.checks],
+        "pairs": [_pair(None, pair) for pair in found.pairs],
+        "notes": found.notes,
+    }
 
 
 def _check(check: Check) -> dict[str, Any]:

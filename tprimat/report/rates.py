@@ -15,12 +15,7 @@ from tprimat.compare.ratios import RATE as RATE
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """What a side's rate lies between, in tokens/s/GPU.
-
-    Attributes:
-        kind: the 95 % interval between runs, their range, or the interval of the steps within one run.
-        coverage: of the interval within a run.
-    """
+    """What a side's rate lies between: the interval between runs, their range, or that of the steps within one run."""
 
     low: float
     high: float

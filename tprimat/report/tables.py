@@ -74,13 +74,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A quantity of all sides of a group.
-
-    Attributes:
-        title: with its unit.
-        short: the same above a narrow column.
-        cells: in the order of the sides.
-    """
+    """A quantity of all sides of a group, with its unit; its short title stands above a narrow column."""
 
     title: str
     short: str
@@ -97,12 +91,7 @@ def grid(
 ) -> Table:
     """A table of rows, with the sides beside each other, or below each other where there are many.
 
-    Args:
-        names: of the sides.
-        rows: what it shows.
-        cell: what stands there for a row and the number of a side.
-        caption: see blocks.Table.
-        right_from: see there.
+    `cell` gives what stands there for a row and the number of a side. For the others see blocks.Table.
     """
     sides = range(len(names))
     if len(names) <= BESIDE:

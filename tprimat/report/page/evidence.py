@@ -199,18 +199,13 @@ def _add_levels(rows: _Rows, placed: Placed, result: RunResult) -> None:
     for number, level in enumerate(result.summary.segments):
         where = f"steps {level.first_step}–{level.last_step}"
         source = _lines(result, level.first_step, level.last_step)
-        speed = rate(level.tokens_per_second_per_gpu), _rate_formula(result.run, level.mean)
-        for name, title, text, how in (
-            (RATE, f"Throughput per GPU in {where}", *speed),
-            ("avg_step_time_seconds", f"Step time, mean, in {where}", units.seconds(level.mean), "mean of step_times"),
-            (
-                "median_step_time_seconds",
-                f"Step time, median, in {where}",
-                units.seconds(level.median),
-                "median of step_times",
-            ),
+        speed, how = rate(level.tokens_per_second_per_gpu), _rate_formula(result.run, level.mean)
+        for name, title, text, formula in (
+            (RATE, "Throughput per GPU", speed, how),
+            ("avg_step_time_seconds", "Step time, mean,", units.seconds(level.mean), "mean of step_times"),
+            ("median_step_time_seconds", "Step time, median,", units.seconds(level.median), "median of step_times"),
         ):
-            rows.add(anchor(placed, name) if number == 0 else "", title, text, how, source)
+            rows.add(anchor(placed, name) if number == 0 else "", f"{title} in {where}", text, formula, source)
 
 
 def _formula(metric: metrics.Metric, result: RunResult) -> str:

@@ -23,11 +23,9 @@ def load() -> Library | None:
     """The script that the plotly package carries; None where the package isn't there or carries none."""
     try:
         import plotly
-    except ImportError:
-        return None
-    try:
+
         text = (Path(plotly.__file__ or "").parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
-    except OSError:
+    except (ImportError, OSError):
         return None
     # A browser hashes the text that it runs; a script element turns no line ends around.
     content = text.encode()

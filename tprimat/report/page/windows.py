@@ -34,13 +34,9 @@ Values = tuple[tuple[float | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Rates and ratios by window.
+    """Rates of the sides (tokens/s/GPU) and ratios of the pairs of a group, by window.
 
-    Attributes:
-        stops: step numbers at which a window may begin or end; it holds the steps after the first
-            stop up to the last one.
-        rates: tokens/s/GPU of each side of the group, by begin and end; None where a run holds too little there.
-        ratios: of each pair of the group, above 1 where the side is faster.
+    A window holds the steps after one stop up to another. None where a run holds too little there.
     """
 
     stops: tuple[int, ...]

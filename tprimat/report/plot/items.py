@@ -83,12 +83,9 @@ KINDS = (
 
 @dataclasses.dataclass(frozen=True)
 class TimeSpan:
-    """Step times and the part of them that an axis shows, in s.
+    """Step times, in s, and the part of them that an axis shows: the steady ones without spikes that flatten the rest.
 
-    Attributes:
-        low, high: of the steady steps, without the spikes that would flatten the rest.
-        times: of all steps.
-        is_wide: whether some run is so much slower than another that the axis is logarithmic.
+    It is wide, and logarithmic, where some run is so much slower than another.
     """
 
     low: float
