@@ -41,7 +41,7 @@ MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 
 HEAVY = ("jinja2", "lightning", "matplotlib", "numpy", "rich", "scipy", "torch", "transformers")
 UNIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
-_ROWS = ("arguments", "defaults", "framework", "nemo", "nemo.defaults", "primus", "request", "scales")
+_ROWS = ("defaults", "framework", "nemo", "nemo.defaults", "primus", "request", "scales")
 FRAMEWORK_ROWS = {"tprimat.frameworks", *(f"tprimat.frameworks.{name}" for name in _ROWS)}
 """Tables of frameworks and their defaults, from which options and their help are made: data, no behaviour."""
 LONGEST_FILE = 450

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tprimat.frameworks.arguments import AsArguments
+import msgspec
+
 from tprimat.results.run import ModelConfig, Platform, Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -29,10 +32,21 @@ PROFILERS = {
 }
 """What can watch the last steps of a training."""
 
+AnyRequest = TypeVar("AnyRequest", bound="Request")
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": "True".__eq__,
+    "Path": Path,
+    "ModelConfig": lambda text: msgspec.json.decode(text, type=ModelConfig),
+}
+"""How fields of these types are read from a command line; others are text, or a tuple of it."""
+
 
 @dataclasses.dataclass(frozen=True)
-class Request(AsArguments):
-    """One training, every choice made.
+class Request:
+    """One training, every choice made; its way to the training's program is a command line.
 
     Attributes:
         framework: which framework trains; a name in FRAMEWORKS.
@@ -92,6 +106,34 @@ class Request(AsArguments):
     def gradient_accumulation_steps(self) -> int:
         """Micro-batches of each replica in one optimizer step."""
         return self.global_batch_size // (self.micro_batch_size * self.data_parallel_size)
+
+    def to_arguments(self) -> list[str]:
+        """Return the fields as options; from_arguments() reads them back."""
+        options = []
+        for field in dataclasses.fields(self):
+            value, name = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            if value is None or value == field.default:
+                continue
+            for each in value if isinstance(value, tuple) else (value,):
+                text = msgspec.json.encode(each.known()).decode() if isinstance(each, ModelConfig) else str(each)
+                # One word each: a label may begin with a dash.
+                options.append(f"{name}={text}")
+        return options
+
+    @classmethod
+    def from_arguments(cls: type[AnyRequest], arguments: Sequence[str]) -> AnyRequest:
+        """Read what to_arguments() wrote; end the program with status 2 on anything else."""
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        for field in dataclasses.fields(cls):
+            kind = str(field.type).removesuffix(" | None")
+            settings: dict[str, Any] = {"type": _READERS.get(kind, str), "default": field.default}
+            if field.default is dataclasses.MISSING:
+                settings["required"] = True
+            if kind.startswith("tuple"):
+                settings |= {"action": "append", "default": []}
+            parser.add_argument(f"--{field.name.replace('_', '-')}", **settings)
+        values: dict[str, Any] = vars(parser.parse_args(arguments))
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
     def to_run(self, **known: Any) -> Run:
         """Return a Run without records that names this training, with what else is known of it."""
