@@ -205,6 +205,15 @@ class TestErrors:
         assert status == 2
         assert "is a result of TensorPrimat" in out
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs a symbolic link")
+    def test_a_link_to_nothing_in_a_folder_is_passed_over(self, call, tmp_path):
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "a.log").write_text(NANO)
+        (tmp_path / "logs" / "b.log").symlink_to(tmp_path / "none.log")
+        status, out, _ = call("logs", "logs/a.log")
+        assert status == 0
+        assert "can't be read: No such file or directory: logs/b.log" in out.replace("\\", "/")
+
     @pytest.mark.skipif(sys.platform == "win32" or os.getuid() == 0, reason="needs a file that this user can't read")
     def test_a_file_that_may_not_be_read_is_passed_over(self, call, tmp_path):
         (tmp_path / "logs").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 
 from tprimat.analysis import flops
 from tprimat.analysis.summary import Summary
@@ -91,20 +92,18 @@ def _fastest(summary: Summary) -> float | None:
     return max((rate for rate in rates if rate is not None), default=None)
 
 
-def _memory(run: Run) -> list[Finding]:
+def _memory(run: Run) -> Iterator[Finding]:
     gpu = gpus.match(run.gpu_info).gpu
     total = run.gpu_info.total_memory_gb or (gpu.memory_gb * GIB / GB if gpu and gpu.memory_gb else None)
     if total is None or run.platform == "cpu":
-        return []
-    findings = []
+        return
     for name, value in run.memory_metrics.known().items():
         # Whole-card figures are rounded to two decimals where logs print them.
         if value > total * 1.001:
             text = f"{name} is {value:.2f} GB on a device of {total:.2f} GB"
             unit = f"GiB written as GB: the card's total would be {total * GIB / GB:.2f} GB"
             explanations = (unit,) if value / total < GIB / GB * 1.001 else ()
-            findings.append(Finding("impossible", "beyond-memory", text, explanations))
-    return findings
+            yield Finding("impossible", "beyond-memory", text, explanations)
 
 
 def _power(run: Run) -> Finding | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+from collections.abc import Iterator
 from typing import Literal
 
 from tprimat.analysis import flops
@@ -75,28 +76,20 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
     return ("real", f"data set {run.data.kind}") if run.data.kind else ("unknown", "nothing says what the data were")
 
 
-def findings(run: Run) -> tuple[Finding, ...]:
-    """Return what a run's losses show of the run itself."""
-    results = []
+def findings(run: Run) -> Iterator[Finding]:
+    """Yield what a run's losses show of the run itself."""
     lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
     losses = _losses(run)
     if losses and lost and len(lost) < len(run.steps):
-        results.append(
-            Finding(
-                "doubtful",
-                "loss-missing",
-                f"no finite loss at {len(lost)} of {len(run.steps)} records (the first at step {lost[0]})",
-            )
-        )
-    below = below_entropy(run)
-    if below:
-        results.append(Finding("impossible", "below-entropy", below))
+        text = f"no finite loss at {len(lost)} of {len(run.steps)} records (the first at step {lost[0]})"
+        yield Finding("doubtful", "loss-missing", text)
+    if below := below_entropy(run):
+        yield Finding("impossible", "below-entropy", below)
     nature, evidence = nature_of_data(run)
     if run.data.kind is not None and not _is_named_synthetic(run) and nature in ("uniform random", "predictable"):
-        results.append(Finding("doubtful", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}"))
+        yield Finding("doubtful", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}")
     elif nature not in ("real", "unknown"):
-        results.append(Finding("note", "synthetic-data", evidence))
-    return tuple(results)
+        yield Finding("note", "synthetic-data", evidence)
 
 
 def below_entropy(run: Run, window: int = 20) -> str | None:

@@ -91,21 +91,20 @@ def _recover_lost_trainings(arguments: Sequence[str]) -> None:
     """Recover killed trainings in the results folders into results, and report them."""
     from tprimat.record import folders
 
-    found = [] if {"-h", "--help"} & set(arguments) else folders.with_journals(arguments)
-    if not found:
+    journal_folders = [] if {"-h", "--help"} & set(arguments) else folders.with_journals(arguments)
+    if not journal_folders:
         return
     from tprimat.record import recovery
 
-    for folder in found:
+    for folder in journal_folders:
         for each in recovery.recover(folder):
             print(f"note: {plain(each.line)}", file=sys.stderr)
 
 
 def _go_on_in_own_environment() -> None:
-    """Restart this script with the clone's .venv, where `make venv` has made one.
+    """Restart this script with the clone's .venv, unless there is none or this is it.
 
-    Only called when a package is missing, so a container's own Python is never left. Returns when
-    there is no such environment, or when this is it.
+    Only called when a package is missing, so a container's own Python is never left.
     """
     folder = Path(__file__).resolve().parents[2] / ".venv"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

@@ -108,7 +108,7 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
             except TensorPrimatError as error:
                 if not is_folder:
                     raise
-                reason = error.message.removeprefix(f"{file}: ")
+                reason = error.message.removeprefix(f"{file}: ").removesuffix(": check the name")
             if reason is not None:
                 skipped.append(SkippedFile(str(file), reason))
     return sources, skipped
