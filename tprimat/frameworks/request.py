@@ -132,8 +132,11 @@ class Request:
             if kind.startswith("tuple"):
                 settings |= {"action": "append", "default": []}
             parser.add_argument(f"--{field.name.replace('_', '-')}", **settings)
-        values: dict[str, Any] = vars(parser.parse_args(arguments))
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in vars(parser.parse_args(arguments)).items()
+        }
+        return cls(**values)
 
     def to_run(self, **known: Any) -> Run:
         """Return a Run without records that names this training, with what else is known of it."""
