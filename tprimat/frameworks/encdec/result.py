@@ -10,7 +10,7 @@ import msgspec
 from tprimat import units
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
-from tprimat.frameworks.encdec.request import DROPOUT, FRAMEWORK, MODEL, OPTIMIZER, EncDecRequest
+from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Reading
 from tprimat.record import describe
@@ -203,11 +203,7 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
     world, kind = request.num_gpus, IN_MEMORY
     if request.data_dir is not None:
         kind = f"{ON_DISK}, page cache emptied" if request.drop_caches else ON_DISK
-    return Run(
-        framework=FRAMEWORK,
-        model=MODEL,
-        scale=request.scale,
-        label=request.label,
+    return request.to_run(
         model_config=request.model_config,
         training_config=TrainingConfig(
             max_steps=request.steps,
