@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Sequence
 
@@ -32,7 +31,10 @@ def main(options: argparse.Namespace) -> int:
             heading="memory-held",
         )
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
-    output.values["processes"] = [{**dataclasses.asdict(each), "may_be_ended": each in own} for each in processes]
+    facts = [{name: fact for name, fact in vars(each).items() if name != "gpu_id"} for each in processes]
+    output.values["processes"] = [
+        {**known, "may_be_ended": each in own} for known, each in zip(facts, processes, strict=True)
+    ]
     for number, line in enumerate(_lines(processes, own)):
         console.info(line)
         if number > 0 or not processes:

@@ -112,13 +112,10 @@ def json_schema() -> dict[str, Any]:
 
 def _arranged(fields: dict[str, Any]) -> dict[str, Any]:
     """Return fields in the order in which a person reads them: what it is, figures, series, the runs."""
-    tail = (*SERIES, "runs")
-    names = [name for name in FIELD_ORDER if name in fields]
-    names += [name for name in fields if name not in FIELD_ORDER and name not in tail]
-    arranged = {name: fields[name] for name in [*names, *(name for name in tail if name in fields)]}
-    if "runs" in arranged:
-        arranged["runs"] = [_arranged(each) for each in arranged["runs"]]
-    return arranged
+    if "runs" in fields:
+        fields["runs"] = [_arranged(each) for each in fields["runs"]]
+    middle = [name for name in fields if name not in (*FIELD_ORDER, *SERIES, "runs")]
+    return {name: fields[name] for name in (*FIELD_ORDER, *middle, *SERIES, "runs") if name in fields}
 
 
 def _dump(value: Any, depth: int) -> str:
