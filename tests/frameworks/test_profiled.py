@@ -194,3 +194,12 @@ def test_torchs_trace_of_a_training(tmp_path, monkeypatch):
 def test_no_request_no_window(tmp_path):
     request = Request("nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path)
     assert profiled.window(request, None, first_process=True) is None
+
+
+def test_only_the_first_process_leaves_a_trace_of_torch(tmp_path):
+    request = Request("lightning", "cpu", "llama", "tiny", "fp32", 9, 1, 1, 8, 1, 2, tmp_path, profile="torch")
+    window = profiled.window(request, TimeLimit(9, None, 2, lambda over: over), first_process=False)
+    assert [window.reached(step) for step in range(1, 10)] == [None] * 9
+    noted = window.noted(run_of(range(1, 10), step_times=(1.0,) * 9))
+    assert (noted.profiled_steps, noted.profile, noted.warnings) == ((6, 7, 8, 9), {}, ())
+    assert list(tmp_path.iterdir()) == []

@@ -128,17 +128,12 @@ def none_can_train(reasons: str) -> UsageError:
 def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = False) -> Framework:
     """Return the framework of a name, or the first that can run here.
 
-    Args:
-        name: what the user typed; None for whichever is the first.
-        platform: what there is to train on.
-        to_show: whether nothing will be run, so that one which only can't run here may be used.
-
-    Raises:
-        UsageError: none can be used; says what can run here and why the others can't.
+    With `to_show` nothing will be run, so that one which only can't run here may be used. Raises UsageError where
+    none can be used; it says what can run here and why the others can't.
     """
     reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
     able = [framework for framework in FRAMEWORKS if reasons[framework.name] is None]
-    can = f"{', '.join(framework.name for framework in able) or 'none'} can run here"
+    can = f"{', '.join(each.name for each in able) or 'none'} can run here"
     cannot = "".join(f"; {each} can't: {reason}" for each, reason in reasons.items() if reason is not None)
     if name is None:
         automatic = [framework for framework in able if platform in framework.automatic_on]
@@ -149,8 +144,7 @@ def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = Fals
     chosen = next((framework for framework in FRAMEWORKS if framework.name == name.lower()), None)
     if chosen is None:
         raise UsageError(f"there is no framework {name!r}: {can}{cannot}", heading="no-framework")
-    if chosen not in able and not (to_show and chosen.plans_anywhere):
-        raise UsageError(
-            f"the framework {chosen.name} can't run here: {reasons[chosen.name]}; {can}", heading="no-framework"
-        )
-    return chosen
+    if chosen in able or (to_show and chosen.plans_anywhere):
+        return chosen
+    problem = f"the framework {chosen.name} can't run here: {reasons[chosen.name]}; {can}"
+    raise UsageError(problem, heading="no-framework")

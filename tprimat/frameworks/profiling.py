@@ -36,7 +36,7 @@ class Program:
     platform: Platform
     name: str
     origin: str
-    options: tuple[str, ...]
+    options: str
     trace: str
 
 
@@ -45,30 +45,16 @@ PROGRAMS = {
         platform="nvd",
         name="nsys",
         origin="it comes with CUDA's toolkit, and with NVIDIA's containers",
-        options=(
-            "profile",
-            "--capture-range=cudaProfilerApi",
-            # Without an end of its own nsys ends the training together with the range.
-            "--capture-range-end=stop",
-            "--kill=none",
-            "--trace=cuda,nvtx",
-            "--sample=none",
-            "--cpuctxsw=none",
-            "--output={prefix}",
-        ),
+        # Without an end of its own nsys ends the training together with the range.
+        options="profile --capture-range=cudaProfilerApi --capture-range-end=stop --kill=none --trace=cuda,nvtx "
+        "--sample=none --cpuctxsw=none --output={prefix}",
         trace="{prefix}.nsys-rep",
     ),
     ROCPROF: Program(
         platform="amd",
         name="rocprofv3",
         origin="it comes with ROCm 6.2 and newer",
-        options=(
-            "--runtime-trace",
-            "--selected-regions",
-            "--output-format=pftrace",
-            "--output-directory={prefix}",
-            "--",
-        ),
+        options="--runtime-trace --selected-regions --output-format=pftrace --output-directory={prefix} --",
         trace="{prefix}",
     ),
 }
@@ -120,7 +106,7 @@ def around(request: Request, launch: Launch) -> Launch:
     if request.profile is None:
         return launch
     prefix, program = free_prefix(request), PROGRAMS.get(request.profile)
-    before = [program.name, *(option.format(prefix=prefix) for option in program.options)] if program else []
+    before = [program.name, *(option.format(prefix=prefix) for option in program.options.split())] if program else []
     return dataclasses.replace(launch, argv=(*before, *launch.argv), env={**launch.env, TRACE: str(prefix)})
 
 
