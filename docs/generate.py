@@ -287,7 +287,8 @@ def commands_page() -> str:
         rows = [action for action in rows if action.help != argparse.SUPPRESS]
         if rows:
             lines.append("| argument | meaning |\n|---|---|")
-            lines += [f"| {_argument(action)} | {_of_table(str(action.help).replace('%%', '%'))} |" for action in rows]
+            expand = parser._get_formatter()._expand_help
+            lines += [f"| {_argument(action)} | {_of_table(expand(action))} |" for action in rows]
             lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
