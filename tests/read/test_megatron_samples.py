@@ -251,5 +251,9 @@ def test_a_log_in_another_encoding_says_the_same(encoding, samples):
 
 def test_recognition_needs_only_the_head(samples):
     path = samples / "primus" / "megatron_light_llama31_8B_bf16_50it.log"
-    assert read.recognize(text.lines([path.read_bytes()])) == "megatron"
-    assert read.recognize(text.lines([b"nothing of that kind\n"])) is None
+    feeder = read.new_feeder()
+    feeder.feed(path.read_bytes())
+    assert [reader.name for reader in feeder.readers if reader.recognised] == ["megatron"]
+    feeder = read.new_feeder()
+    feeder.feed(b"nothing of that kind\n")
+    assert not any(reader.recognised for reader in feeder.readers)

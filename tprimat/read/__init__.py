@@ -76,15 +76,7 @@ FEWEST_QUOTED = 3
 
 
 def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
-    """Return the trainings that a log holds, in its order.
-
-    Args:
-        lines: as text.lines() yields them.
-        name: of the log, for errors.
-
-    Raises:
-        UnreadableError: no training was found.
-    """
+    """Return the trainings that a log holds, in its order. Raises UnreadableError, with its name, for none."""
     feeder = new_feeder()
     feeder.feed_lines(lines)
     return parsed_logs(feeder, name)
@@ -130,17 +122,6 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
 def read(lines: Iterable[Line], name: str) -> list[Run]:
     """Return the trainings of a log as Runs, without user settings. See parse_lines()."""
     return [each.run() for each in parse_lines(lines, name)]
-
-
-def recognize(lines: Iterable[Line]) -> str | None:
-    """Return the first log format recognised in some lines of a log, or None."""
-    readers = [log_format() for log_format in LOG_FORMATS]
-    for line in lines:
-        for reader in readers:
-            reader.feed(line)
-            if reader.recognised:
-                return reader.name
-    return None
 
 
 def file_format_of(head: bytes) -> FileFormat | None:

@@ -46,11 +46,7 @@ class Reader(RecordReader):
             self._open.append(without_prefixes(line.text))
         else:
             return
-        if "}" not in line.text:
-            if len(self._open) > LONGEST:
-                self._open = []
-            return
-        event = object_at("\n".join(self._open))
+        event = object_at("\n".join(self._open)) if "}" in line.text else None
         if event is not None:
             self._take(event, self._begun)
         if event is not None or len(self._open) > LONGEST:

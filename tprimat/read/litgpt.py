@@ -79,7 +79,7 @@ class Reader(StepReader):
         if total := _TOTAL.search(line.text):
             self.figures["train_runtime_seconds"] = number(total[1])
             self.ended = True
-            self.sorter.pending.mark("success", line.number)
+            self.sorter.pending.marks.setdefault("success", line.number)
         if memory := _MEMORY.search(line.text):
             # torch.cuda.max_memory_allocated() / 1e9
             self.memory["peak_memory_allocated_gb"] = round_figure(number(memory[1])) or 0.0

@@ -39,11 +39,7 @@ LOSS_DIGITS = 5e-4
 
 
 def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[ParsedLog]:
-    """Return the trainings of one log, each once.
-
-    Args:
-        by_reader: names of log formats, with the logs of their readers.
-    """
+    """Return the trainings of one log, each once, from what the reader of each log format found."""
     by_name = {name: list(logs) for name, logs in by_reader}
     if any(name not in ("megatron", "mlperf") and logs for name, logs in by_name.items()):
         # A dump of arguments in Megatron's form, without an iteration line, is of the other one's training.
@@ -85,13 +81,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
-    """Return a run completed from another source of the same training.
-
-    Args:
-        run: takes precedence.
-        other: the same training from another source.
-        origin: name of that source, for the warning.
-    """
+    """Return a run completed from another source of the same training, whose name is `origin` in the warning."""
     changes: dict[str, Any] = {}
     filled_names: list[str] = []
     for part in _PARTS:

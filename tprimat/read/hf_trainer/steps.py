@@ -7,14 +7,13 @@ in order, with a warning.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
-@dataclasses.dataclass(frozen=True)
-class StepHint:
+class StepHint(NamedTuple):
     """Evidence of one dictionary's step.
 
     Attributes:
@@ -30,14 +29,8 @@ class StepHint:
     after: int | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class StepNumbers:
-    """The steps of dictionaries, in their order.
-
-    Attributes:
-        steps: rising.
-        evidence: what they follow from; None where they are only the order.
-    """
+class StepNumbers(NamedTuple):
+    """The steps of dictionaries, rising, and what they follow from; None where they are only the order."""
 
     steps: tuple[int, ...]
     evidence: str | None
@@ -69,15 +62,12 @@ def number_steps(hints: Sequence[StepHint], total: int | None, epochs: int | Non
         }
         if len(candidates) == 1:
             return StepNumbers(candidates.pop(), f"epochs and progress bars, of {total} steps")
-    exact = [each.after for each in hints]
-    if all(each.after is not None and each.after == each.before for each in hints):
-        steps = tuple(step for step in exact if step is not None)
-        if _rising(steps):
-            return StepNumbers(steps, "the progress bar beside each record")
+    beside = tuple(each.after for each in hints if each.after is not None and each.after == each.before)
+    if len(beside) == len(hints) and _rising(beside):
+        return StepNumbers(beside, "the progress bar beside each record")
     if total and (shown_interval := _interval(hints, total)) is not None:
-        return StepNumbers(
-            tuple(shown_interval * step for step in order), f"one record in {shown_interval} steps, by progress bars"
-        )
+        steps = tuple(shown_interval * step for step in order)
+        return StepNumbers(steps, f"one record in {shown_interval} steps, by progress bars")
     return StepNumbers(order, None)
 
 

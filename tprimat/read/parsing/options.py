@@ -75,14 +75,7 @@ def _is_hinted(text: str) -> bool:
 
 
 def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True) -> None:
-    """Add the script options that a line echoes.
-
-    Args:
-        text: the line.
-        line: its number.
-        stated: gets the statements.
-        bare: whether `name: value` counts too, and not only `--name value`.
-    """
+    """Add the script options that a line echoes; with `bare`, `name: value` counts too and not only `--name value`."""
     text = text[:20_000]
     if not _is_hinted(text):
         return

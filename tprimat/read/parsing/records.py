@@ -107,10 +107,6 @@ class LogContext:
         """Add something that a line states."""
         self.stated.add(name, LoggedValue(value, line, " ".join(text.split())[:300], weight))
 
-    def mark(self, name: str, line: int) -> None:
-        """Remember the first line that shows something."""
-        self.marks.setdefault(name, line)
-
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp and for what may have stopped the training."""
         if self.first_stamp is None and not text.isspace():

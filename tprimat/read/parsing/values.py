@@ -191,15 +191,7 @@ def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[State
 
 
 def read_statements(rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = "") -> None:
-    """Add what a line states.
-
-    Args:
-        rows: all that is looked for; of each the first occurrence counts.
-        text: the line.
-        line: its number.
-        stated: gets the statements.
-        quote: the line as it is quoted; the text itself when left out.
-    """
+    """Add what a line states: of each row the first occurrence counts. It is quoted as `quote`, or as it is."""
     for pattern, read, weight, sign in rows:
         if sign in text and (match := pattern.search(text)):
             for field, printed in match.groupdict().items():
