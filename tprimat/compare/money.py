@@ -44,19 +44,13 @@ def with_prices(
     Its sides are priced in the order in which its tables show them. See prices.parse for the
     arguments and what it raises; `source` and `date` are of the prices.
     """
-    names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
     note = (
         f"prices per GPU-hour as given on the command line ({source or 'no source given'}, {date or 'no date given'})"
     )
     # A side whose name leaves out what all share can still be called by its GPU.
-    known = {
-        side.side.name: f"{side.side.gpu or ''} {side.side.full_name}"
-        for model in comparison.models
-        for side in model.sides
-    }
-    return dataclasses.replace(
-        comparison, prices=prices.parse(arguments, names, known), notes=(*comparison.notes, note)
-    )
+    known = {side.side.name: f"{side.side.gpu or ''} {side.side.full_name}" for side in comparison.sides}
+    found = prices.parse(arguments, comparison.side_names, known)
+    return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, note))
 
 
 def efficiencies(comparison: Comparison, side: SideResult) -> tuple[Efficiency, ...]:

@@ -16,7 +16,7 @@ PAIRS = 4
 
 def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
     """How many times as fast as the reference a side is; None where a figure is missing."""
-    means = [_speeds(side), _speeds(reference)]
+    means = [side.speeds, reference.speeds]
     if not all(means):
         return None
     value = statistics.fmean(means[0]) / statistics.fmean(means[1])
@@ -37,12 +37,6 @@ def ratio(reference: SideResult, side: SideResult) -> Ratio | None:
 def steps(level: SegmentMetrics | StepRange) -> str:
     """The steps of a level, as a report shows them."""
     return f"{level.first_step}–{level.last_step}"
-
-
-def _speeds(side: SideResult) -> list[float]:
-    """The rate of each counted run."""
-    figures = [result.summary.performance.tokens_per_second_per_gpu for result in side.counted]
-    return [figure for figure in figures if figure]
 
 
 def _spread(speeds: list[float]) -> float:
@@ -75,4 +69,4 @@ def _speeds_by_level(side: SideResult) -> list[tuple[str | None, float]]:
             for stretch in result.summary.step_ranges
             if stretch.tokens_per_second_per_gpu is not None
         ]
-    return known if len(known) > 1 and not side.settled else [(None, statistics.fmean(_speeds(side)))]
+    return known if len(known) > 1 and not side.settled else [(None, statistics.fmean(side.speeds))]

@@ -76,6 +76,12 @@ class SideResult:
         return found if len(found) > 1 else ()
 
     @property
+    def speeds(self) -> list[float]:
+        """The rate of each run that counts and has one, tokens/s/GPU."""
+        rates = (result.summary.performance.tokens_per_second_per_gpu for result in self.counted)
+        return [rate for rate in rates if rate]
+
+    @property
     def settled(self) -> bool:
         """Whether no run that counts is known to change its level or to drift."""
         return all(len(result.summary.step_ranges) <= 1 for result in self.counted)
@@ -253,18 +259,32 @@ class Comparison:
     options: Options = dataclasses.field(default_factory=Options)
 
     @property
+    def sides(self) -> list[SideResult]:
+        """All sides, model by model."""
+        return [side for model in self.models for side in model.sides]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All pairs, model by model."""
+        return [pair for model in self.models for pair in model.pairs]
+
+    @property
+    def side_names(self) -> list[str]:
+        """The names of the sides, each once."""
+        return list(dict.fromkeys(side.side.name for side in self.sides))
+
+    @property
     def status(self) -> ExitStatus:
         """WELL with a ratio or with a single side to show; IMPOSSIBLE where all that could be
         compared rests on what can't be true; NOT_COMPARABLE otherwise, and where identical
         configurations were wanted and any pair has others.
         """
-        pairs = [pair for model in self.models for pair in model.pairs]
+        pairs = self.pairs
         other = self.mode == "identical" and any(pair.ledger.verdict == "not comparable" for pair in pairs)
         if any(pair.ratio for pair in pairs):
             return ExitStatus.NOT_COMPARABLE if other else ExitStatus.WELL
-        sides = [side for model in self.models for side in model.sides]
-        if any(side.refusal and side.refusal.gravity == "impossible" for side in sides):
+        if any(side.refusal and side.refusal.gravity == "impossible" for side in self.sides):
             return ExitStatus.IMPOSSIBLE
-        identities = {dataclasses.replace(side.side, name="") for side in sides}
+        identities = {dataclasses.replace(side.side, name="") for side in self.sides}
         alone = len(identities) == 1 and not pairs
         return ExitStatus.WELL if alone else ExitStatus.NOT_COMPARABLE

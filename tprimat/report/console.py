@@ -55,8 +55,7 @@ def render(comparison: Comparison, *, width: int = 80, color: bool = False, limi
     out = Terminal(width=width, color=color)
     footnotes = Footnotes(comparison)
     if comparison.shared and limits.tables:
-        several = sum(len(model.sides) for model in comparison.models) > 1
-        out.line(f"{'All sides' if several else 'Side'}: {', '.join(map(plain, comparison.shared))}")
+        out.line(f"{'All sides' if len(comparison.sides) > 1 else 'Side'}: {', '.join(map(plain, comparison.shared))}")
         out.line()
     for model in comparison.models:
         out.line(model.title, "bold underline")

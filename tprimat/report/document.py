@@ -107,9 +107,8 @@ _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
 def hardware(comparison: Comparison) -> Iterator[Block]:
     """What trained, side by side."""
     runs: dict[str, list[Run]] = {}
-    for model in comparison.models:
-        for side in model.sides:
-            runs.setdefault(side.side.name, []).extend(result.run for result in side.runs)
+    for side in comparison.sides:
+        runs.setdefault(side.side.name, []).extend(result.run for result in side.runs)
     every = [
         Row(title, title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
         for title, read in _HARDWARE
@@ -326,8 +325,7 @@ def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
     yield Script(provenance.command)
     commands = {
         side.side.name: " ".join(map(plain, side.run.source.command))
-        for model in comparison.models
-        for side in model.sides
+        for side in comparison.sides
         if side.run.source is not None and side.run.source.command
     }
     entries: list[Content] = [[f"{name}: ", Code(command)] for name, command in commands.items()]

@@ -38,11 +38,10 @@ WARNINGS = 12
 def render(comparison: Comparison, *, width: int = 80) -> str:
     """The summary as text, ended by a newline."""
     width = max(width, 60)
-    sides = [side for model in comparison.models for side in model.sides]
     footnotes = Footnotes(comparison)
-    devices = _each(side.side.gpu for side in sides)
+    devices = _each(side.side.gpu for side in comparison.sides)
     lines = ["=" * width, f"{' and '.join(devices) or 'Unknown GPU'}: frameworks compared", "=" * width, ""]
-    lines += _header([side.run for side in sides])
+    lines += _header([side.run for side in comparison.sides])
     for model in comparison.models:
         lines += ["", "-" * width, plain(model.title), "-" * width, ""]
         for group in model.groups:

@@ -25,7 +25,7 @@ class Bounds:
 
 def bounds_of(side: SideResult) -> Bounds | None:
     """The interval between runs, else their range; of a single run that within it; None without any."""
-    rates = [rate for result in side.counted if (rate := result.summary.performance.tokens_per_second_per_gpu)]
+    rates = side.speeds
     if len(rates) > 1:
         one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
         between = intervals.between_run_interval(rates) if one_level else None

@@ -43,9 +43,8 @@ class Footnotes:
     """Warnings with numbers, each text once: first those about figures, then those about runs."""
 
     def __init__(self, comparison: Comparison) -> None:
-        sides = [side for model in comparison.models for side in model.sides]
-        doubts = dict.fromkeys(text for side in sides for text in side.doubts)
-        warnings = dict.fromkeys(text for side in sides for text in side.warnings)
+        doubts = dict.fromkeys(text for side in comparison.sides for text in side.doubts)
+        warnings = dict.fromkeys(text for side in comparison.sides for text in side.warnings)
         self._about_figures = len(doubts)
         self._numbers = {text: number for number, text in enumerate({**doubts, **warnings}, start=1)}
 

@@ -59,8 +59,8 @@ class View:
         self.footnotes = Footnotes(comparison)
         self.sides: list[Placed] = []
         self.runs: list[PlacedRun] = []
-        self.pairs: list[Pair] = [pair for model in comparison.models for pair in model.pairs]
-        self.names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
+        self.pairs: list[Pair] = comparison.pairs
+        self.names = comparison.side_names
         for model in comparison.models:
             for side in model.sides:
                 index, first = len(self.sides), len(self.runs)

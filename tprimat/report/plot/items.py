@@ -121,7 +121,7 @@ def time_span(results: Sequence[RunResult], *, beyond: float) -> TimeSpan:
 
 def items_of(comparison: Comparison) -> list[Item]:
     """All sides of all models in the order in which they are drawn."""
-    names = list(dict.fromkeys(side.side.name for model in comparison.models for side in model.sides))
+    names = comparison.side_names
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
