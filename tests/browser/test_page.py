@@ -179,7 +179,7 @@ class TestPrices:
             browser.set(f"price-{number}", text)
         sides = result.models[0].sides
         priced = dataclasses.replace(
-            result, prices={side.side.name: price for side, price in zip(sides, self.PRICES, strict=True)}
+            result, prices={side.name: price for side, price in zip(sides, self.PRICES, strict=True)}
         )
         for index, side in enumerate(sides):
             (found,) = efficiencies(priced, side)
@@ -189,7 +189,7 @@ class TestPrices:
         found = cost(priced, pair)
         low, high = found.per_dollar
         assert browser.text("pair-0-times") == f"{units.times(low)} to {units.times(high)}".replace("×", "")
-        assert browser.text("pair-0-winner") == found.winner.side.name
+        assert browser.text("pair-0-winner") == found.winner.name
         below = [f"${bound:.2f}" for bound in found.wins_below]
         assert browser.text("pair-0-below") == " to ".join(dict.fromkeys(below))
         even = [f"${bound * 2.95:.2f}" for bound in found.break_even]

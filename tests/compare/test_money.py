@@ -28,15 +28,15 @@ def test_break_even_needs_no_price():
 def test_the_dearer_one_may_win():
     found = cost_of(priced(make_run(), make_run(**AMD, step_time=1.6), cost=["2", "3"]))
     assert found.per_dollar[0] == pytest.approx(2 / 1.5)
-    assert found.winner.side.gpu == MI300X
+    assert found.winner.gpu == MI300X
     # The H100 is half as fast, so it wins below half of the other's price.
     assert found.wins_below[0] == pytest.approx(1.5)
-    assert found.other.side.name == "8×H100 80GB HBM3"
+    assert found.other.name == "8×H100 80GB HBM3"
 
 
 def test_the_faster_one_may_lose():
     found = cost_of(priced(make_run(), make_run(**AMD, step_time=1.6), cost=["2", "5"]))
-    assert found.winner.side.name == "8×H100 80GB HBM3"
+    assert found.winner.name == "8×H100 80GB HBM3"
     assert found.wins_below[0] == pytest.approx(4)
 
 

@@ -107,8 +107,8 @@ def compare(
     every = [side for group in results.values() for side in group]
     chosen = None if reference is None else _chosen(reference, every)
     compared = tuple(_model_comparison(name, group, chosen, said, mode) for name, group in results.items())
-    parts = every[0].side.parts if every else ()
-    shared = tuple(part for part in parts if all(part in side.side.parts for side in every))
+    parts = every[0].parts if every else ()
+    shared = tuple(part for part in parts if all(part in side.parts for side in every))
     if filled:
         said.append(
             f"precision {options.precision} as given on the command line, where the result doesn't state it: "
@@ -183,13 +183,13 @@ def _side_result(side: Side, runs: Sequence[tuple[Run, str]]) -> SideResult:
     warnings = [warning for result in results for warning in result.run.warnings]
     rates = [rate for result in judged if (rate := result.value(RATE)) is not None]
     return SideResult(
-        side,
-        results,
-        _figures(judged),
-        _each_once([*doubts, *(finding.text for finding in findings if finding.gravity != "note")]),
-        _each_once([*statuses, *warnings]),
-        tuple(findings),
-        run_order.run_order_trend(rates),
+        **vars(side),
+        runs=results,
+        figures=_figures(judged),
+        doubts=_each_once([*doubts, *(finding.text for finding in findings if finding.gravity != "note")]),
+        warnings=_each_once([*statuses, *warnings]),
+        findings=tuple(findings),
+        order=run_order.run_order_trend(rates),
     )
 
 
@@ -231,7 +231,7 @@ def _chosen(reference: str, sides: Sequence[SideResult]) -> str:
     wanted, words = _matchable(reference), _words(reference)
     known: dict[str, list[str]] = {}
     for side in sides:
-        known.setdefault(side.side.name, []).append(_words(" ".join([side.side.gpu or "", *side.side.parts])))
+        known.setdefault(side.name, []).append(_words(" ".join([side.gpu or "", *side.parts])))
     tests = (
         [name for name in known if wanted == _matchable(name)],
         [name for name in known if words in _words(name)],
@@ -261,7 +261,7 @@ def _model_comparison(
     name: str | None, sides: list[SideResult], reference: str | None, notes: list[str], mode: Mode
 ) -> ModelComparison:
     title = plain(models.title(name))
-    first = next((side for side in sides if side.side.name == reference), None)
+    first = next((side for side in sides if side.name == reference), None)
     if reference is not None and first is None and len(sides) > 1:
         notes.append(f"{title}: there is no side {reference}, so the first one is the reference")
     if first is None:
@@ -293,8 +293,7 @@ def _believed_first(title: str, sides: list[SideResult], notes: list[str]) -> li
     if best is sides[0] or len(sides) < 3:
         return sides
     notes.append(
-        f"{title}: nothing can be set against {sides[0].side.name}, so {best.side.name} is the reference; "
-        f"{ABOUT_REFERENCE}"
+        f"{title}: nothing can be set against {sides[0].name}, so {best.name} is the reference; {ABOUT_REFERENCE}"
     )
     return [best, *(side for side in sides if side is not best)]
 

@@ -118,14 +118,14 @@ def gate(
         for side, other, reason in _partners(sides, after.get(title, [])):
             if other is None:
                 text = reason or "the candidate has no result of it"
-                checks.append(Check(title, side.side.name, None, "not comparable", text))
+                checks.append(Check(title, side.name, None, "not comparable", text))
                 continue
             found = pair(*_told_apart(side, other), mode=mode)
             pairs.append(found)
             checks += _checks(title, found, allowances)
     answered = {id(each.side.runs) for each in pairs}
     for title, sides in after.items():
-        new = ", ".join(side.side.name for side in sides if id(side.runs) not in answered)
+        new = ", ".join(side.name for side in sides if id(side.runs) not in answered)
         if new:
             why = f"no baseline answers to {new}" if title in before else f"the baseline has no result of {new}"
             said.append(f"{title}: {why}; not checked")
@@ -156,7 +156,7 @@ def _partners(
         elif len(same) == len(rivals) == 1:
             yield side, same[0], None
         else:
-            names = ", ".join(each.side.name for each in (*rivals, *same))
+            names = ", ".join(each.name for each in (*rivals, *same))
             yield side, None, f"several sides have this setup ({names}): name the files of one"
 
 
@@ -170,16 +170,13 @@ _key = operator.attrgetter(
 def _told_apart(side: SideResult, other: SideResult) -> list[SideResult]:
     """The two with names that tell which is which."""
     titles = SIDES
-    if side.side.name != other.side.name:
-        titles = f"{side.side.name} (baseline)", f"{other.side.name} (candidate)"
-    return [
-        dataclasses.replace(each, side=dataclasses.replace(each.side, name=title))
-        for each, title in zip((side, other), titles, strict=True)
-    ]
+    if side.name != other.name:
+        titles = f"{side.name} (baseline)", f"{other.name} (candidate)"
+    return [dataclasses.replace(each, name=title) for each, title in zip((side, other), titles, strict=True)]
 
 
 def _checks(title: str, found: Pair, allowances: Sequence[Allowance]) -> list[Check]:
-    names = found.reference.side.name, found.side.side.name
+    names = found.reference.name, found.side.name
     before = {measurement(result.run) for result in found.reference.counted}
     shared = next((result.file for result in found.side.counted if measurement(result.run) in before), None)
     if shared:
@@ -197,7 +194,7 @@ Bounds = list[tuple[float, float]]
 
 
 def _check(title: str, found: Pair, allowance: Allowance) -> Check:
-    names = found.reference.side.name, found.side.side.name
+    names = found.reference.name, found.side.name
     metric = allowance.metric.name
     baseline, candidate = _bounds(found.reference, metric), _bounds(found.side, metric)
     missing = [name for name, bounds in zip(names, (baseline, candidate), strict=True) if not bounds]

@@ -48,7 +48,7 @@ def with_prices(
         f"prices per GPU-hour as given on the command line ({source or 'no source given'}, {date or 'no date given'})"
     )
     # A side whose name leaves out what all share can still be called by its GPU.
-    known = {side.side.name: f"{side.side.gpu or ''} {side.side.full_name}" for side in comparison.sides}
+    known = {side.name: f"{side.gpu or ''} {side.full_name}" for side in comparison.sides}
     found = prices.parse(arguments, comparison.side_names, known)
     return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, note))
 
@@ -57,7 +57,7 @@ def efficiencies(comparison: Comparison, side: SideResult) -> tuple[Efficiency, 
     """What the speed of a side is worth; nothing for a side without figures or whose figures can't be believed."""
     if side.refusal is not None or not side.counted:
         return ()
-    options = dataclasses.replace(comparison.options, price=comparison.prices.get(side.side.name))
+    options = dataclasses.replace(comparison.options, price=comparison.prices.get(side.name))
     results = side.counted
     return efficiency.of_runs([each.run for each in results], [each.summary for each in results], options)
 
@@ -67,8 +67,8 @@ def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
     if pair.ratio is None:
         return None
     low, high = pair.ratio.bounds
-    of_reference = comparison.prices.get(pair.reference.side.name)
-    of_side = comparison.prices.get(pair.side.side.name)
+    of_reference = comparison.prices.get(pair.reference.name)
+    of_side = comparison.prices.get(pair.side.name)
     if of_reference is None or of_side is None:
         return PairCost(pair, (low, high), None, None, None)
     per_dollar = low * of_reference.low / of_side.high, high * of_reference.high / of_side.low

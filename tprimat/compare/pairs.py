@@ -44,7 +44,7 @@ def pair(reference: SideResult, side: SideResult, *, mode: Mode = "max") -> Pair
 
 def _not_believed(side: SideResult) -> str | None:
     finding = side.refusal
-    return None if finding is None else f"the figures of {side.side.name} are left out: {finding.text}"
+    return None if finding is None else f"the figures of {side.name} are left out: {finding.text}"
 
 
 def _not_identical(ledger: ConfigDiff, mode: Mode) -> str | None:
@@ -69,7 +69,7 @@ def _different_models(one: Run, other: Run) -> str | None:
 
 
 def _no_figures(side: SideResult) -> str | None:
-    name = side.side.name
+    name = side.name
     if side.run.environment.emulated:
         return f"{name} was an emulated device, whose times mean nothing"
     if side.value("avg_step_time_seconds") is None:
@@ -91,7 +91,7 @@ def _no_ratio(reference: SideResult, side: SideResult) -> str | None:
 def _why_no_rate(side: SideResult) -> str:
     doubt = next((doubt for doubt in side.doubts if WITHHELD in doubt), None)
     why = f" ({doubt.removeprefix(WITHHELD).lstrip(': ')})" if doubt else ""
-    return f"tokens/s/GPU of {side.side.name} is unknown{why}"
+    return f"tokens/s/GPU of {side.name} is unknown{why}"
 
 
 def _caveats(reference: SideResult, side: SideResult) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _caveats(reference: SideResult, side: SideResult) -> Iterator[str]:
     if len({each.run.timing.covers for each in (reference, side)} - {None}) > 1:
         yield "the step times don't cover the same parts of a step"
     for each in (reference, side):
-        name = each.side.name
+        name = each.name
         summaries = [result.summary for result in each.counted]
         if not all(summary.steady.found for summary in summaries):
             yield f"{name}: {_unsteady(each)}"

@@ -45,7 +45,7 @@ class Figure:
 
 
 @dataclasses.dataclass(frozen=True)
-class SideResult:
+class SideResult(Side):
     """A side of one model.
 
     Attributes:
@@ -56,7 +56,6 @@ class SideResult:
         order: how the runs follow their order, where they do.
     """
 
-    side: Side
     runs: tuple[RunResult, ...]
     figures: Mapping[str, Figure]
     doubts: tuple[str, ...]
@@ -271,7 +270,7 @@ class Comparison:
     @property
     def side_names(self) -> list[str]:
         """The names of the sides, each once."""
-        return list(dict.fromkeys(side.side.name for side in self.sides))
+        return list(dict.fromkeys(side.name for side in self.sides))
 
     @property
     def status(self) -> ExitStatus:
@@ -285,6 +284,6 @@ class Comparison:
             return ExitStatus.NOT_COMPARABLE if other else ExitStatus.WELL
         if any(side.refusal and side.refusal.gravity == "impossible" for side in self.sides):
             return ExitStatus.IMPOSSIBLE
-        identities = {dataclasses.replace(side.side, name="") for side in self.sides}
+        identities = {(side.gpu, side.count, side.framework, side.parts) for side in self.sides}
         alone = len(identities) == 1 and not pairs
         return ExitStatus.WELL if alone else ExitStatus.NOT_COMPARABLE

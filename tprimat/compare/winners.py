@@ -54,6 +54,4 @@ def _undecided(ratio: Ratio) -> bool:
     return low < high and low <= 1 <= high
 
 
-_work = operator.attrgetter(
-    "run.training_config.global_batch_size", "run.training_config.sequence_length", "side.count"
-)
+_work = operator.attrgetter("run.training_config.global_batch_size", "run.training_config.sequence_length", "count")

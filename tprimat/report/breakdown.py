@@ -47,7 +47,7 @@ def _named(model: ModelComparison, *, traced: bool, needed: str | None = None) -
     two sides may be one.
     """
     found = [
-        (side.side.name, result)
+        (side.name, result)
         for side in model.sides
         for result in side.runs
         if (result.run.breakdown.get(needed) if needed else result.run.breakdown)

@@ -124,7 +124,7 @@ def _beside(out: Terminal, group: Group, rows: Sequence[Row], settings: Sequence
     from rich.cells import cell_len
 
     # A name is broken where its parts meet rather than within one.
-    header = ["", *(plain(side.side.name).replace(", ", ",\n") for side in group.sides)]
+    header = ["", *(plain(side.name).replace(", ", ",\n") for side in group.sides)]
     figures = [[row.title, *map(_cell, row.cells)] for row in rows]
     differing = [[f"  {plain(setting.title)}", *map(_value, setting.values)] for setting in settings]
     texts = zip(*figures, *differing, strict=True)
@@ -147,7 +147,7 @@ def _below(out: Terminal, group: Group, rows: Sequence[Row]) -> None:
         figures = [cell.text for cell in row.cells if len(cell.text) <= LONGEST_FIGURE]
         words = [word for text in (row.short, *map(_cell, row.cells)) for word in text.split()]
         widths.append(max(map(cell_len, (*words, *figures))))
-    names = [shortened(plain(side.side.name), LONGEST_NAME) for side in group.sides]
+    names = [shortened(plain(side.name), LONGEST_NAME) for side in group.sides]
     cells = [[name, *(_cell(row.cells[index]) for row in rows)] for index, name in enumerate(names)]
     out.table(["", *(row.short for row in rows)], cells, widths=widths, gap=1, fold=False)
 
@@ -189,7 +189,7 @@ def evidence(comparison: Comparison) -> str:
     for model in comparison.models:
         for side in model.sides:
             counted = f"{len(side.counted)} of {len(side.runs)} runs counted"
-            lines.append(f"  {plain(model.title)}, {plain(side.side.full_name)}: {counted}")
+            lines.append(f"  {plain(model.title)}, {plain(side.full_name)}: {counted}")
             lines += [f"    - {plain(text)}" for text in _remarks(side)]
     return "\n".join(lines)
 

@@ -108,7 +108,7 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
     """What trained, side by side."""
     runs: dict[str, list[Run]] = {}
     for side in comparison.sides:
-        runs.setdefault(side.side.name, []).extend(result.run for result in side.runs)
+        runs.setdefault(side.name, []).extend(result.run for result in side.runs)
     every = [
         Row(title, title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
         for title, read in _HARDWARE
@@ -160,10 +160,10 @@ def _worth(comparison: Comparison) -> Iterator[Block]:
             found = efficiencies(comparison, side)
             if not found:
                 why = "its figures are refused" if side.refusal else "it has no figures"
-                yield Paragraph(f"{side.side.name}: {why}.")
+                yield Paragraph(f"{side.name}: {why}.")
                 continue
-            price = comparison.prices.get(side.side.name)
-            title = f"{side.side.name}, {price} per GPU-hour" if price else side.side.name
+            price = comparison.prices.get(side.name)
+            title = f"{side.name}, {price} per GPU-hour" if price else side.name
             yield Table(*efficiency.figures(title, found))
             if said := efficiency.reasons(found):
                 yield plain_bullets(said)
@@ -193,7 +193,7 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
     found: dict[Finding, list[str]] = {}
     for side in model.sides:
         for finding in side.findings:
-            found.setdefault(finding, []).append(side.side.name)
+            found.setdefault(finding, []).append(side.name)
     if found:
         yield Paragraph("What was found (the rules are explained in docs/metrics.md):")
         yield Bullets(
@@ -214,7 +214,7 @@ def same_training(match: TrainingMatch) -> str:
 
 
 def _details_of(group: Group) -> Iterator[Block]:
-    names = [side.side.name for side in group.sides]
+    names = [side.name for side in group.sides]
     differing = tables.differing(group)
     if len(group.sides) > 1:
         yield Paragraph("The sides differ in:" if differing else "Beyond their names the sides state no difference.")
@@ -235,7 +235,7 @@ def _details_of(group: Group) -> Iterator[Block]:
 
 
 def _pair(pair: Pair) -> tuple[str, list[Content]]:
-    name, ratio = pair.side.side.name, pair.ratio
+    name, ratio = pair.side.name, pair.ratio
     kind = f"by the ledger: {pair.ledger.verdict}"
     if ratio is None:
         return f"{name}: not compared: {pair.reason} ({kind})", []
@@ -252,7 +252,7 @@ def _pair(pair: Pair) -> tuple[str, list[Content]]:
     if pair.sensitivity:
         # Told of the side that the headline is about: the one that is faster.
         turned = ratio.value < 1
-        faster = pair.reference.side.name if turned else name
+        faster = pair.reference.name if turned else name
         values = {window: 1 / value if turned else value for window, value in pair.sensitivity}
         shown = "; ".join(f"{window} {value:.2f}" for window, value in values.items())
         lines.append(
@@ -286,7 +286,7 @@ def _runs(group: Group) -> Table:
                 ]
             rows.append(
                 [
-                    side.side.name,
+                    side.name,
                     Code(result.file),
                     result.run.timestamp or "unknown",
                     result.run.status,
@@ -324,7 +324,7 @@ def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
     yield Paragraph(f"Made with TensorPrimat {provenance.version}:")
     yield Script(provenance.command)
     commands = {
-        side.side.name: " ".join(map(plain, side.run.source.command))
+        side.name: " ".join(map(plain, side.run.source.command))
         for side in comparison.sides
         if side.run.source is not None and side.run.source.command
     }
@@ -337,7 +337,7 @@ def _grid(group: Group, rows: Sequence[Row]) -> Table:
         shown = row.cells[index]
         return [shown.text, Marks(shown.notes)] if shown.notes else shown.text
 
-    return tables.grid([side.side.name for side in group.sides], rows, cell)
+    return tables.grid([side.name for side in group.sides], rows, cell)
 
 
 def _other(side: SideResult, name: str) -> str:

@@ -39,8 +39,8 @@ def sheets(comparison: Comparison) -> list[Sheet]:
                 why = f"Left out: {side.refusal.text}."
             elif not side.counted:
                 why = f"No figures: its run {side.ended}."
-            price = comparison.prices.get(side.side.name)
-            found.append(Sheet(side.side.name, model.title, price, efficiencies(comparison, side), why))
+            price = comparison.prices.get(side.name)
+            found.append(Sheet(side.name, model.title, price, efficiencies(comparison, side), why))
     return found
 
 
@@ -59,7 +59,7 @@ def micro_batches(comparison: Comparison) -> list[str]:
                 continue
             fits, why = efficiency.largest_micro_batch(one.run, other.run)
             if fits is not None:
-                said.append(f"{model.title}, {one.side.name}: a micro batch of up to {fits} sequences fits ({why})")
+                said.append(f"{model.title}, {one.name}: a micro batch of up to {fits} sequences fits ({why})")
     return said
 
 

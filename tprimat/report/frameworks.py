@@ -39,7 +39,7 @@ def render(comparison: Comparison, *, width: int = 80) -> str:
     """The summary as text, ended by a newline."""
     width = max(width, 60)
     footnotes = Footnotes(comparison)
-    devices = _each(side.side.gpu for side in comparison.sides)
+    devices = _each(side.gpu for side in comparison.sides)
     lines = ["=" * width, f"{' and '.join(devices) or 'Unknown GPU'}: frameworks compared", "=" * width, ""]
     lines += _header([side.run for side in comparison.sides])
     for model in comparison.models:
@@ -153,8 +153,8 @@ def _front(group: Group) -> list[str]:
 
 
 def _name(side: SideResult) -> str:
-    name = plain(side.side.name)
-    framework = side.side.framework or ""
+    name = plain(side.name)
+    framework = side.framework or ""
     parts = [TITLES.get(part, part) for part in name.split(", ")]
     # Where the GPU alone tells the sides apart the framework is said all the same: the table is about it.
     title = TITLES.get(framework, plain(framework))

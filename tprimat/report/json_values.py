@@ -138,8 +138,8 @@ def _group(comparison: Comparison, group: Group, answer: verdict.Answer) -> dict
 
 def _side(side: SideResult) -> dict[str, Any]:
     return {
-        "name": side.side.name,
-        "full_name": side.side.full_name,
+        "name": side.name,
+        "full_name": side.full_name,
         "runs": len(side.runs),
         "counted": len(side.counted),
         "figures": side.figures,
@@ -160,8 +160,8 @@ def _level(segment: SegmentMetrics) -> dict[str, Any]:
 def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
     money = None if comparison is None else cost(comparison, pair)
     return {
-        "reference": pair.reference.side.name,
-        "side": pair.side.side.name,
+        "reference": pair.reference.name,
+        "side": pair.side.name,
         "ratio": pair.ratio and {**msgspec.to_builtins(pair.ratio), "shown": pair.ratio.shown},
         "reason": pair.reason,
         "caveats": pair.caveats,
@@ -175,7 +175,7 @@ def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
         and {
             "break_even_price_ratio": money.break_even,
             "tokens_per_dollar_ratio": money.per_dollar,
-            "winner": money.winner and money.winner.side.name,
+            "winner": money.winner and money.winner.name,
             "other_wins_below_usd_per_gpu_hour": money.wins_below,
         },
     }

@@ -28,14 +28,14 @@ def _sentence(side: SideResult, row: published.Published) -> str:
     differing = [
         f"{theirs} {what}, here {ours}"
         for what, theirs, ours in (
-            ("GPUs", row.gpus, side.side.count),
+            ("GPUs", row.gpus, side.count),
             ("sequences a step", row.global_batch_size, config.global_batch_size),
         )
         if theirs is not None and ours is not None and theirs != ours
     ]
     said = "; ".join([*filter(None, [row.date, row.note]), *differing])
     return (
-        f"{plain(side.side.name)}: {share} % of what {row.publisher} publishes for this: "
+        f"{plain(side.name)}: {share} % of what {row.publisher} publishes for this: "
         f"{rate(row.tokens_per_second_per_gpu)} tokens/s/GPU, {row.precision}, sequence "
         f"{units.number(row.sequence_length, 0)} ({said}; {row.source})"
     )

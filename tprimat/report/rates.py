@@ -57,7 +57,7 @@ def first_counted(result: RunResult) -> int:
 
 def rate_unit(sides: Iterable[SideResult]) -> str:
     """tokens/s/GPU, or what stands for it where a processor trained."""
-    platforms = {(side.run.platform, side.side.count) for side in sides}
+    platforms = {(side.run.platform, side.count) for side in sides}
     kinds = {platform for platform, _ in platforms}
     if kinds == {"cpu"}:
         return "tokens/s" if {count for _, count in platforms} == {1} else "tokens/s/process"

@@ -34,7 +34,7 @@ def why(group: Group, unit: str) -> Iterator[str]:
         # What is excluded stands in the report.
         for explanation in side.refusal.explanations if side.refusal else ():
             if ": excluded" not in explanation:
-                yield f"{side.side.name} would fit with {explanation}"
+                yield f"{side.name} would fit with {explanation}"
     yield from _of_data(group.sides)
 
 
@@ -88,12 +88,12 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
             continue
         # The encoder-decoder benchmark is told the batch of one GPU, as its users know it.
         own = f"--batch-size {wanted // gpus}" if pair.side.run.model == "encdec" else f"--global-batch-size {wanted}"
-        yield f"For the same effective batch of {wanted}: {own} on {pair.side.side.name}."
+        yield f"For the same effective batch of {wanted}: {own} on {pair.side.name}."
 
 
 def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:
     for side in sides:
-        name, finding = side.side.name, side.refusal
+        name, finding = side.name, side.refusal
         if finding is None:
             continue
         if finding.rule == "precision-unstated":
@@ -108,7 +108,7 @@ def _of_refused(sides: Sequence[SideResult]) -> Iterator[str]:
 def _of_processor(sides: Sequence[SideResult]) -> Iterator[str]:
     """A precision that the processor can't compute: its slowness says nothing about the precision elsewhere."""
     slow = [
-        side.side.name
+        side.name
         for side in sides
         if side.run.platform == "cpu"
         and side.run.training_config.precision == "bf16"
@@ -157,7 +157,7 @@ def _of_data(sides: Sequence[SideResult]) -> Iterator[str]:
     for side in sides:
         for finding in side.findings:
             if finding.rule == "synthetic-data":
-                found.setdefault(finding.text, []).append(side.side.name)
+                found.setdefault(finding.text, []).append(side.name)
     for text, names in found.items():
         who = "" if len(names) == len(sides) else f"{_few(names)}: "
         yield f"{who}{text if who else _capital(text)}."
@@ -170,9 +170,9 @@ def _of_runs(sides: Sequence[SideResult], compared: Sequence[Pair], unit: str) -
     for side in sides[:NAMED]:
         figure = side.figures.get(RATE)
         if figure is not None and figure.low is not None:
-            spreads.append(f"{side.side.name}: {rate(figure.low)} to {rate(figure.high)} in {figure.runs} runs")
+            spreads.append(f"{side.name}: {rate(figure.low)} to {rate(figure.high)} in {figure.runs} runs")
         else:
-            spreads.append(f"{side.side.name}: a single run")
+            spreads.append(f"{side.name}: a single run")
     more = "; …" if len(sides) > NAMED else ""
     yield f"Run means in {unit}: {'; '.join(spreads)}{more}. {_of_chance(compared)}"
 

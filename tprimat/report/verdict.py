@@ -92,7 +92,7 @@ def _sure(sides: Sequence[SideResult]) -> Iterator[str]:
         yield "One run a side proves nothing about other runs."
     elif min(counts) < RUNS_FOR_SIGNIFICANCE:
         yield f"Fewer than {RUNS_FOR_SIGNIFICANCE} runs a side: no claim about other runs."
-    found = [side.side.name for side in sides if not all(each.summary.steady.found for each in side.counted)]
+    found = [side.name for side in sides if not all(each.summary.steady.found for each in side.counted)]
     if found:
         yield f"No steady state was found in {listed(found)}: a rough figure."
 
@@ -112,12 +112,12 @@ def _left_out(refused: Sequence[Pair]) -> list[str]:
         finding = pair.side.refusal
         verb = "can't be true" if finding and finding.gravity == "impossible" else "can't be judged"
         words = f"left out, since its figures {verb}" if finding else "not compared"
-        groups.setdefault(words, []).append(pair.side.side.name)
+        groups.setdefault(words, []).append(pair.side.name)
     return [f"{listed(names)}: {words}." for words, names in groups.items()]
 
 
 def _alone(side: SideResult, unit: str) -> str:
-    name, value, step = side.side.name, side.value(RATE), side.value("avg_step_time_seconds")
+    name, value, step = side.name, side.value(RATE), side.value("avg_step_time_seconds")
     if step is None:
         return f"There is only {name}, and it has no figures: its run {side.ended}."
     if side.refusal is not None:
@@ -128,15 +128,15 @@ def _alone(side: SideResult, unit: str) -> str:
 
 def _of_two(pair: Pair, ratio: Ratio, unit: str) -> str:
     faster, slower = pair.ordered
-    names = faster.side.name, slower.side.name
+    names = faster.name, slower.name
     # Per what the speed is, where the numbers of GPUs differ and it could be taken for the whole.
-    each = f" per {unit.rpartition('/')[2]}" if faster.side.count != slower.side.count else ""
+    each = f" per {unit.rpartition('/')[2]}" if faster.count != slower.count else ""
     if ratio.levels:
         speeds = f"{rate_of(faster)} against {rate_of(slower)} {unit}"
         return f"{names[0]} is {_by_level(pair, ratio, f' as fast{each} as {names[1]}')}: {speeds}."
     speeds = f"{rate(faster.value(RATE))} against {rate(slower.value(RATE))} {unit}"
     if ratio.shown is False:
-        both = f"{pair.side.side.name} and {pair.reference.side.name}"
+        both = f"{pair.side.name} and {pair.reference.name}"
         return f"No difference is shown between {both}: {ratio_text(ratio).removeprefix('~ ')}: {speeds}."
     factor = max(ratio.value, 1 / ratio.value)
     if f"{factor:.3f}" == "1.000":
@@ -167,7 +167,7 @@ def _by_level(pair: Pair, ratio: Ratio, as_fast: str) -> str:
 def _of_many(compared: Sequence[tuple[Pair, Ratio]], unit: str) -> str:
     reference = compared[0][0].reference
     value = rate_of(reference)
-    against = f"Against {reference.side.name}" + (f" ({value} {unit})" if value != units.UNKNOWN else "")
+    against = f"Against {reference.name}" + (f" ({value} {unit})" if value != units.UNKNOWN else "")
     if len(compared) <= NAMED:
         return f"{against}, {', '.join(_of_one(*each) for each in compared)}."
     first, last = _of_one(*compared[0]), _of_one(*compared[-1])
@@ -175,7 +175,7 @@ def _of_many(compared: Sequence[tuple[Pair, Ratio]], unit: str) -> str:
 
 
 def _of_one(pair: Pair, ratio: Ratio) -> str:
-    name = pair.side.side.name
+    name = pair.side.name
     if ratio.levels:
         return f"{name} is {_factor(ratio.bounds[0])} to {fold(ratio.bounds[1])} as fast, by level"
     if ratio.shown is False:
@@ -186,7 +186,7 @@ def _of_one(pair: Pair, ratio: Ratio) -> str:
 def _refusals(refused: Sequence[Pair]) -> list[str]:
     names: dict[tuple[str, str | None], list[str]] = {}
     for pair in refused:
-        names.setdefault((pair.reference.side.name, pair.reason), []).append(pair.side.side.name)
+        names.setdefault((pair.reference.name, pair.reason), []).append(pair.side.name)
     return [
         f"{listed(sides)} can't be compared with {reference}: {reason}." for (reference, reason), sides in names.items()
     ]
@@ -194,7 +194,7 @@ def _refusals(refused: Sequence[Pair]) -> list[str]:
 
 def money(found: PairCost, prices: Mapping[str, Price]) -> str:
     """Who gives more tokens for a dollar, and from which price on it is the other."""
-    side, reference = found.pair.side.side.name, found.pair.reference.side.name
+    side, reference = found.pair.side.name, found.pair.reference.name
     at = f"{side} breaks even with {reference} at {span(found.break_even)} times its price per GPU-hour"
     if found.per_dollar is None:
         return f"{at} (needs no price)."
@@ -203,14 +203,12 @@ def money(found: PairCost, prices: Mapping[str, Price]) -> str:
         return f"Which of {side} and {reference} gives more tokens per dollar {given} can't be told; {at}."
     low, high = found.per_dollar
     factor = (low, high) if found.winner is found.pair.side else (1 / high, 1 / low)
-    other = found.other.side.name
+    other = found.other.name
     below = ""
     if found.wins_below is not None:
         dollars = dict.fromkeys(f"${bound:.2f}" for bound in found.wins_below)
         below = f"; {other} would win below {' to '.join(dollars)}"
-    return (
-        f"{found.winner.side.name} gives {span(factor)} times the tokens per dollar of {other}, {given}{below}; {at}."
-    )
+    return f"{found.winner.name} gives {span(factor)} times the tokens per dollar of {other}, {given}{below}; {at}."
 
 
 def span(bounds: tuple[float, float]) -> str:

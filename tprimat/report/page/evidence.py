@@ -134,7 +134,7 @@ def _stretch(steps: str | None) -> str:
 
 def _side(view: View, placed: Placed) -> Iterator[Part]:
     side = placed.side
-    yield Paragraph(f"All that is known of what it is: {side.side.full_name or 'nothing'}.")
+    yield Paragraph(f"All that is known of what it is: {side.full_name or 'nothing'}.")
     for finding in side.findings:
         texts = [f"{finding.gravity} ({finding.rule}): {finding.text}", *finding.explanations]
         yield Paragraph(" Would fit with ".join(texts))

@@ -32,10 +32,10 @@ def facts(comparison: Comparison, group: Group) -> list[tuple[str, list[str]]]:
 
 def _how_much(group: Group, compared: Sequence[Pair]) -> Iterator[str]:
     reference = compared[0].reference
-    yield f"{reference.side.name}: {rate_of(reference)} {rate_unit(group.sides)}, the reference"
+    yield f"{reference.name}: {rate_of(reference)} {rate_unit(group.sides)}, the reference"
     for pair in compared[:NAMED]:
         speed = f"{rate_of(pair.side)} {rate_unit(group.sides)}"
-        yield f"{pair.side.side.name}: {speed}, against the reference {ratio_text(pair.ratio)}"
+        yield f"{pair.side.name}: {speed}, against the reference {ratio_text(pair.ratio)}"
     if len(compared) > NAMED:
         yield f"{len(compared) - NAMED} more sides in the table"
 
@@ -61,7 +61,7 @@ def _how_sure(compared: Sequence[Pair]) -> Iterator[str]:
 def _fair(pairs: Sequence[Pair]) -> Iterator[str]:
     for pair in pairs[:NAMED]:
         ledger = pair.ledger
-        named = f"{pair.side.side.name}: " if len(pairs) > 1 else ""
+        named = f"{pair.side.name}: " if len(pairs) > 1 else ""
         differing = [entry.title for entry in (*ledger.of("disqualifying"), *ledger.of("different"))]
         unknown = len(ledger.of("unknown"))
         differs = f"; they differ in {listed(differing)}" if differing else ""
@@ -76,7 +76,7 @@ def _possible(comparison: Comparison, sides: Sequence[SideResult]) -> Iterator[s
     for side in shown:
         doubts = [finding.text for finding in side.findings if finding.gravity == "doubtful"]
         text = "; ".join(doubts) or _against_peak(comparison, side)
-        yield f"{side.side.name}: {f'left out: {side.refusal.text}' if side.refusal else text}"
+        yield f"{side.name}: {f'left out: {side.refusal.text}' if side.refusal else text}"
     rest = len(sides) - len(shown)
     if rest:
         yield f"{'the other' if shown else 'all'} {rest} sides: nothing impossible was found in what they state"

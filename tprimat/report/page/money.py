@@ -23,7 +23,7 @@ def values(view: View) -> dict[str, Any]:
     the price.
     """
     comparison = view.comparison
-    at_one = dataclasses.replace(comparison, prices={placed.side.side.name: AT_ONE_DOLLAR for placed in view.sides})
+    at_one = dataclasses.replace(comparison, prices={placed.side.name: AT_ONE_DOLLAR for placed in view.sides})
     sides = []
     for placed in view.sides:
         levels = []
@@ -32,7 +32,7 @@ def values(view: View) -> dict[str, Any]:
             if rate is not None and rate.value is not None:
                 bounds = {"low": rate.low or rate.value, "high": rate.high or rate.value}
                 levels.append({"steps": each.steps, "value": rate.value, **bounds})
-        name = placed.side.side.name
+        name = placed.side.name
         # Sides of one name share a field.
         sides.append({"field": view.names.index(name), "levels": levels, "price": _typed(comparison.prices.get(name))})
     pairs = []

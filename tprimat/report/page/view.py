@@ -66,7 +66,7 @@ class View:
                 index, first = len(self.sides), len(self.runs)
                 for number, result in enumerate(side.runs, start=1):
                     self.runs.append(PlacedRun(len(self.runs), index, number, result))
-                style = self.names.index(side.side.name)
+                style = self.names.index(side.name)
                 self.sides.append(
                     Placed(
                         model=model,
@@ -74,7 +74,7 @@ class View:
                         index=index,
                         color=style % len(COLORS),
                         dash=DASHES[style // len(COLORS) % len(DASHES)],
-                        name=plain(side.side.name) or "unnamed",
+                        name=plain(side.name) or "unnamed",
                         runs=tuple(range(first, len(self.runs))),
                     )
                 )

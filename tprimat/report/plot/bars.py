@@ -195,7 +195,7 @@ def _places(items: Sequence[Item], height: Callable[[Item], float] = lambda item
             places.append(Place(y + 0.1, 0.8, plain(item.model.title, 40), None))
             y += 0.8
             last = item.model
-        places.append(Place(y + (height(item) - 1) / 2, height(item), plain(item.side.side.name), item))
+        places.append(Place(y + (height(item) - 1) / 2, height(item), plain(item.side.name), item))
         y += height(item)
     return places
 
@@ -225,7 +225,7 @@ def _prepare(axes: Axes, places: Sequence[Place], right: float, unit: str) -> No
 
 def name_width(item: Item) -> int:
     """Letters of the longest line of an item's name beside its bar."""
-    return max(map(len, _wrapped(plain(item.side.side.name)).splitlines()), default=0)
+    return max(map(len, _wrapped(plain(item.side.name)).splitlines()), default=0)
 
 
 def _wrapped(name: str) -> str:

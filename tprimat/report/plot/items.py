@@ -127,9 +127,9 @@ def items_of(comparison: Comparison) -> list[Item]:
     for index, model in enumerate(comparison.models):
         ratios = {id(pair.side): ratio_text(pair.ratio) for pair in model.pairs if pair.ratio}
         for side in model.sides:
-            number = names.index(side.side.name)
+            number = names.index(side.name)
             # matplotlib leaves labels that begin with an underscore out of legends.
-            name = shortened(plain(side.side.name).lstrip("_") or "unnamed", LABEL_LENGTH)
+            name = shortened(plain(side.name).lstrip("_") or "unnamed", LABEL_LENGTH)
             items.append(
                 Item(
                     model=model,
