@@ -300,11 +300,11 @@ class _LegacyFile:
             return None
         if from_log:
             self._warn(f"timestamp {moment.isoformat()} is of the reading of the log, not of the training: left out")
-            return None
-        if moment.utcoffset() is None:
+        elif moment.utcoffset() is None:
             self._warn(f"timestamp {moment.isoformat()} has no offset, so the moment is unknown: left out")
-            return None
-        return moment.isoformat()
+        else:
+            return moment.isoformat()
+        return None
 
     def _check_printed_values(self, times: tuple[float, ...], max_steps: int | None) -> None:
         count, total = len(times), math.fsum(times)
@@ -315,17 +315,14 @@ class _LegacyFile:
             self._warn(f"total_steps is {printed:.10g} in the file, which holds {count} step times")
         average = self.printed.get("avg_step_time_seconds")
         if average is not None and not _close(average, total / count):
-            after_first = (total - times[0]) / (count - 1) if count > 1 else None
-            if after_first is not None and _close(average, after_first):
-                self._warn(
-                    f"avg_step_time_seconds {average} in the file leaves out the first step alone; "
-                    "here the warm-up is found from the step times, so the figures can differ"
-                )
-            else:
-                self._warn(
-                    f"avg_step_time_seconds {average} in the file contradicts its step times, "
-                    f"whose mean is {total / count:.4g} s"
-                )
+            is_after_first = count > 1 and _close(average, (total - times[0]) / (count - 1))
+            self._warn(
+                f"avg_step_time_seconds {average} in the file leaves out the first step alone; "
+                "here the warm-up is found from the step times, so the figures can differ"
+                if is_after_first
+                else f"avg_step_time_seconds {average} in the file contradicts its step times, "
+                f"whose mean is {total / count:.4g} s"
+            )
         wall = self.printed.get("total_time_seconds")
         if wall is not None and not _close(wall, total):
             self._warn(
