@@ -15,7 +15,7 @@ from tprimat.frameworks.encdec.shards import Contents, prepare
 from tprimat.machine.page_cache import cached_share, drop_caches
 
 CONTENTS = Contents(num_samples=96, seq_len=64, vocab_size=5000, seed=7, num_shards=5)
-ALL = {bytes(row) for row in CONTENTS.pairs.rows(0, 96).astype("<i4")}
+ALL = {bytes(row) for row in CONTENTS.rows(0, 96).astype("<i4")}
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ class TestWriting:
 
     def test_they_hold_the_pairs_in_order(self, there):
         whole = b"".join(contents_of(there).values())
-        assert whole == CONTENTS.pairs.rows(0, 103).astype("<i4").tobytes()
+        assert whole == CONTENTS.rows(0, 103).astype("<i4").tobytes()
 
     def test_the_manifest_says_parameters_and_checksums(self, there):
         stated = json.loads((there / "manifest.json").read_text())

@@ -10,7 +10,6 @@ from tprimat.results.run import Environment, GpuInfo, Platform, Run
 WIDTH = 60
 RULE = "=" * WIDTH
 TITLES: dict[Platform, str] = {"nvd": "CUDA", "amd": "ROCm", "cpu": "CPU"}
-_ENDS = {"complete": "COMPLETE", "incomplete": "INCOMPLETE", "failed": "FAILED"}
 
 
 def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> list[str]:
@@ -51,7 +50,7 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
     reason = [f"Reason: {run.status_reason}"] if run.status != "complete" else []
     return [
         RULE,
-        f"BENCHMARK {_ENDS[run.status]} - Platform: {TITLES[platform]}",
+        f"BENCHMARK {run.status.upper()} - Platform: {TITLES[platform]}",
         RULE,
         *reason,
         f"Total Steps: {figures.total_steps}",

@@ -40,8 +40,7 @@ class ShardReader:
 
     def __init__(self, folder: Path, contents: Contents, samples_per_epoch: int) -> None:
         self._folder = folder
-        self._pairs = contents.pairs
-        self._seed = contents.seed
+        self._contents = contents
         self._shards = contents.shards()
         self._samples_per_epoch = samples_per_epoch
         self._files: dict[int, int] = {}
@@ -57,13 +56,13 @@ class ShardReader:
 
         epoch, position = divmod(first, self._samples_per_epoch)
         order, starts = self._epoch(epoch)
-        tokens = np.empty((count, self._pairs.tokens), dtype="<i4")
+        tokens = np.empty((count, self._contents.tokens), dtype="<i4")
         filled = 0
         while filled < count:
             place = bisect.bisect_right(starts, position) - 1
             shard, within = order[place], position - starts[place]
             stretch = tokens[filled : filled + self._shards[shard].samples - within]
-            self._copy(shard, within * self._pairs.bytes, stretch)
+            self._copy(shard, within * self._contents.bytes, stretch)
             filled += len(stretch)
             position += len(stretch)
         return tokens
@@ -72,7 +71,7 @@ class ShardReader:
         """Return the shards in their order of an epoch, and how many pairs lie before each."""
         if self._order is None or self._order[0] != epoch:
             order = list(range(len(self._shards)))
-            random.Random(f"{self._seed} {epoch}").shuffle(order)
+            random.Random(f"{self._contents.seed} {epoch}").shuffle(order)
             sizes = [self._shards[index].samples for index in order]
             self._order = epoch, order, list(itertools.accumulate(sizes[:-1], initial=0))
         return self._order[1:]
@@ -88,7 +87,7 @@ class ShardReader:
         if shard not in self._files:
             path = self._folder / self._shards[shard].name
             handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-            size, expected = os.fstat(handle).st_size, self._shards[shard].samples * self._pairs.bytes
+            size, expected = os.fstat(handle).st_size, self._shards[shard].samples * self._contents.bytes
             if size != expected:
                 # Reading beyond the end of a mapped file kills the process with SIGBUS.
                 os.close(handle)
@@ -171,7 +170,7 @@ def files_of(request: EncDecRequest) -> list[Path]:
 
 def dataset(request: EncDecRequest, process: Process) -> Batches:
     """Return the batches of one process."""
-    source: Pairs | ShardReader = request.contents.pairs
+    source: Pairs | ShardReader = request.contents
     if request.data_dir is not None:
         source = ShardReader(request.data_dir, request.contents, request.samples_per_epoch)
     return Batches(source, request.micro_batch_size, process.rank, process.world_size)

@@ -135,7 +135,7 @@ def introduce(request: Request) -> list[str]:
     """Return the model, the training and its data, a line each."""
     training = cast(EncDecRequest, request)
     pairs, steps = f"{training.samples_per_epoch:,} pairs", f"{training.steps_per_epoch:,} steps"
-    amount = units.size(training.num_samples * training.contents.pairs.bytes)
+    amount = units.size(training.num_samples * training.contents.bytes)
     if training.data_dir is None:
         source = f"data: made in memory, {amount} an epoch"
     else:

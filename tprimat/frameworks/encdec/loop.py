@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tprimat import units
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
     """Train as requested; return the exit status of the process."""
     try:
         process = from_environment(os.environ) or Process()
-        recording = train(EncDecRequest.from_arguments(arguments), process, say=_print)
+        recording = train(EncDecRequest.from_arguments(arguments), process, say=partial(print, flush=True))
     except TensorPrimatError as error:
         if isinstance(error, TrainingFailedError) and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)  # for the log
@@ -253,10 +254,6 @@ class Training:
             if problem and index == 0:
                 self.state.problems.append(f"--drop-caches: {problem}")
         return page_cache.cached_share(self._files)
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
 
 
 @contextlib.contextmanager

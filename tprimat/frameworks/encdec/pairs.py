@@ -7,10 +7,11 @@ same pairs on every platform, for every number of processes and workers. Knows n
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tprimat.frameworks.loops.tokens import mixed
 from tprimat.results.run import Data
@@ -29,8 +30,7 @@ TOKEN_BYTES = 4
 _INCREMENT = 0x9E3779B97F4A7C15
 
 
-@dataclasses.dataclass(frozen=True)
-class Pairs:
+class Pairs(msgspec.Struct, frozen=True):
     """All pairs of one seed: a source of seq_len tokens, and a target with one more, which is only predicted."""
 
     vocab_size: int

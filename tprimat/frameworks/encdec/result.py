@@ -167,7 +167,7 @@ class TrainingState:
         if request.data_dir is not None:
             written = shards.write_rate(request.data_dir)
             figures |= {
-                "dataset_gb": request.num_samples * request.contents.pairs.bytes / GB,
+                "dataset_gb": request.num_samples * request.contents.bytes / GB,
                 **self._storage(measured),
                 "written_gb_per_second": None if written is None else written / GB,
                 "reading_workers": request.workers * request.num_gpus,
@@ -184,7 +184,7 @@ class TrainingState:
         return _rounded({"data_wait_s": waited, "compute_s": sum(epoch.wall_s for epoch in measured) / steps - waited})
 
     def _gigabytes(self, epochs: Sequence[Epoch]) -> float:
-        return sum(epoch.samples for epoch in epochs) * self.request.contents.pairs.bytes / GB
+        return sum(epoch.samples for epoch in epochs) * self.request.contents.bytes / GB
 
     def _storage(self, epochs: Sequence[Epoch]) -> Figures:
         """Return what all processes took in, which the training needed and the storage may exceed, and the speed of
@@ -218,7 +218,7 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
         ),
         parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,
-        data=request.contents.pairs.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
+        data=request.contents.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
         framework_config={"dropout": DROPOUT, "reading_workers": request.workers, "num_samples": request.num_samples},
     )
 

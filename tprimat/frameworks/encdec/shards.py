@@ -40,19 +40,11 @@ REPORT_EVERY_S = 5.0
 _SHARD = re.compile(r"shard_\d{4,}\.bin(\.part)?")
 
 
-class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of a data set: two with the same parameters hold the same bytes."""
+class Contents(Pairs, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The pairs of a data set, so many in so many shards: two with the same parameters hold the same bytes."""
 
     num_samples: int
-    seq_len: int
-    vocab_size: int
-    seed: int
     num_shards: int
-
-    @property
-    def pairs(self) -> Pairs:
-        """The pairs that it holds."""
-        return Pairs(self.vocab_size, self.seq_len, self.seed)
 
     def shards(self) -> tuple[Shard, ...]:
         """Return the shards, of equal size; the first ones have one pair more where the division leaves a rest."""
@@ -179,11 +171,11 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> in
     if missing:
         say(
             f"writing {len(missing)} {'shard' if len(missing) == 1 else 'shards'}, "
-            f"{units.size(sum(shard.samples for shard in missing) * contents.pairs.bytes)}, to {folder}"
+            f"{units.size(sum(shard.samples for shard in missing) * contents.bytes)}, to {folder}"
         )
     reported = time.monotonic()
     for number, shard in enumerate(missing, 1):
-        manifest.shards[shard.name] = _write(folder / shard.name, shard, contents.pairs)
+        manifest.shards[shard.name] = _write(folder / shard.name, shard, contents)
         _save(folder, manifest)
         if time.monotonic() - reported > REPORT_EVERY_S:
             reported = time.monotonic()
@@ -256,7 +248,7 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 def _check_space(folder: Path, contents: Contents, missing: Sequence[Shard], stale: Sequence[str]) -> None:
     """Raise UsageError where the missing shards don't fit in the free space and that of the stale ones."""
-    needed = sum(shard.samples for shard in missing) * contents.pairs.bytes
+    needed = sum(shard.samples for shard in missing) * contents.bytes
     if not needed:
         return
     needed += int(needed * SPARE_SHARE) + SPARE_BYTES
@@ -272,6 +264,6 @@ def _check_space(folder: Path, contents: Contents, missing: Sequence[Shard], sta
 def _differences(manifest: Manifest, contents: Contents) -> str:
     return ", ".join(
         f"{name} {getattr(manifest.contents, name)}, now {getattr(contents, name)}"
-        for name in contents.__struct_fields__
+        for name in ("num_samples", "seq_len", "vocab_size", "seed", "num_shards")
         if getattr(manifest.contents, name) != getattr(contents, name)
     )
