@@ -73,7 +73,7 @@ class Reader(RecordReader):
         record = Record(place, line, stamp=_stamp(event))
         for name, value in data.items():
             figure = nemo.NAMES.get(" ".join(str(name).lower().split()))
-            if figure is not None and figure != "batch":
+            if figure is not None:
                 record.put(figure, value)
         if not record.figures().keys() & {"loss", "seconds"}:
             return

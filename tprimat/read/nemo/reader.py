@@ -28,14 +28,12 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.parsing.values import LoggedValue, number
+from tprimat.read.parsing.values import count, number, state
 from tprimat.results.run import Timing
-from tprimat.units import GB
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .*?(\d{1,12})/(\d{1,12}|\?) \[")
 _PAIR = re.compile(r"(?<=[\[,])\s*([A-Za-z][\w ()/]{1,60}?)=([^,\]]{1,40})(?=[,\]])")
-_DELTA = re.compile(r"\bStep (\d{1,12}): train_step_timing in s=(\d{1,12}(?:\.\d{1,12})?)")
 
 NAMES = {
     "lr": "learning_rate",
@@ -49,14 +47,13 @@ NAMES = {
     "tflops_per_gpu": "tflops_per_gpu",
     "tokens_per_sec_per_gpu": "tokens_per_second_per_gpu",
     "consumed_samples": "consumed_samples",
-    "global_batch_size": "batch",
-    "max_memory_reserved": "memory_reserved_gb",
-    "max_memory_allocated": "memory_allocated_gb",
+    "max_memory_reserved": "memory_reserved_bytes",
+    "max_memory_allocated": "memory_allocated_bytes",
     # Until June 2025 NeMo called the same two so.
-    "peak_memory_usage": "memory_reserved_gb",
-    "memory_allocated": "memory_allocated_gb",
+    "peak_memory_usage": "memory_reserved_bytes",
+    "memory_allocated": "memory_allocated_bytes",
 }
-"""Quantities, lower case, and what they are called here; the first of a kind counts."""
+"""Quantities, lower case, and what they are called here, with the unit; the first of a kind counts."""
 
 REGULAR = 0.8
 """Share of the lines that must stand where an interval has them."""
@@ -96,19 +93,17 @@ class Reader(RecordReader):
 
     def _printed(self, line: Line) -> bool:
         anchors = list(_LINE.finditer(line.text))
-        for index, anchor in enumerate(anchors):
-            last = index + 1 == len(anchors)
-            end = len(line.text) if last else anchors[index + 1].start()
-            segments = line.text[anchor.end() : end].split("|")
-            if last and not line.whole:
+        start = 0
+        for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
+            segments = line.text[anchor.end() : following.start() if following else None].split("|")
+            if not following and not line.whole:
                 del segments[-1]
             pairs: dict[str, str] = {}
-            for segment in segments:
-                name, _, value = segment.partition(":")
+            for name, _, value in (segment.partition(":") for segment in segments):
                 pairs.setdefault(" ".join(name.lower().split()), value)
-            start = anchors[index - 1].end() if index else 0
             planned = int(anchor[3]) + 1 if anchor[3] else None
             self._take(pairs, int(anchor[2]), planned, line, line.text[start : anchor.start()])
+            start = anchor.end()
         return bool(anchors)
 
     def _bar(self, line: Line) -> bool:
@@ -139,24 +134,13 @@ class Reader(RecordReader):
             self.sorter.cut_off = step
             return
         record = Record(step, line.number, stamp=last_stamp(before))
-        for name, text in pairs.items():
-            called = NAMES.get(name)
-            value = number(text)
-            if (
-                called is None
-                or value is None
-                or (called in record.native or getattr(record, called, None) is not None)
-            ):
-                continue
-            if called == "batch":
-                self._batches[step] = value
-                continue
-            record.put(called, round(value / GB, 4) if called.startswith("memory") else value)
+        record.put_all(pairs, NAMES)
+        if batch is not None:
+            self._batches[step] = batch
         around = self.sorter.pending
         if planned:
             around.state("max_steps", planned, line.number, f"iteration {iteration}/{planned - 1}", setup.LISTED)
-        if batch and 1 <= batch < 2**53 and batch == int(batch):
-            around.state("global_batch_size", int(batch), line.number, f"global_batch_size: {int(batch)}", 4)
+        state(around.stated, "global_batch_size", count(batch), "", line.number, 4)
         self.sorter.take(record)
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
@@ -171,7 +155,10 @@ class Reader(RecordReader):
                 f"the global batch size changes during the training ({min(sizes):g} to {max(sizes):g}): it is left "
                 "open, and no throughput in tokens can be given"
             )
-        _add_parameters(training)
+        ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
+        if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
+            # One rank holds them all.
+            stated.setdefault("num_parameters", ranks[0])
         return RunBuilder(
             framework="nemo",
             log_format="nemo",
@@ -186,13 +173,8 @@ class Reader(RecordReader):
 
 
 def set_windows(found: Sequence[Record]) -> None:
-    """Set how many steps each record averages."""
-    for record, window in zip(found, windows([record.step for record in found]), strict=True):
-        record.window = window
-
-
-def windows(steps: list[int]) -> list[int]:
-    """Return the steps that each line averages, from the numbers of the lines, which count from 0."""
+    """Set how many steps each record averages, from the numbers of the records, which count from 0."""
+    steps = [record.step for record in found]
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
     interval = statistics.mode(apart) if apart else 1
     # Lines come after every so many steps (9, 19, 29) or at them (0, 10, 20); a restart or a lost
@@ -200,11 +182,8 @@ def windows(steps: list[int]) -> list[int]:
     fitting = max(sum((step + early) % interval == 0 for step in steps) for early in (0, 1))
     if fitting < REGULAR * len(steps):
         interval = math.gcd(*apart)
-    found, before = [], -1
-    for step in steps:
-        found.append(max(1, min(interval, step - before)))
-        before = step
-    return found
+    for record, before in zip(found, [-1, *steps], strict=False):
+        record.window = max(1, min(interval, record.step - before))
 
 
 def _whole(text: str | None) -> int | None:
@@ -213,11 +192,3 @@ def _whole(text: str | None) -> int | None:
         return None
     value = number(text)
     return int(value) if value is not None and 0 <= value < 2**52 and value == int(value) else None
-
-
-def _add_parameters(training: LoggedTraining) -> None:
-    """State the model's parameters, where one rank holds them all."""
-    stated = training.around.stated
-    ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
-    if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:
-        stated.setdefault("num_parameters", LoggedValue(ranks[0].value, ranks[0].line, ranks[0].text))
