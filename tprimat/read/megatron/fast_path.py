@@ -75,12 +75,7 @@ class Layout:
 
 
 def layout_of(raw: bytes, record: Record) -> Layout | None:
-    """Return the layout of a line; None for one whose spelling doesn't tell all of it.
-
-    Args:
-        raw: the line, without its end.
-        record: its only record.
-    """
+    """Return the layout of a line without its end, given its only record; None where the spelling doesn't tell all."""
     if record.kind.garbled or record.kind.not_finite or not raw.isascii():
         return None
     spelled = raw.decode().rstrip("\r")
@@ -174,14 +169,7 @@ class FastPath:
         self._last = None
 
     def learn(self, raw: bytes, record: Record, training: MegatronTraining, *, is_last: bool) -> None:
-        """Remember a line that was parsed.
-
-        Args:
-            raw: the line, without its end.
-            record: its only record.
-            training: to which it was given.
-            is_last: whether it is now the last record of that training.
-        """
+        """Remember a line that was parsed and given to a training; `is_last`: as the last record that it has now."""
         spelling = raw.translate(_ZEROS)
         layout = self._layouts.get(spelling)
         if layout is None and self._attempts + self._matched // LINES_PER_ATTEMPT > 0:
@@ -199,12 +187,7 @@ class FastPath:
             self._last = _LastLine(raw, layout, record.micros)
 
     def next_line(self, block: bytes, at: int) -> tuple[int, int] | None:
-        """Return start and end of the next line that may be an iteration line; None where a block has no further one.
-
-        Args:
-            block: whole lines.
-            at: where one of them begins.
-        """
+        """Return start and end of the next line that may be an iteration line; None where there is none."""
         if not at:
             self._others = 0
         # Few lines but these have a bar, and nothing is found more quickly than one byte.
@@ -226,11 +209,7 @@ class FastPath:
     def take(self, training: MegatronTraining, raw: bytes, start: int, numbers: Numbers) -> bool:
         """Take a line into the training that goes on; return False, with nothing done, where it needs the reader.
 
-        Args:
-            training: nothing between its lines needs to be read.
-            raw: the line.
-            start: its place in the block.
-            numbers: of the block's lines.
+        Nothing between the lines of that training needs to be read; `start` is the line's place in its block.
         """
         layout = self._layouts.get(raw.translate(_ZEROS))
         last = self._last

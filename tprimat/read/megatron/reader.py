@@ -77,15 +77,7 @@ class Reader:
         self._stretch.feed(line)
 
     def feed_block(self, number: int, block: bytes) -> int:
-        """Read whole lines at once, as feed() would one by one.
-
-        Args:
-            number: of the first of them.
-            block: as text.Blocks gives it.
-
-        Returns:
-            The number of the line after them.
-        """
+        """Read whole lines at once, as feed() would one by one; return the number of the line after them."""
         self._fed += len(block)
         if self._fed > WORTH_NUMPY and self._numpy is None:
             self._numpy = numpy_if_there()
@@ -269,10 +261,7 @@ def is_late(record: Record, training: MegatronTraining) -> bool:
 def same_moment(known: Record, record: Record, last: int) -> bool:
     """Return whether two lines of one iteration were written at one moment, not by two attempts at it.
 
-    Args:
-        known: the record of the first line.
-        record: of the other line.
-        last: the iteration that the training had come to.
+    `last` is the iteration that the training had come to.
     """
     apart = record.seconds_after(known)
     if apart is not None:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.read.parsing.values import LoggedValue, LoggedValues
+from tprimat.read.parsing.values import LoggedValue, LoggedValues, read_statements, state, statements
 from tprimat.results.run import LARGEST_COUNT, ModelConfig
 
 NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
@@ -42,20 +42,29 @@ ARGUMENTS = frozenset({
 # Both are indented: "building GPT model ..." is no argument.
 _DOTTED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*) \.{2,} (\S.*)$")
 _TYPED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*)\s+: (.*) \((?:int|float|str|bool|NoneType|list|tuple)\)\s*$")
-_WORLD_LINE = re.compile(r"using world size: *(\d{1,15})")
+_STATEMENTS = statements(
+    ("world", int, COMPUTED, r"using world size: *(?P<world_size>\d{1,15})"),
+    ("[Primus:Env]", int, ECHOED, r"\[Primus:Env\] rank=\d+, world_size=(?P<world_size>\d{1,15})"),
+    ("-world_size", int, ECHOED, r"-world_size: +(?P<world_size>\d{1,15})\s*$"),
+    # The tokenizer pads after the dump was printed, which still says None or the unpadded size.
+    (
+        "padded vocab",
+        int,
+        DUMPED + 1,
+        r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (?P<padded_vocab_size>\d{1,15})\)",
+    ),
+    ("billions", float, COMPUTED, r"Total number of parameters in billions: *(?P<billions>\d{1,6}(?:\.\d{1,9})?)"),
+    ("seq_length=", int, COMPUTED, r"FLOPs breakdown -- .*\bseq_length=(?P<seq_length>\d{1,15})"),
+    ("ml", str, ECHOED, r"(?:--config[ =]|\bEXP(?: is set to)? ?[:=] ?)(?P<config>\S+?\.ya?ml)\b"),
+    ("backend_version", str, ECHOED, r"\bbackend=megatron,.*\bbackend_version=(?P<backend_version>[\w.+-]+)"),
+    ("[NODE-", str, ECHOED, r"\[NODE-[\d?]+\((?P<hostname>[^)]+)\)\]"),
+)
 _SIZES = re.compile(
     r"(?<!encoder-)(data|context|tensor-model|pipeline-model|expert-model)-parallel[- ]size: *(\d{1,15})"
 )
-_PADDED = re.compile(r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new size: (\d{1,15})\)")
-_BILLIONS = re.compile(r"Total number of parameters in billions: *(\d{1,6}(?:\.\d{1,9})?)")
 _OF_RANK = re.compile(
     r"number of parameters on \(tensor, pipeline\) model parallel rank \((\d{1,6}), (\d{1,6})\): *(\d{1,13})"
 )
-_ENVIRONMENT = re.compile(r"\[Primus:Env\] rank=\d+, world_size=(\d{1,15})|-world_size: +(\d{1,15})\s*$")
-_CONFIG = re.compile(r"(?:--config[ =]|\bEXP(?: is set to)? ?[:=] ?)(\S+?\.ya?ml)\b")
-_FLOPS_LINE = re.compile(r"FLOPs breakdown -- .*\bseq_length=(\d{1,15})")
-_VERSION = re.compile(r"\bbackend=megatron,.*\bbackend_version=([\w.+-]+)")
-_HOST = re.compile(r"\[NODE-[\d?]+\(([^)]+)\)\]")
 
 _SIGNS = (
     " ..", "world", "padded vocab", "number of parameters", "--config", "EXP", "seq_length=", "[NODE-",
@@ -64,46 +73,24 @@ _SIGNS = (
 """A line without any of these, and without a type at its end, states nothing."""
 
 
-def statements_of(number: int, text: str) -> LoggedValues | None:
-    """Return what a line states of the setup; None for most lines."""
+def read_setup(number: int, text: str, stated: LoggedValues) -> None:
+    """Add what a line states of the setup: nothing mostly."""
     if not text.endswith(")") and not any(sign in text for sign in _SIGNS):
-        return None
+        return
     if "[config.py:" in text:
         # DeepSpeed's dump of its own configuration, whose world_size is the data-parallel one.
-        return None
-    found = LoggedValues()
-
-    def state(name: str, value: Any, weight: int) -> None:
-        found.add(name, LoggedValue(value, number, " ".join(without_prefixes(text).split())[:300], weight))
-
-    dumped = _DOTTED.search(text) or _TYPED.search(text)
-    if dumped:
+        return
+    quote = " ".join(without_prefixes(text).split())[:300]
+    if dumped := _DOTTED.search(text) or _TYPED.search(text):
         if dumped[1] in ARGUMENTS:
-            state(dumped[1], _value(dumped[2]), DUMPED)
-        return found or None
-    if world := _WORLD_LINE.search(text):
-        state("world_size", int(world[1]), COMPUTED)
-        for kind, size in _SIZES.findall(text):
-            state(f"{kind.replace('-', '_')}_parallel_size", int(size), COMPUTED)
-    elif environment := _ENVIRONMENT.search(text):
-        state("world_size", int(environment[1] or environment[2]), ECHOED)
-    elif padded := _PADDED.search(text):
-        # The tokenizer pads after the dump was printed, which still says None or the unpadded size.
-        state("padded_vocab_size", int(padded[1]), DUMPED + 1)
-    elif billions := _BILLIONS.search(text):
-        state("billions", float(billions[1]), COMPUTED)
-    elif of_ranks := _OF_RANK.findall(text):
-        for tensor, pipeline, count in of_ranks:
-            state(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(count), COMPUTED)
-    elif flops := _FLOPS_LINE.search(text):
-        state("seq_length", int(flops[1]), COMPUTED)
-    if config := _CONFIG.search(text):
-        state("config", config[1], ECHOED)
-    if version := _VERSION.search(text):
-        state("backend_version", version[1], ECHOED)
-    if host := _HOST.search(text):
-        state("hostname", host[1], ECHOED)
-    return found or None
+            stated.add(dumped[1], LoggedValue(_value(dumped[2]), number, quote, DUMPED))
+        return
+    read_statements(_STATEMENTS, text, number, stated, quote)
+    for kind, size in _SIZES.findall(text) if "using world size:" in text else ():
+        state(stated, f"{kind.replace('-', '_')}_parallel_size", int(size), quote, number, COMPUTED)
+    for tensor, pipeline, parameters in _OF_RANK.findall(text):
+        name = f"parameters of rank {int(tensor)}, {int(pipeline)}"
+        state(stated, name, int(parameters), quote, number, COMPUTED)
 
 
 def _value(text: str) -> Any:
@@ -111,12 +98,10 @@ def _value(text: str) -> Any:
     words: dict[str, Any] = {"None": None, "null": None, "True": True, "False": False, "true": True, "false": False}
     if text in words:
         return words[text]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return float(text) if re.search(r"[.eEnN]", text) else int(text)
+    except ValueError:
+        return text
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
@@ -204,55 +189,61 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     warnings = []
     latent = stated.value("multi_latent_attention") is True
     experts = stated.count("num_experts")
-    feed_forward, expert_width = stated.count("ffn_hidden_size"), None
-    if experts:
-        expert_width = stated.count("moe_ffn_hidden_size") or feed_forward
+    feed_forward = stated.count("ffn_hidden_size")
+    expert_width = (stated.count("moe_ffn_hidden_size") or feed_forward) if experts else None
     if other := _of_another_kind(stated):
         warnings.append(
             f"the widths of the feed-forward layers are left out of model_config, since the model has {other}: "
             "FLOPs worked out without those would not be its own"
         )
         feed_forward = expert_width = None
-    grouped = stated.value("group_query_attention")
-    groups = stated.count("num_query_groups") if grouped is not False else heads
+    groups = stated.count("num_query_groups") if stated.value("group_query_attention") is not False else heads
     padded, vocabulary = stated.count("padded_vocab_size"), stated.count("vocab_size")
-    notes = ["the log's argument dump"]
-    if padded:
-        notes.append("vocab_size as padded for the training")
-    elif vocabulary:
-        notes.append("vocab_size before padding")
     count, rounded = _parameters(stated)
-    if rounded:
-        notes.append(rounded)
+    notes = (
+        "the log's argument dump",
+        "vocab_size as padded for the training" if padded else "vocab_size before padding" if vocabulary else None,
+        rounded,
+    )
     untied = stated.value("untie_embeddings_and_output_weights")
     window = re.match(r"\(?(\d{1,15})", str(stated.value("window_size") or ""))
+    named = (_LATENT if latent else _PLAIN) | (_EXPERTS if experts else {})
     return (
         ModelConfig(
             num_layers=layers,
-            hidden_size=stated.count("hidden_size"),
             num_attention_heads=heads,
             num_query_groups=None if latent else groups,
-            head_dim=stated.count("qk_head_dim" if latent else "kv_channels"),
             ffn_hidden_size=feed_forward,
             vocab_size=padded or vocabulary,
             sliding_window=int(window[1]) if window and int(window[1]) else None,
             tie_word_embeddings=not untied if isinstance(untied, bool) else None,
             # An old dump without the argument is of a version that had no gate.
             gated_ffn=stated.value("swiglu") is True if layers else None,
-            num_experts=experts,
-            experts_per_token=stated.count("moe_router_topk") if experts else None,
             expert_ffn_hidden_size=expert_width,
-            shared_expert_ffn_hidden_size=stated.count("moe_shared_expert_intermediate_size") if experts else None,
             num_dense_layers=_dense_layers(stated.value("moe_layer_freq"), layers) if experts else None,
-            query_lora_rank=stated.count("q_lora_rank") if latent else None,
-            key_value_lora_rank=stated.count("kv_lora_rank") if latent else None,
-            rope_head_dim=stated.count("qk_pos_emb_head_dim") if latent else None,
-            value_head_dim=stated.count("v_head_dim") if latent else None,
             num_parameters=count,
-            source="; ".join(notes),
+            source="; ".join(note for note in notes if note),
+            **{field: stated.count(name) for field, name in named.items()},
         ),
         warnings,
     )
+
+
+_PLAIN = {"hidden_size": "hidden_size", "head_dim": "kv_channels"}
+_LATENT = {
+    "hidden_size": "hidden_size",
+    "head_dim": "qk_head_dim",
+    "query_lora_rank": "q_lora_rank",
+    "key_value_lora_rank": "kv_lora_rank",
+    "rope_head_dim": "qk_pos_emb_head_dim",
+    "value_head_dim": "v_head_dim",
+}
+_EXPERTS = {
+    "num_experts": "num_experts",
+    "experts_per_token": "moe_router_topk",
+    "shared_expert_ffn_hidden_size": "moe_shared_expert_intermediate_size",
+}
+"""Fields of a shape, and their arguments."""
 
 
 def _of_another_kind(stated: LoggedValues) -> str | None:
@@ -292,8 +283,7 @@ def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
     """Return the parameters of the whole model, and a note where the number is rounded."""
     billions = stated.number("billions")
     by_rank = {name: item.value for name, item in stated.items() if name.startswith("parameters of rank")}
-    sizes = [stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert")]
-    tensor, stages, experts = sizes
+    tensor, stages, experts = (stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline", "expert"))
     sharded = stated.value("use_torch_fsdp2") is True or stated.value("use_megatron_fsdp") is True
     # A rank of tensor or expert parallelism holds a part of each layer, one of the pipeline whole
     # layers: only these add up.

@@ -18,12 +18,7 @@ _WIDTH = len(FIGURES)
 
 
 class Table:
-    """Records by iteration, ascending.
-
-    Attributes:
-        iterations: of each record.
-        lines: of each record, in the log.
-    """
+    """Records by iteration, ascending."""
 
     def __init__(self) -> None:
         self.iterations = array("q")
@@ -109,11 +104,7 @@ class Table:
         return removed
 
     def after_pauses(self, longer: float) -> list[int]:
-        """Return places of records whose time doesn't fill the time since the record before.
-
-        Args:
-            longer: by how much the times of the lines must be farther apart than that, s.
-        """
+        """Return places of records before which more time passed than theirs, by so many seconds at least."""
         aware = [kind.aware for kind in self._kind_list]
         clocks = map(aware.__getitem__, self._kinds)
         rows = zip(self.iterations, self._micros, clocks, self._column("elapsed_ms"), strict=True)

@@ -54,13 +54,7 @@ def windows(iterations: Sequence[int], interval: int) -> list[int]:
 def step_times(
     training: MegatronTraining, interval: int | None, warnings: list[str]
 ) -> tuple[list[float | None], list[int]]:
-    """Return step times, with iteration 2 restored, and the windows.
-
-    Args:
-        training: whose log is over.
-        interval: of the lines, as stated.
-        warnings: gets what was restored and what is doubtful.
-    """
+    """Return step times, with iteration 2 restored, and the windows; `interval` is that of the lines, as stated."""
     table = training.table
     interval = log_interval(table.iterations, interval)
     steps = windows(table.iterations, interval)
@@ -94,14 +88,9 @@ def step_times(
 
 
 def restorable(first: Record, second: Record, *, core: bool) -> str | None:
-    """Return why the time of the second line of a process is taken for a mean with the first iteration in it.
+    """Return why the time of a process's second line is taken for a mean with the first iteration in it, or None.
 
-    None where it isn't.
-
-    Args:
-        first: the first line after a process started.
-        second: the one after it.
-        core: whether the log shows Primus' core runtime.
+    `core` is whether the log shows Primus' core runtime.
     """
     if first.seconds is None or second.seconds is None:
         return None
@@ -124,12 +113,9 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
 
 
 def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
-    """Return whether nothing in the log tells if the second line's time contains the first iteration.
+    """Return whether nothing tells if the time of a process's second line contains the first iteration.
 
-    Args:
-        first: the first line after a process started.
-        second: the one after it.
-        core: whether the log shows Primus' core runtime, whose timer is of the newer kind at every start.
+    The timer of Primus' core runtime is of the newer kind at every start.
     """
     if first.seconds is None or second.seconds is None:
         return False

@@ -85,9 +85,7 @@ class Context(LogContext):
             self.first_stamp = first_stamp(text)
         self.causes.feed(number, text)
         self.dumped = self.dumped or ARGUMENT_DUMP in text
-        stated = setup.statements_of(number, text)
-        if stated:
-            self.stated.absorb(stated)
+        setup.read_setup(number, text, self.stated)
         for name in MARKERS:
             if name not in self.marks and shows(name, text):
                 self.marks[name] = number

@@ -38,12 +38,7 @@ _MODELS = {"llama31_8b": "llama3.1_8b"}
 
 @dataclasses.dataclass
 class BenchmarkRun(LoggedTraining):
-    """What the log holds of one run of a benchmark.
-
-    Attributes:
-        told: whether an event of it could be read.
-        parsed: what was made of the events, when the log is over.
-    """
+    """What the log holds of one run of a benchmark; `parsed` is what was made of the events once it is over."""
 
     events: list[Event] = dataclasses.field(default_factory=list)
     blocks: list[Block] = dataclasses.field(default_factory=list)

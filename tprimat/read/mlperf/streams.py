@@ -36,9 +36,7 @@ class Event:
     """A tracked figure or a loss, as logged.
 
     Attributes:
-        time: s since 1970, as logged.
-        line: in the log.
-        values: by name; numbers only.
+        time: s since 1970.
         place: numbers of the metadata, such as step and samples_count.
         block: number of the block that it was logged in, from 0; None outside of blocks.
     """
@@ -114,14 +112,9 @@ def find(
     sequence: int | None,
     last: float | None,
 ) -> StepPoints:
-    """Return step records from the events of one training.
+    """Return step records from the events of one training, before its end, in the order of the log.
 
-    Args:
-        events: before the training's end, in the order of the log.
-        blocks: in the order of the log.
-        batch: sequences per step over all devices.
-        sequence: tokens per sequence.
-        last: samples at the training's end, where it says so.
+    Batch is of all devices; `last` is the samples at the training's end, where it says so.
     """
     ends = block_ends(blocks, batch, last)
     groups: dict[Any, list[Event]] = defaultdict(list)
@@ -155,16 +148,9 @@ def _timed(
     ends: Sequence[int | None],
     sizes: tuple[int | None, int | None, int | None],
 ) -> tuple[list[Point], Literal["block", "mean", "sampled"] | None, int]:
-    """Return the stream of times to use: single ones before means of blocks.
+    """Return the stream of times to use, what they are, and how many events have a position of no unit.
 
-    Args:
-        singles: streams of single records.
-        whole: streams of one record a block.
-        ends: of the blocks.
-        sizes: batch, sequence and the last step, where known.
-
-    Returns:
-        Its points, what they are, and how many events have a position of no unit.
+    Single records go before means of blocks; `sizes` are batch, sequence and the last step, where known.
     """
     batch, sequence, total = sizes
     unplaced = 0

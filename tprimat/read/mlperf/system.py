@@ -106,12 +106,7 @@ def _memory(text: str | None) -> float | None:
 
 
 def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
-    """Return the description that belongs to a result file, by the names; None where none or several may.
-
-    Args:
-        log: path of the result file.
-        descriptions: paths of the system descriptions that lie around it.
-    """
+    """Return the description that belongs to a result file, by their paths; None where none or several may."""
     folders = {part.lower() for part in log.parts[:-1]}
     paths = list(descriptions)
     within = [path for path in paths if path.stem.lower() in folders]
@@ -128,13 +123,7 @@ def _words(stem: str) -> frozenset[str]:
 
 
 def applied(run: Run, system: System, where: str) -> Run:
-    """Return an MLPerf run with the additions of its system description; what the log states wins.
-
-    Args:
-        run: as read.
-        system: its description.
-        where: the description's place, for the warning that says what came from it.
-    """
+    """Return an MLPerf run with what its system description, at that place, adds; what the log states wins."""
     gpu, host = run.gpu_info, run.environment
     devices = run.training_config.num_gpus or system.devices
     added = [f"GPUs {devices}"] if devices and not run.training_config.num_gpus else []
