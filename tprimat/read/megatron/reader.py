@@ -67,14 +67,11 @@ class Reader:
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        if TIMED in line.text:
-            found = False
-            for record in records(line):
-                found = True
-                self._take(record, line.text, whole=line.whole)
-            if found:
-                return
-        self._stretch.feed(line)
+        parsed = list(records(line)) if TIMED in line.text else []
+        for record in parsed:
+            self._take(record, line.text, whole=line.whole)
+        if not parsed:
+            self._stretch.feed(line)
 
     def feed_block(self, number: int, block: bytes) -> int:
         """Read whole lines at once, as feed() would one by one; return the number of the line after them."""
@@ -129,7 +126,7 @@ class Reader:
     def _take_slowly(self, block: bytes, unread: int, start: int, raw: bytes, numbers: Numbers) -> bool:
         """Take a line with what stands before it; return False for a line without a record."""
         lines = list(lines_of(raw + b"\n", 0))
-        parsed = [record for line in lines if TIMED in line.text for record in records(line)]
+        parsed = [record for line in lines for record in records(line)]
         if not parsed:
             return False
         if unread < start:
@@ -175,7 +172,10 @@ class Reader:
         if record.iteration <= training.table.first:
             self._begin(record, text, stretch.context())
         else:
-            self._restart(training, record, text, stretch.context())
+            self._fast.forget()
+            training.restart(record)
+            training.around.absorb(stretch.context())
+            training.add(record, text)
         return True
 
     def _begin(self, record: Record, text: str, pending: Context) -> None:
@@ -185,12 +185,6 @@ class Reader:
         training = MegatronTraining()
         training.attempt(record.iteration)
         self._trainings.append(training)
-        training.around.absorb(pending)
-        training.add(record, text)
-
-    def _restart(self, training: MegatronTraining, record: Record, text: str, pending: Context) -> None:
-        self._fast.forget()
-        training.restart(record)
         training.around.absorb(pending)
         training.add(record, text)
 

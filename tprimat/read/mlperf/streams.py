@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from tprimat.read.parsing import values
 from tprimat.results.run import LARGEST_COUNT, LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
 
 TIMES = ("train_step_time", "train_step_timing in s", "step_time", "train_step_timing")
@@ -94,15 +95,9 @@ class StepPoints:
 
 
 def number(value: Any) -> float | None:
-    """Return a number of JSON, also one that was written as a text; None for anything else."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if abs(value) <= LARGEST_VALUE else None
+    """Return a finite number of JSON, also one that was written as a text; None for anything else."""
+    known = values.number(value)
+    return known if known is not None and abs(known) <= LARGEST_VALUE else None
 
 
 def find(
@@ -154,18 +149,19 @@ def _timed(
     """
     batch, sequence, total = sizes
     unplaced = 0
+
+    def seconds(event: Event) -> float | None:
+        return _seconds(event, batch)
+
     for candidates in (singles, whole):
         # Printed times before those that follow from a rate; then the stream with most of them.
-        candidates.sort(key=lambda group: (not _has_time(group[0]), -len(group)))
+        candidates.sort(key=lambda group: (not any(name in group[0].values for name in TIMES), -len(group)))
         for group in candidates:
             if candidates is whole:
-                points = _at_blocks(group, ends, batch)
-                kind: Literal["block", "mean", "sampled"] = "block"
-            else:
-                points = _placed(group, batch, sequence, total, lambda event: _seconds(event, batch))
-                kind = _windows(points)
-            if points:
-                return points, kind, unplaced
+                if points := _at_blocks(group, ends, batch):
+                    return points, "block", unplaced
+            elif points := _placed(group, batch, sequence, total, seconds):
+                return points, _windows(points, seconds), unplaced
             unplaced += len(group)
     return [], None, unplaced
 
@@ -200,10 +196,6 @@ def _count(value: float | None) -> int | None:
     return round(value)
 
 
-def _has_time(event: Event) -> bool:
-    return any(name in event.values for name in TIMES)
-
-
 def _seconds(event: Event, batch: int | None) -> float | None:
     """Return the step time that an event states, or that its samples per second imply."""
     for name in TIMES:
@@ -211,18 +203,14 @@ def _seconds(event: Event, batch: int | None) -> float | None:
         if value is not None and SHORTEST_STEP <= value <= LONGEST_STEP:
             return value
     rate = event.values.get(RATE)
-    if not rate or rate <= 0 or not batch:
-        return None
-    seconds = batch / rate
-    return seconds if SHORTEST_STEP <= seconds <= LONGEST_STEP else None
+    implied = batch / rate if rate and rate > 0 and batch else 0.0
+    return implied if SHORTEST_STEP <= implied <= LONGEST_STEP else None
 
 
 def _per_block(group: Sequence[Event], blocks: Sequence[Block]) -> bool:
     """Return whether a stream has one event a block, and none outside."""
-    if not blocks:
-        return False
     seen = [event.block for event in group]
-    return None not in seen and len(set(seen)) == len(seen)
+    return bool(blocks) and None not in seen and len(set(seen)) == len(seen)
 
 
 def _placed(
@@ -241,19 +229,18 @@ def _placed(
     if batch:
         units.append(("step", batch))
         units += [("epoch_num", batch), ("step", batch * sequence)] if sequence else [("epoch_num", batch)]
-    best: tuple[float, list[Point]] | None = None
+    best: list[Point] = []
+    least = math.inf
     for name, unit in units:
         points = _in_unit(group, name, unit)
         if not points or (total is not None and points[-1].step > total * 1.01 + 1):
             continue
         miss = _miss(points, seconds)
-        if miss <= fits and (best is None or miss < best[0] - 0.01):
-            best = (miss, points)
-    if best is None:
-        return []
-    for point in best[1]:
+        if miss <= fits and miss < least - 0.01:
+            least, best = miss, points
+    for point in best:
         point.seconds = seconds(point.event)
-    return best[1]
+    return best
 
 
 def _in_unit(group: Sequence[Event], name: str, unit: int) -> list[Point]:
@@ -279,34 +266,30 @@ def _in_unit(group: Sequence[Event], name: str, unit: int) -> list[Point]:
     return placed if rising and (len(placed) > 1 or len(group) == 1) else []
 
 
-def _miss(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> float:
-    """Return how far step times and distances miss the wall clock, as the logarithm of their ratio."""
+def _clocked(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> list[tuple[int, float]]:
+    """Return the steps between neighbours, and the ratio of what these take by their times to the wall clock."""
     ratios = []
     for earlier, later in itertools.pairwise(points):
-        wall, time = later.event.time - earlier.event.time, seconds(later.event)
-        if wall > 0 and time:
-            ratios.append((later.step - earlier.step) * time / wall)
-    if not ratios:
-        return 0.0
-    middle = sorted(ratios)[len(ratios) // 2]
-    return abs(math.log(middle))
-
-
-def _windows(points: Sequence[Point]) -> Literal["mean", "sampled"]:
-    """Set the windows of a stream of single records: means of their interval, or one step of it."""
-    misses = []
-    for earlier, later in itertools.pairwise(points):
         wall, steps = later.event.time - earlier.event.time, later.step - earlier.step
-        if wall > 0 and later.seconds and steps > 1:
-            misses.append(abs(steps * later.seconds / wall - 1))
-    if not misses:
-        return "mean"
+        if wall > 0 and (time := seconds(later.event)):
+            ratios.append((steps, steps * time / wall))
+    return ratios
+
+
+def _miss(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> float:
+    """Return how far step times and distances miss the wall clock, as the logarithm of their ratio."""
+    ratios = sorted(ratio for _, ratio in _clocked(points, seconds))
+    return abs(math.log(ratios[len(ratios) // 2])) if ratios else 0.0
+
+
+def _windows(points: Sequence[Point], seconds: Callable[[Event], float | None]) -> Literal["mean", "sampled"]:
+    """Set the windows of a stream of single records: means of their interval, or one step of it."""
+    misses = sorted(abs(ratio - 1) for steps, ratio in _clocked(points, seconds) if steps > 1)
     # An evaluation in between makes a few of them miss: the middle one tells.
-    if sorted(misses)[len(misses) // 2] > SAMPLED:
+    if misses and misses[len(misses) // 2] > SAMPLED:
         return "sampled"
-    before = 0
-    for point in points:
-        point.window, before = point.step - before, point.step
+    for point, before in zip(points if misses else (), [0, *(each.step for each in points)], strict=False):
+        point.window = point.step - before
     return "mean"
 
 
