@@ -49,7 +49,8 @@ _NAMES = {
     "wps": "tokens_per_second_per_gpu",
     "tflops": "tflops_per_gpu",
     "mfu": "mfu_percent",
-    "memory": "memory_reserved_gb",
+    # Some versions write GB; all divide by 2^30.
+    "memory": "memory_reserved_gib",
 }
 RATE = "tokens_per_second_per_gpu"
 
@@ -105,13 +106,10 @@ class Reader(RecordReader):
         anchor = _STEP.search(line.text)
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
-        fields = list(_FIELD.finditer(line.text, anchor.end()))
-        if not line.whole and fields and fields[-1].end() == len(line.text):
-            # The file ends here: the last figure may be cut.
-            del fields[-1]
-        found = {field[1].lower(): field[2] for field in reversed(fields)}
-        rated = "tps" in found or "wps" in found
-        if not rated and not ({"loss", "global_avg_loss"} & found.keys() and "memory" in found):
+        fields = [field for field in _FIELD.finditer(line.text, anchor.end()) if not line.cuts(field.end())]
+        printed = {field[1].lower(): field[2] for field in reversed(fields)}
+        rated = "tps" in printed or "wps" in printed
+        if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             if not line.whole:
                 self.sorter.cut_off = step
             return not line.whole
@@ -121,19 +119,13 @@ class Reader(RecordReader):
             record.origin = origin[-1][0].strip(" :")
             if origin[-1][2]:
                 self._groups.add(origin[-1][2])
-        for label, text in found.items():
+        for label, text in printed.items():
             value = number(text)
-            if label == "memory" and value is not None:
-                # Some versions write GB; all divide by 2^30. Where nothing is measured they write 0.
-                gigabytes = round(gib_to_gb(value), 4)
-                value = gigabytes if gigabytes > 0 else None
-            record.put(_NAMES[label], value)
-        if record.loss is not None and record.loss < 0:
-            # A pipeline stage that isn't the last knows no loss and prints -1 or -2.
-            record.loss = None
-            record.not_finite = tuple(name for name in record.not_finite if name != "loss")
-        world = re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before)
-        if world:
+            # Where no memory is measured it is 0; a pipeline stage that isn't the last prints a loss of -1 or -2.
+            unknown = {"memory": 0.0, "loss": -1.0, "global_avg_loss": -1.0}.get(label)
+            if value is not None and (unknown is None or not -math.inf < value <= unknown):
+                record.put(_NAMES[label], value)
+        if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
             self.sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
         self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
         self.sorter.take(record)

@@ -19,7 +19,15 @@ from typing import Any
 
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, count, precision_of, read_statements, statements
+from tprimat.read.parsing.values import (
+    LoggedValue,
+    LoggedValues,
+    count,
+    number,
+    precision_of,
+    read_statements,
+    statements,
+)
 from tprimat.results.run import ModelConfig
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
@@ -243,21 +251,23 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if not text:
         return ModelConfig(num_parameters=parameters), []
 
-    def word(name: str) -> str | None:
-        found = re.search(rf"['\"]?\b{name}['\"]?\s*[=:]\s*['\"]?([-\w.+]+)", text)
-        return found[1] if found else None
+    pairs = re.findall(r"\b(\w+)['\"]?\s*[=:]\s*['\"]?([-\w.+]+)", text)
+    # Of several parts with one name the first holds.
+    arguments: dict[str, str] = dict(reversed(pairs))
 
     def count(name: str) -> int | None:
-        value = word(name)
-        return int(value) if value and re.fullmatch(r"\d{1,12}", value) and int(value) else None
+        value = arguments.get(name, "")
+        return int(value) or None if re.fullmatch(r"\d{1,12}", value) else None
 
     warnings = []
-    name = (stated.word("model") or "").lower()
     heads = count("n_heads")
     latent = count("kv_lora_rank") is not None
-    experts = count("num_experts") if word("moe_enabled") != "False" else None
-    width, expert_width = _width(count, word, name), count("moe_inter_dim") if experts else None
-    dense = count("n_dense_layers")
+    experts = count("num_experts") if arguments.get("moe_enabled") != "False" else None
+    expert_width = count("moe_inter_dim") if experts else None
+    width = count("hidden_dim") or count("inter_dim")
+    dim, multiple = count("dim"), count("multiple_of")
+    if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
+        width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
     if experts and expert_width is None:
         warnings.append(
             "the widths of the feed-forward layers are left out of model_config: how this model mixes experts and "
@@ -265,11 +275,11 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
         )
         width = None
     shared = count("num_shared_experts")
-    tied = word("enable_weight_tying")
+    tied = arguments.get("enable_weight_tying")
     return (
         ModelConfig(
             num_layers=count("n_layers"),
-            hidden_size=count("dim"),
+            hidden_size=dim,
             num_attention_heads=heads,
             num_query_groups=None if latent else (count("n_kv_heads") or heads),
             head_dim=count("qk_nope_head_dim") if latent else count("head_dim"),
@@ -280,7 +290,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             experts_per_token=count("top_k") if experts else None,
             expert_ffn_hidden_size=expert_width,
             shared_expert_ffn_hidden_size=shared * expert_width if shared and expert_width else None,
-            num_dense_layers=(dense or 0) if experts else None,
+            num_dense_layers=(count("n_dense_layers") or 0) if experts else None,
             query_lora_rank=count("q_lora_rank"),
             key_value_lora_rank=count("kv_lora_rank"),
             rope_head_dim=count("qk_rope_head_dim") if latent else None,
@@ -292,18 +302,9 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     )
 
 
-def _width(count: Any, word: Any, name: str) -> int | None:
-    stated: int | None = count("hidden_dim") or count("inter_dim")
-    dim, multiple = count("dim"), count("multiple_of")
-    if stated or not name.startswith("llama3") or dim is None or multiple is None:
-        return stated
-    # Llama's own rule: two thirds of four times the width, scaled, and up to the next multiple.
-    scale = word("ffn_dim_multiplier")
-    try:
-        factor = float(scale) if scale not in (None, "None") else 1.0
-    except ValueError:
+def _llama_width(dim: int, multiple: int, scale: str) -> int | None:
+    """Return Llama's width: two thirds of four times the model's, scaled, and up to the next multiple."""
+    factor = 1.0 if scale == "None" else number(scale)
+    if factor is None or not 0 < factor < 1000:
         return None
-    if not 0 < factor < 1000:
-        return None
-    width = int(factor * int(8 * int(dim) / 3))
-    return math.ceil(width / int(multiple)) * int(multiple)
+    return math.ceil(int(factor * int(8 * dim / 3)) / multiple) * multiple
