@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tprimat.errors import UsageError
-from tprimat.text import for_encoding, plain
+from tprimat.text import counted, for_encoding, plain
 
 
 class TestPlain:
@@ -62,3 +62,11 @@ class TestForEncoding:
         assert for_encoding("图", "ascii") == "?"
         assert for_encoding("×", "no-such-encoding") == "x"
         assert for_encoding("×", None) == "×"
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [(1, "step", "1 step"), (0, "step", "0 steps"), (2, "process", "2 processes"), (1, "process", "1 process")],
+)
+def test_a_number_has_its_noun(number, noun, text):
+    assert counted(number, noun) == text

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tprimat.errors import UsageError
+from tprimat.errors import UnreadableError, UsageError
 
 LOCK_NAME = ".tprimat.lock"
 LOCK_SECONDS = 60.0
@@ -43,6 +43,12 @@ def read_plain(path: Path) -> bytes:
     """Return the content of a plain file. Raises as open_plain() does."""
     with open_plain(path) as file:
         return file.read()
+
+
+def unreadable(path: Path | str, error: OSError | ValueError, advice: str = ": check the name") -> UnreadableError:
+    """Return the error for what the operating system doesn't let be read."""
+    why = getattr(error, "strerror", None) or str(error)
+    return UnreadableError(path, f"can't be read: {why}{advice}", heading="unreadable-file")
 
 
 def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:

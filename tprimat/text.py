@@ -46,6 +46,12 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:head].rstrip()}{ELLIPSIS}{text[len(text) - (limit - 1 - head) :].lstrip()}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as “1 step” or “3 processes”."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{ending}"
+
+
 def for_encoding(text: str, encoding: str | None) -> str:
     """Return text with characters that an encoding lacks replaced: × by x, unknown ones by a question mark."""
     encoding = encoding or "utf-8"

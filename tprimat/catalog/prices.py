@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tprimat.errors import UsageError
+from tprimat.text import counted
 
 _WRONG = "wrong-cost"
 
@@ -49,7 +50,7 @@ def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, st
         # A word that is no price is named as one before prices are counted.
         in_order = [_price(word) for word in words]
         if len(in_order) != len(names):
-            count = f"{_counted(in_order, 'price')} for {_counted(names, 'side')}"
+            count = f"{counted(len(in_order), 'price')} for {counted(len(names), 'side')}"
             raise UsageError(
                 f"--cost has {count}: give one for each, in this order: {'; '.join(names)}", heading=_WRONG
             )
@@ -96,10 +97,6 @@ def _words(text: str) -> str:
     """Return words with a space on either side; 8×H100 is two."""
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold())
     return f" {' '.join(parted.replace(',', ' ').split())} "
-
-
-def _counted(values: Sequence[object], noun: str) -> str:
-    return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
 def _price(text: str) -> Price:

@@ -22,6 +22,7 @@ from tprimat.machine import platforms
 from tprimat.measure import session, torchrun
 from tprimat.measure.plan import Plan, cooldown, device_of
 from tprimat.record.ranks import Process, from_environment
+from tprimat.text import counted
 
 
 def measure(options: argparse.Namespace) -> int:
@@ -87,7 +88,7 @@ def _start(options: argparse.Namespace, requested: RequestedSettings) -> int:
 def _check_ranks(options: argparse.Namespace, process: Process) -> None:
     """Refuse options that say what torchrun has said already."""
     world = process.world_size
-    processes = f"{world} {'process' if world == 1 else 'processes'}"
+    processes = counted(world, "process")
     wrong = None
     if options.single and world > 1:
         wrong = f"--single, and {processes} were started: start one (torchrun --nproc_per_node=1)"

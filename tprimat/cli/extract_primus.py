@@ -18,7 +18,7 @@ from tprimat.log_import.extract import GivenValues
 from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.store.store import Saved
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 
 @prints_outcome("results")
@@ -87,6 +87,5 @@ def _show_saved(saved: Saved) -> None:
     """Print where the result is."""
     if saved.moved:
         info(f"  the file held another setup, which is now {plain(str(saved.moved))}")
-    runs = "1 run" if saved.runs == 1 else f"{saved.runs} runs"
     again = "; this training was in it already and is not counted twice" if saved.known else ""
-    info(plain(f"Results saved to: {saved.path} ({runs}{again})"))
+    info(plain(f"Results saved to: {saved.path} ({counted(saved.runs, 'run')}{again})"))

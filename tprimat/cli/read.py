@@ -17,7 +17,7 @@ from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
 from tprimat.log_import.importer import ImportedResult, LogImport
 from tprimat.log_import.pool import read_sources
-from tprimat.text import plain, shortened
+from tprimat.text import counted, plain, shortened
 
 MOST_SKIPPED = 4
 """Files skipped for one reason that are named; the rest is counted."""
@@ -67,7 +67,7 @@ def _report(batch: LogImport) -> int:
     values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
     values["errors"] = list(batch.errors)
     if batch.skipped:
-        info(f"passed over: {len(batch.skipped)} file{'s' if len(batch.skipped) > 1 else ''}")
+        info(f"passed over: {counted(len(batch.skipped), 'file')}")
     for reason, paths in reasons.items():
         most = len(paths) if is_verbose else MOST_SKIPPED
         shown = ", ".join(plain(path, 100) for path in paths[:most])

@@ -18,6 +18,7 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
+from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
 
@@ -165,7 +166,7 @@ class Resolver:
 
     def replicas_named(self, replicas: int) -> str:
         """Return the number of replicas in words."""
-        return f"{replicas} {'process' if replicas == 1 else 'processes'}"
+        return counted(replicas, "process")
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
@@ -197,9 +198,8 @@ def check_processes(processes: int, device: Device) -> None:
     """Raise UsageError where a machine hasn't a GPU, or a processor core, for each process."""
     number = device.devices
     if processes > number:
-        there = f"{number} {'GPU' if number == 1 else 'GPUs'}"
-        if device.platform == "cpu":
-            there = f"{number} processor {'core' if number == 1 else 'cores'} for its processes"
+        is_cpu = device.platform == "cpu"
+        there = f"{counted(number, 'processor core')} for its processes" if is_cpu else counted(number, "GPU")
         raise UsageError(
             f"--gpus {processes}: this machine has {there}: --gpus {number} is the most", heading="too-many-gpus"
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from tprimat import __version__, console, files
-from tprimat.errors import UnreadableError, UsageError
+from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import Log
 from tprimat.results.run import Run
@@ -54,7 +54,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         try:
             content = files.read_plain(result)
         except OSError as error:
-            raise UnreadableError(result, f"can't be read: {error.strerror}", heading="unreadable-file") from error
+            raise files.unreadable(result, error, "") from error
         members[_free(f"results/{result.name}", members)] = content
         members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
     for log in logs:

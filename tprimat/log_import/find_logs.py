@@ -16,6 +16,7 @@ from pathlib import Path
 from tprimat import read
 from tprimat.errors import TensorPrimatError, UnreadableError
 from tprimat.log_import.inputs import Log
+from tprimat.text import counted
 
 ENDINGS = re.compile(r"\.(?:log|txt)(?:\.(?:gz|bz2|xz|zst))?$", re.IGNORECASE)
 HEAD_LINES = 20_000
@@ -174,7 +175,7 @@ class _Searcher:
             self._skipped.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
         older = len(files) - opened
         if older:
-            self._skipped.append(f"{older} older {'file' if older == 1 else 'files'} with {model} in the name")
+            self._skipped.append(f"{counted(older, 'older file')} with {model} in the name")
         return nearest or relative
 
     def _by_content(self, models: Sequence[str], files: Mapping[Path, float]) -> dict[str, LocalLog]:

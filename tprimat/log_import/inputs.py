@@ -97,7 +97,7 @@ class Log:
             with path.open("rb") if is_handed_over(self.path, mode) else files.open_plain(path) as stream:
                 yield from self._of(stream)
         except (OSError, ValueError) as error:
-            raise unreadable(self.name, error) from error
+            raise files.unreadable(self.name, error) from error
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -142,12 +142,6 @@ def _hasher() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(1, "hash")
-
-
-def unreadable(name: str, error: OSError | ValueError) -> UnreadableError:
-    """Return the error for a name that the operating system refuses."""
-    why = getattr(error, "strerror", None) or str(error)
-    return UnreadableError(name, f"can't be read: {why}: check the name", heading="unreadable-file")
 
 
 def is_handed_over(path: str, mode: int) -> bool:

@@ -20,10 +20,9 @@ from typing import BinaryIO
 
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
-from tprimat.files import open_plain
-from tprimat.log_import import inputs
+from tprimat.files import open_plain, unreadable
 from tprimat.log_import.extract import ImportedRun, run_of
-from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log
+from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log, is_handed_over
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 
 IN_MEMORY = 1 << 26
@@ -97,7 +96,7 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except (OSError, ValueError) as error:
-            raise inputs.unreadable(name, error) from error
+            raise unreadable(name, error) from error
         for file in _below(path, skipped) if is_folder else [path]:
             real = os.path.realpath(file)
             if real in visited:
@@ -115,10 +114,10 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
 
 
 def _below(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
-    def unreadable(error: OSError) -> None:
+    def skip(error: OSError) -> None:
         skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
 
-    for parent, folders, names in os.walk(folder, onerror=unreadable):
+    for parent, folders, names in os.walk(folder, onerror=skip):
         folders[:] = sorted(name for name in folders if name != "history" and not name.startswith("."))
         for name in sorted(names):
             if not name.startswith("."):
@@ -130,10 +129,10 @@ def _add(path: Path, sources: list[LogSource], *, named: bool) -> str | None:
     try:
         status = path.stat()
     except OSError as error:
-        raise inputs.unreadable(str(path), error) from error
+        raise unreadable(path, error) from error
     if not stat.S_ISREG(status.st_mode) and not named:
         return "is no plain file"
-    if inputs.is_handed_over(str(path), status.st_mode):
+    if is_handed_over(str(path), status.st_mode):
         # It can be read once.
         sources.append(LogSource((str(path),), None, str(path.parent), named, 0))
         return None

@@ -17,7 +17,7 @@ from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
 from tprimat.results.run import Environment, Run
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 SMOKE_TEST_BELOW = defaults.STEPS_ON_CPU
 """Recorded steps, as few as a default training has. With fewer, a run's interval covers far less than it promises."""
@@ -32,7 +32,7 @@ def show(plan: Plan) -> None:
         framework = plan.framework_of(request)
         command = framework.launch(request).shell_line()
         result = plan.output_dir / framework.hook("result_name")(request)
-        console.info(f"\n{plan.name_of(request)}, run {plan.runs} {'time' if plan.runs == 1 else 'times'}:")
+        console.info(f"\n{plan.name_of(request)}, run {counted(plan.runs, 'time')}:")
         console.info(command)
         console.summary(command)
         # A part of the name may not be known before the training.

@@ -22,7 +22,7 @@ from tprimat.results.run import LARGEST_COUNT, Run
 from tprimat.store import store
 from tprimat.store.history import clear_unfinished
 from tprimat.store.naming import file_name
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 RECOVERED = "recovered from the journal of the training, step by step as it was recorded"
 
@@ -218,7 +218,7 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
         return _left(path, error.message)
     path.unlink()
     count = len(run.steps)
-    what = f"{count} {'record' if count == 1 else 'records'}" if count else "no step"
+    what = counted(count, "record") if count else "no step"
     lost = "" if run.status == "complete" else f", {run.status}"
     moved = f"; the result of another setup that was there is now {saved.moved}" if saved.moved else ""
     return Recovered(

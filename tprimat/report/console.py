@@ -11,7 +11,7 @@ from tprimat.report import published, tables, verdict
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Footnotes, Row
 from tprimat.report.terminal import Terminal
-from tprimat.text import plain, shortened
+from tprimat.text import counted, plain, shortened
 
 COLUMNS = 3
 """Sides that stand beside each other; more stand below each other."""
@@ -184,12 +184,12 @@ def evidence(comparison: Comparison) -> str:
     lines = ["", "Files"]
     for file in comparison.files:
         digest = f", sha256 {file.sha256}" if file.sha256 else ""
-        lines.append(f"  {plain(file.name)}: {len(file.runs)} run{'s' * (len(file.runs) != 1)}{digest}")
+        lines.append(f"  {plain(file.name)}: {counted(len(file.runs), 'run')}{digest}")
     lines += ["", "Sides"]
     for model in comparison.models:
         for side in model.sides:
-            counted = f"{len(side.counted)} of {len(side.runs)} runs counted"
-            lines.append(f"  {plain(model.title)}, {plain(side.full_name)}: {counted}")
+            runs = f"{len(side.counted)} of {len(side.runs)} runs counted"
+            lines.append(f"  {plain(model.title)}, {plain(side.full_name)}: {runs}")
             lines += [f"    - {plain(text)}" for text in _remarks(side)]
     return "\n".join(lines)
 

@@ -10,26 +10,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from tprimat.compare import Comparison
-from tprimat.report import Picture, Provenance, document
-from tprimat.report.blocks import (
-    Block,
-    Bullets,
-    Code,
-    Content,
-    Footnotes,
-    Heading,
-    Image,
-    Inline,
-    Link,
-    Marks,
-    Output,
-    Paragraph,
-    Script,
-    Strong,
-    Styled,
-    Table,
-    pieces,
-)
+from tprimat.report import Picture, Provenance, blocks, document
 from tprimat.text import plain
 
 _MARKUP = re.compile(r"[\\`*\[\]<>&|~#$@!]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
@@ -38,13 +19,12 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;",
 
 def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
     """The report as a file. See report.Form for the arguments."""
-    blocks = document.blocks(comparison, provenance, picture=picture is not None)
-    return text_of(blocks, picture).encode()
+    return text_of(document.blocks(comparison, provenance, picture=picture is not None), picture).encode()
 
 
-def text_of(blocks: Iterable[Block], picture: Picture | None = None) -> str:
+def text_of(parts: Iterable[blocks.Block], picture: Picture | None = None) -> str:
     """Blocks as Markdown."""
-    return "\n\n".join(_block(block, picture) for block in blocks) + "\n"
+    return "\n\n".join(_block(block, picture) for block in parts) + "\n"
 
 
 def escape(text: object) -> str:
@@ -76,44 +56,44 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: i
     return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
-def _block(block: Block, picture: Picture | None) -> str:
+def _block(block: blocks.Block, picture: Picture | None) -> str:
     match block:
-        case Heading():
+        case blocks.Heading():
             return f"{'#' * block.level} {escape(block.text)}"
-        case Paragraph():
+        case blocks.Paragraph():
             return _line(block.content)
-        case Bullets():
+        case blocks.Bullets():
             lines = []
             for entry, below in block.entries:
                 lines += [f"- {_line(entry)}", *(f"  - {_line(each)}" for each in below)]
             return "\n".join(lines)
-        case Table():
+        case blocks.Table():
             return table(
                 [_line(cell) for cell in block.header],
                 [[_line(cell) for cell in row] for row in block.rows],
                 right_from=block.right_from,
             )
-        case Image():
+        case blocks.Image():
             return "" if picture is None else f"![{escape(block.text)}]({quote(picture.link)})"
-        case Script():
+        case blocks.Script():
             return "\n".join(["````sh", plain(block.text), "````"])
-        case Footnotes():
+        case blocks.Footnotes():
             return "\n".join(f"[^{number}]: {escape(text)}" for number, text in block.entries)
 
 
-def _line(content: Content) -> str:
-    return "".join(map(_inline, pieces(content)))
+def _line(content: blocks.Content) -> str:
+    return "".join(map(_inline, blocks.pieces(content)))
 
 
-def _inline(piece: Inline) -> str:
+def _inline(piece: blocks.Inline) -> str:
     match piece:
-        case Code():
+        case blocks.Code():
             return code(piece.text)
-        case Strong():
+        case blocks.Strong():
             return f"**{escape(piece.text)}**"
-        case Marks():
+        case blocks.Marks():
             return "".join(f"[^{number}]" for number in piece.numbers)
-        case Link() | Output() | Styled():
+        case blocks.Link() | blocks.Output() | blocks.Styled():
             return escape(piece.text)
         case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.

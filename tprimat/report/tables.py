@@ -15,6 +15,7 @@ from tprimat.report.blocks import Content, Table
 from tprimat.report.efficiency import figure
 from tprimat.report.rates import RATE, bounds_of, rate, rate_of, rate_unit, untimed
 from tprimat.report.verdict import ratio_text
+from tprimat.text import counted
 
 SHORT_VALUE = 60
 """Characters; longer values of settings that don't differ are left to the report."""
@@ -267,4 +268,4 @@ def _steady_of(side: SideResult) -> str:
     texts: Sequence[str] = list(dict.fromkeys(steady_steps(result) for result in side.counted))
     if not texts:
         return units.UNKNOWN
-    return texts[0] if len(texts) == 1 else f"{texts[0]} and {len(texts) - 1} other" + "s" * (len(texts) > 2)
+    return texts[0] if len(texts) == 1 else f"{texts[0]} and {counted(len(texts) - 1, 'other')}"

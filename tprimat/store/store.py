@@ -61,8 +61,7 @@ def _content(path: Path) -> bytes:
                 raise _not_a_result(path, "too large for a result file: is it one?")
             return file.read()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
+        raise files.unreadable(path, error, "") from error
 
 
 def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
@@ -131,8 +130,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
+            raise files.unreadable(path, error) from error
         if not is_folder:
             loaded.setdefault(os.path.realpath(path), _load(path))
             continue

@@ -24,6 +24,7 @@ from tprimat.frameworks.request import Device, Launch, Request
 from tprimat.frameworks.resolve import check_memory, check_processes
 from tprimat.frameworks.scales import BYTES_PER_PARAMETER
 from tprimat.results.run import Run
+from tprimat.text import counted
 from tprimat.units import GB
 
 ENCDEC = Framework(FRAMEWORK, models=(MODEL,), data="pairs", room="encdec")
@@ -140,8 +141,8 @@ def introduce(request: Request) -> list[str]:
         source = f"data: made in memory, {amount} an epoch"
     else:
         source = (
-            f"data: {amount} in {_counted(training.num_shards, 'shard', 'shards')} in {training.data_dir}, read by "
-            f"{_counted(training.workers, 'worker', 'workers')} a process; "
+            f"data: {amount} in {counted(training.num_shards, 'shard')} in {training.data_dir}, read by "
+            f"{counted(training.workers, 'worker')} a process; "
             f"{'checked' if shards.read_manifest(training.data_dir) else 'written'} first"
         )
     return [
@@ -149,9 +150,9 @@ def introduce(request: Request) -> list[str]:
         f"{training.nhead} heads, {training.num_encoder_layers} + {training.num_decoder_layers} layers, feed-forward "
         f"{training.dim_feedforward}, vocabulary {training.vocab_size}",
         f"{training.precision}, batch {training.micro_batch_size} × "
-        f"{_counted(training.num_gpus, 'process', 'processes')} = {training.global_batch_size} sequence pairs of "
+        f"{counted(training.num_gpus, 'process')} = {training.global_batch_size} sequence pairs of "
         f"{training.sequence_length} tokens a step; {pairs} and {steps} an epoch; "
-        f"{_counted(training.epochs, 'epoch', 'epochs')}, after {training.warmup_epochs} to warm up",
+        f"{counted(training.epochs, 'epoch')}, after {training.warmup_epochs} to warm up",
         source,
     ]
 
@@ -198,16 +199,12 @@ def _achieved(run: Run, summary: Summary) -> list[str]:
     return [f"{reached:.3g} TFLOP/s {'a process' if run.platform == 'cpu' else 'a GPU'}{mfu}"]
 
 
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
-
-
 def _samples(
     requested: RequestedSettings, device: Device, processes: int, pair_bytes: int
 ) -> tuple[int, tuple[str, ...]]:
     """Return how many sequence pairs there are, and a note where an epoch leaves some out."""
     step = requested.batch_size * processes
-    named = f"--batch-size {requested.batch_size} × {_counted(processes, 'process', 'processes')}"
+    named = f"--batch-size {requested.batch_size} × {counted(processes, 'process')}"
     samples = requested.num_samples
     if samples is None:
         samples = SAMPLES_ON_CPU if device.platform == "cpu" else SAMPLES_ON_GPU

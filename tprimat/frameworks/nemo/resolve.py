@@ -15,6 +15,7 @@ from tprimat.frameworks.request import MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.emulation import is_emulated
 from tprimat.results.run import ModelConfig
+from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
 FIRST_WITH_FP8 = 89
@@ -122,7 +123,7 @@ class Resolver(resolve.Resolver):
                 )
         if (tensor, pipeline, context) != before:
             self.notes.append(
-                f"{gpus} {'GPU' if gpus == 1 else 'GPUs'}: tensor {tensor}, pipeline {pipeline}, context {context} "
+                f"{counted(gpus, 'GPU')}: tensor {tensor}, pipeline {pipeline}, context {context} "
                 f"parallel instead of {', '.join(map(str, before))}"
             )
         length = requested.sequence_length or row.sequence_length
@@ -136,7 +137,7 @@ class Resolver(resolve.Resolver):
 
     def replicas_named(self, replicas: int) -> str:
         """Return the number of replicas in words."""
-        return f"{replicas} {'replica' if replicas == 1 else 'replicas'} of the model"
+        return f"{counted(replicas, 'replica')} of the model"
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with NeMo's own fields; refuse what the memory can't hold."""

@@ -83,7 +83,7 @@ def read(path: Path) -> StartRecord | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnreadableError(path, f"can't be read: {error.strerror}", heading="unreadable-file") from error
+        raise files.unreadable(path, error, "") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableError(
             path, f"is no record of a start: {error}: move it away from the log", heading="start-record"

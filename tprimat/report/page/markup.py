@@ -7,26 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from html import escape as escape_entities
 
-from tprimat.report import Picture
-from tprimat.report.blocks import (
-    Block,
-    Bullets,
-    Code,
-    Content,
-    Footnotes,
-    Heading,
-    Image,
-    Inline,
-    Link,
-    Marks,
-    Output,
-    Paragraph,
-    Script,
-    Strong,
-    Styled,
-    Table,
-    pieces,
-)
+from tprimat.report import Picture, blocks
 from tprimat.text import plain
 
 _MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
@@ -44,7 +25,7 @@ class Fold:
     style: str = ""
 
 
-Part = Block | Fold | str
+Part = blocks.Block | Fold | str
 """A block; or HTML as it is, for what the page's script works on."""
 
 
@@ -70,20 +51,20 @@ class Writer:
 
     def _part(self, part: Part) -> str:
         match part:
-            case Heading():
+            case blocks.Heading():
                 return f"<h{part.level}>{escape(part.text)}</h{part.level}>"
-            case Paragraph():
+            case blocks.Paragraph():
                 line = self._line(part.content)
                 return f"<p{_attribute('class', part.style)}>{line}</p>" if line else ""
-            case Bullets():
+            case blocks.Bullets():
                 return self._bullets(part)
-            case Table():
+            case blocks.Table():
                 return self._table(part)
-            case Image():
+            case blocks.Image():
                 return self._image(part)
-            case Script():
+            case blocks.Script():
                 return f"<pre><code>{escape(part.text)}</code></pre>"
-            case Footnotes():
+            case blocks.Footnotes():
                 return self._footnotes(part)
             case Fold():
                 attributes = _attribute("id", part.anchor) + _attribute("class", part.style) + " open" * part.is_open
@@ -92,17 +73,17 @@ class Writer:
             case str():
                 return part
 
-    def _bullets(self, block: Bullets) -> str:
+    def _bullets(self, block: blocks.Bullets) -> str:
         lines = ["<ul>"]
         for entry, below in block.entries:
             inner = "".join(f"<li>{self._line(each)}</li>" for each in below)
             lines.append(f"<li>{self._line(entry)}{f'<ul>{inner}</ul>' if inner else ''}</li>")
         return "\n".join([*lines, "</ul>"])
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: blocks.Table) -> str:
         """A table that scrolls sideways where it is too wide."""
 
-        def cells(tag: str, row: Sequence[Content], anchor: str = "") -> str:
+        def cells(tag: str, row: Sequence[blocks.Content], anchor: str = "") -> str:
             shown = []
             for column, cell in enumerate(row):
                 name = "th" if column == 0 else tag
@@ -121,7 +102,7 @@ class Writer:
             f"<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>"
         )
 
-    def _image(self, block: Image) -> str:
+    def _image(self, block: blocks.Image) -> str:
         if self._picture is None:
             return ""
         kind = _MEDIA.get(self._picture.kind)
@@ -130,33 +111,33 @@ class Writer:
         data = base64.b64encode(self._picture.content).decode("ascii")
         return f'<p><img alt="{escape(block.text)}" src="data:{kind};base64,{data}"></p>'
 
-    def _footnotes(self, block: Footnotes) -> str:
+    def _footnotes(self, block: blocks.Footnotes) -> str:
         lines = ["<h2>Footnotes</h2>", '<ol class="notes">']
         for number, text in block.entries:
             back = f' <a href="#mark-{number}" aria-label="back to the table">↩</a>' if number in self._referred else ""
             lines.append(f'<li id="note-{number}" value="{number}">{escape(text)}{back}</li>')
         return "\n".join([*lines, "</ol>"])
 
-    def _line(self, content: Content) -> str:
-        return "".join(map(self._inline, pieces(content)))
+    def _line(self, content: blocks.Content) -> str:
+        return "".join(map(self._inline, blocks.pieces(content)))
 
-    def _inline(self, piece: Inline) -> str:
+    def _inline(self, piece: blocks.Inline) -> str:
         match piece:
-            case Code():
+            case blocks.Code():
                 return f"<code>{escape(piece.text)}</code>"
-            case Strong():
+            case blocks.Strong():
                 return f"<strong>{escape(piece.text)}</strong>"
-            case Marks():
+            case blocks.Marks():
                 # With a space between them a line can be broken there.
                 marks = " ".join(map(self._mark, piece.numbers))
                 return f'<span class="marks">{marks}</span>' if marks else ""
-            case Link():
+            case blocks.Link():
                 text = escape(piece.text)
                 attributes = f'{_attribute("class", piece.style)} href="#{piece.anchor}"'
                 return f"<a{attributes}>{text}</a>" if piece.anchor else text
-            case Styled():
+            case blocks.Styled():
                 return f"<span{_attribute('class', piece.style)}>{escape(piece.text)}</span>"
-            case Output():
+            case blocks.Output():
                 return f'<output id="{piece.name}">{escape(piece.text)}</output>'
             case str():
                 # plain() takes the spaces at the ends, which part the pieces of a line.
