@@ -72,11 +72,17 @@ class StepValues:
 
     def _read(self, losses: Sequence[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
         read = self._scalars.read
-        loss = sum(map(read, losses)) / len(losses) * scale if losses else None
+        loss: float | None
+        if len(losses) == 1:
+            loss = read(losses[0]) * scale
+        else:
+            loss = sum(map(read, losses)) / len(losses) * scale if losses else None
         return loss, None if norm is None else read(norm)
 
 
 def learning_rate(optimizer: Any) -> float | None:
     """Return that of the first group of parameters; None for one on the device, which would have to be waited for."""
     rate = optimizer.param_groups[0]["lr"]
-    return float(rate) if type(rate) is float or not isinstance(rate, Tensor) or rate.device.type == "cpu" else None
+    if type(rate) is float:
+        return rate
+    return None if isinstance(rate, Tensor) and rate.device.type != "cpu" else float(rate)
