@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tprimat.errors import UsageError
-from tprimat.text import counted, for_encoding, plain
+from tprimat.text import counted, for_encoding, plain, suggestion
 
 
 class TestPlain:
@@ -70,3 +70,10 @@ class TestForEncoding:
 )
 def test_a_number_has_its_noun(number, noun, text):
     assert counted(number, noun) == text
+
+
+def test_a_name_that_is_near_is_suggested():
+    known = ("llama", "mistral", "qwen")
+    assert suggestion("lama", known, "choose one") == "is llama meant?"
+    assert suggestion("H100", ("H100X", "H100Y"), "choose one", most=3) == "the nearest are H100Y, H100X"
+    assert suggestion("xyz", known, "choose one") == "choose one"

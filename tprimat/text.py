@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _ESCAPE_SEQUENCES = re.compile(
     # CSI: colours, cursor, clearing the screen.
@@ -50,6 +51,17 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as “1 step” or “3 processes”."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
     return f"{number} {noun}{ending}"
+
+
+def suggestion(name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6) -> str:
+    """Return which of the known names may be meant by one that isn't known; where none is near, the other text."""
+    # Imported here: each --help would pay for it.
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
+    if not near:
+        return otherwise
+    return f"is {near[0]} meant?" if most == 1 else f"the nearest are {', '.join(near)}"
 
 
 def for_encoding(text: str, encoding: str | None) -> str:

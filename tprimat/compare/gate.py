@@ -17,7 +17,7 @@ from typing import Literal
 from tprimat.analysis import intervals
 from tprimat.analysis.efficiency import Options
 from tprimat.checks.compute import Mode
-from tprimat.compare import ABOUT_REFERENCE, Comparison, Loaded, Pair, SideResult, compare
+from tprimat.compare import ABOUT_REFERENCE, Loaded, Pair, SideResult, compare
 from tprimat.compare.allowance import RATE, Allowance
 from tprimat.compare.pairs import pair
 from tprimat.compare.sides import measurement
@@ -111,7 +111,7 @@ def gate(
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
         # How each set alone would be ordered says nothing here.
         said += [f"{kind}: {note}" for note in each.notes if not note.endswith(ABOUT_REFERENCE)]
-    before, after = (_by_model(each) for each in sets)
+    before, after = ({model.title: model.sides for model in each.models} for each in sets)
     checks: list[Check] = []
     pairs: list[Pair] = []
     for title, sides in before.items():
@@ -132,10 +132,6 @@ def gate(
     if not checks:
         checks.append(Check("all results", None, None, "not comparable", "nothing could be set against each other"))
     return Gate(tuple(checks), tuple(pairs), tuple(dict.fromkeys(map(plain, said))))
-
-
-def _by_model(comparison: Comparison) -> dict[str, list[SideResult]]:
-    return {model.title: list(model.sides) for model in comparison.models}
 
 
 def _partners(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from tprimat import files
 from tprimat.errors import UsageError
+from tprimat.text import suggestion
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +68,7 @@ def read(path: Path) -> dict[str, str]:
         if not name + sign:
             continue
         if not sign or name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            meant = f"is {near[0]} meant?" if near else f"write NAME = VALUE with one of {', '.join(NAMES)}"
+            meant = suggestion(name, NAMES, f"write NAME = VALUE with one of {', '.join(NAMES)}")
             raise _refusal(f"{path}:{number}: {name!r} is none of what a job is told: {meant}")
         values[name] = value.strip("\"'")
     return values

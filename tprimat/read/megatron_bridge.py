@@ -14,7 +14,7 @@ import re
 from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
@@ -55,7 +55,6 @@ class Reader(RecordReader):
         self._iterations: list[int] = []
         self._memory: dict[str, float] = {}
         self._bare = True
-        self._lines = 0
 
     @property
     def recognised(self) -> bool:
@@ -80,8 +79,7 @@ class Reader(RecordReader):
                     self._before.append(len(self._iterations))
             if matches:
                 return
-        self._lines += 1
-        if not self._records and self._lines > LONGEST_SETUP:
+        if not self.may_state():
             return
         self._bare = self._bare and (not text or text.isspace())
         if "gigabytes" in text:

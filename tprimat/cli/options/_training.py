@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tprimat.cli.options._parser import option
-from tprimat.text import plain
+from tprimat.text import plain, suggestion
 
 
 def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Callable[[str], tuple[str, ...]]:
@@ -21,13 +21,9 @@ def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Call
             return tuple(known)
         for name in chosen:
             if name not in known:
-                import difflib
-
-                near = difflib.get_close_matches(name, known, n=1)
                 choices = ", ".join([*known, *(["all"] if all_allowed else [])])
-                raise argparse.ArgumentTypeError(
-                    f"there is no {what} {name!r}: " + (f"is {near[0]} meant?" if near else f"choose from {choices}")
-                )
+                meant = suggestion(name, known, f"choose from {choices}")
+                raise argparse.ArgumentTypeError(f"there is no {what} {name!r}: {meant}")
         return chosen
 
     return read

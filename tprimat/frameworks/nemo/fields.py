@@ -7,11 +7,11 @@ made with. Knows fiddle only through that form.
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 from typing import Any
 
 from tprimat.errors import UsageError
+from tprimat.text import suggestion
 
 OWN_OPTIONS = {
     "data.global_batch_size": "--global-batch-size",
@@ -98,6 +98,5 @@ def _check(owner: Any, part: str, before: list[str], setting: str) -> None:
     where = ".".join(before) or "the recipe"
     if not known:
         raise UsageError(f"--set {setting}: {where} has no fields: set it as a whole, or leave it", heading="nemo-set")
-    near = difflib.get_close_matches(part, known, n=3, cutoff=0.5)
-    meant = f"the nearest are {', '.join(near)}" if near else f"it has {', '.join(known[:8])}, …"
+    meant = suggestion(part, known, f"it has {', '.join(known[:8])}, …", most=3, cutoff=0.5)
     raise UsageError(f"--set {setting}: {where} has no field {part!r}: {meant}", heading="nemo-set")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from tprimat.catalog.gpus import Gpu
 from tprimat.errors import UsageError
 from tprimat.frameworks.request import Device
 from tprimat.machine.emulation import is_emulated
+from tprimat.text import suggestion
 from tprimat.units import GB
 
 DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
@@ -83,6 +83,5 @@ def _card(name: str) -> Gpu:
         if name.lower() in (gpu.short_name.lower(), gpu.key.lower(), gpu.title.lower()):
             return gpu
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    meant = f"the nearest are {', '.join(near)}" if near else f"choose from {', '.join(names)}"
+    meant = suggestion(name, names, f"choose from {', '.join(names)}", most=3, cutoff=0.4)
     raise UsageError(f"there is no NVIDIA card {name!r} in the table: {meant}", heading="nemo-options")

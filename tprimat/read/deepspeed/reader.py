@@ -158,7 +158,7 @@ class Reader(StepReader):
 
     def _record(self, step: int, kind: str, printed: Mapping[str, str | None], line: Line) -> None:
         """Add figures to the record of a step: the current one, which another line of it began, or a new one."""
-        last = self.sorter.trainings[-1].last if self.sorter.trainings else None
+        last = self.sorter.last
         self._kinds.add(kind)
         if self._current is None or self._current[0].step != step or kind in self._current[1]:
             self._current = (Record(step, line.number, stamp=last_stamp(line.text[:200])), set())

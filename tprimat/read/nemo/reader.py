@@ -75,7 +75,6 @@ class Reader(RecordReader):
     def __init__(self) -> None:
         super().__init__()
         self._batches: dict[int, float] = {}
-        self._lines = 0
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -84,8 +83,7 @@ class Reader(RecordReader):
             return
         if "reduced_train_loss=" in text and self._bar(line):
             return
-        self._lines += 1
-        if self.sorter.trainings or self._lines <= records.LONGEST_SETUP:
+        if self.may_state():
             around = self.sorter.pending
             setup.feed(line.number, text, around)
             if self.sorter.trainings or "NeMo" in text or "rror" in text:
@@ -116,8 +114,7 @@ class Reader(RecordReader):
         planned = int(bar[3]) if bar[3] != "?" else None
         counted = max(0, int(bar[2]) - 1)
         # A bar is drawn again and again; the first drawing with a step's figures counts.
-        last = self.sorter.trainings[-1].last if self.sorter.trainings else None
-        step = _whole(pairs.get("global_step"))
+        step, last = _whole(pairs.get("global_step")), self.sorter.last
         if last is not None and last.step == (counted if step is None else step):
             return True
         self._take(pairs, counted, planned if int(bar[1]) == 0 else None, line, "")

@@ -33,6 +33,11 @@ class RecordSequencer:
         self.cut_off: int | None = None
         self._reconcile = reconcile
 
+    @property
+    def last(self) -> Record | None:
+        """The last record so far."""
+        return self.trainings[-1].last if self.trainings else None
+
     def take(self, record: Record) -> None:
         """Add the next record of the log."""
         pending, self.pending = self.pending, LogContext()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, peaks, set_windows
+from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record, peaks, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line
@@ -22,6 +22,7 @@ class RecordReader:
 
     def __init__(self) -> None:
         self.sorter = RecordSequencer()
+        self._lines = 0
 
     @property
     def recognised(self) -> bool:
@@ -31,6 +32,11 @@ class RecordReader:
     def feed(self, line: Line) -> None:
         """Take the next line."""
         raise NotImplementedError
+
+    def may_state(self) -> bool:
+        """Count a line without a record, and return whether a setup is looked for in it."""
+        self._lines += 1
+        return self.recognised or self._lines <= LONGEST_SETUP
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
@@ -162,8 +168,7 @@ class BlockReader(StepReader):
             step = self.step_within(block)
         if step is None:
             self._headless += 1
-            last = self.sorter.trainings[-1].last if self.sorter.trainings else None
-            step = (last.step if last else 0) + 1
+            step = (self.sorter.last.step if self.sorter.last else 0) + 1
         self.sorter.take(self.record(step, self._line, block))
 
     def counts(self, block: dict[str, str]) -> bool:

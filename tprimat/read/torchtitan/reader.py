@@ -76,7 +76,6 @@ class Reader(RecordReader):
         super().__init__()
         self.sorter = RecordSequencer(_reconcile)
         self._setup = setup.Setup()
-        self._lines = 0
         self._groups: set[str] = set()
 
     @property
@@ -89,8 +88,7 @@ class Reader(RecordReader):
         if "step:" in line.text and self._step(line):
             return
         around = self.sorter.pending
-        self._lines += 1
-        if self.recognised or self._lines <= records.LONGEST_SETUP:
+        if self.may_state():
             self._setup.feed(line.number, line.text, around)
         if self.recognised:
             around.feed(line.number, line.text)
