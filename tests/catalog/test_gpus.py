@@ -144,6 +144,25 @@ def test_a_name_means_its_own_row():
     assert {name for name in NAMES if gpus.match(device(name)).partition} == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "vendor"),
+    [
+        ("NVIDIA anything", "NVIDIA"),
+        ("H200", "NVIDIA"),
+        ("8xB300", "NVIDIA"),
+        ("Tesla V100-SXM2-16GB", "NVIDIA"),
+        ("AMD anything", "AMD"),
+        ("mi300", "AMD"),
+        ("MI325X VF", "AMD"),
+        ("Gaudi 3", None),
+        ("default4", None),
+        ("", None),
+    ],
+)
+def test_a_name_shows_the_vendor(name, vendor):
+    assert gpus.vendor(name) == vendor
+
+
 def test_a_name_that_is_no_row_gets_none():
     assert {name: key_of(device(name)) for name in NOTHING} == dict.fromkeys(NOTHING)
 

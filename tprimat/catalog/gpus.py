@@ -41,6 +41,8 @@ _SAYS_NOTHING = re.compile(
 _GENERIC_AMD_NAME = "Radeon Graphics"
 """What the ROCm runtime calls a device whose PCI id its table of names lacks."""
 
+_BRANDS = {"AMD": ("amd", "instinct", "radeon"), "NVIDIA": ("nvidia", "tesla", "geforce", "quadro")}
+
 _CORES_PER_UNIT = {
     **dict.fromkeys(("sm_70", "sm_72", "sm_75", "sm_80"), 64),
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121"), 128),
@@ -182,6 +184,16 @@ def short_name(device_name: str | None) -> str:
     whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
     label = f"{whole} {part[0]}" if part else whole
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1].rstrip() + "…"
+
+
+def vendor(device_name: str) -> str | None:
+    """Return AMD or NVIDIA where one of its brands, or a GPU of the table, is part of a name; else None."""
+    name = device_name.lower()
+    signs = [(maker, brand) for maker, brands in _BRANDS.items() for brand in brands]
+    # MI300X is also called MI300. Shorter names, such as L4, may be part of any word.
+    models = [(gpu.vendor, gpu.short_name.split()[0].rstrip("X").lower()) for gpu in gpus()]
+    signs += [(maker, model) for maker, model in models if len(model) >= 4]
+    return next((maker for maker, sign in signs if sign in name), None)
 
 
 def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:

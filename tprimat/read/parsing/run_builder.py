@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from tprimat.catalog import models
+from tprimat.catalog import gpus, models
 from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining
@@ -41,8 +41,7 @@ _SHAPE_COUNTS = (
     "vocab_size", "num_experts", "experts_per_token", "num_parameters",
 )  # fmt: skip
 _SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
-_NVIDIA = ("nvidia", "tesla", "geforce", "quadro", "h100", "h200", "a100", "b200", "gb200", "gb300", "b300")
-_AMD = ("amd", "instinct", "radeon", "mi300", "mi325", "mi35", "mi250")
+_PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
 
 
 @dataclasses.dataclass
@@ -295,9 +294,8 @@ def optimizer_of(stated: LoggedValues) -> Optimizer:
 
 def platform_of(stated: LoggedValues) -> Platform | None:
     """Return the stated platform, else what the device's name shows."""
-    name = (stated.word("device_name") or "").lower()
-    shown = "amd" if any(sign in name for sign in _AMD) else "nvd" if any(sign in name for sign in _NVIDIA) else None
-    platform = stated.word("platform") or shown
+    shown = gpus.vendor(stated.word("device_name") or "")
+    platform = stated.word("platform") or _PLATFORMS.get(shown or "")
     return next((each for each in get_args(Platform) if each == platform), None)
 
 
