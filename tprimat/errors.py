@@ -39,7 +39,7 @@ _MOST_SEVERE_FIRST = tuple(map(ExitStatus, (70, 2, 5, 4, 3, 1, 0)))
 
 
 def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """Return the most severe of several exit statuses; OK for none."""
+    """Return the most severe of several exit statuses; WELL for none."""
     return min(statuses, key=_MOST_SEVERE_FIRST.index, default=ExitStatus.WELL)
 
 

@@ -24,7 +24,7 @@ POWER_SECONDS = 10.0
 
 
 def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
-    """Return what can't be, or can hardly be, in a run's values."""
+    """Return the findings on impossible and implausible values of a run."""
     results = (_against_peak(run, summary), *_memory(run), _power(run), _own_rate(run, summary))
     return tuple(each for each in results if each is not None)
 

@@ -160,7 +160,7 @@ _key = operator.attrgetter(
     *("scale", "label", "framework", "gpu_info.device_name", "num_gpus"),
     *(f"training_config.{name}" for name in ("precision", "global_batch_size", "sequence_length")),
 )
-"""The setup of a run, as far as a new version of software leaves it alone."""
+"""The parts of a setup that must be equal. A new version of the software changes none of them."""
 
 
 def _told_apart(side: SideResult, other: SideResult) -> list[SideResult]:
@@ -186,7 +186,7 @@ def _checks(title: str, found: Pair, allowances: Sequence[Allowance]) -> list[Ch
 
 
 Bounds = list[tuple[float, float]]
-"""Least and most that each run's figure may be called."""
+"""Lower and upper bound of each run's value; equal where the run has one value."""
 
 
 def _check(title: str, found: Pair, allowance: Allowance) -> Check:
@@ -211,7 +211,7 @@ def _check(title: str, found: Pair, allowance: Allowance) -> Check:
 
 
 def _bounds(side: SideResult, metric: str) -> Bounds:
-    """Of a rate those of a run's levels."""
+    """Return the bounds of each run's value: of a rate, the lowest and the highest of the run's segments."""
     found = []
     for result in side.counted:
         rates = [each.tokens_per_second_per_gpu for each in result.summary.step_ranges] if metric == RATE else []

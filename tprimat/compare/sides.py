@@ -62,8 +62,9 @@ def same_side(run: Run) -> tuple[object, ...]:
 
 
 def measurement(run: Run) -> tuple[object, ...]:
-    """What two runs share that are one measurement, whatever else their files say; the last of it is None, or the
-    time of a run with so few records that they may be equal by chance.
+    """Return the identity of a measurement: two runs with the same one are copies, whatever else their files say.
+
+    It includes the timestamp where the run has so few records that two runs may have the same by chance.
     """
     few = sum(time is not None for time in run.step_times) < warmup.MINIMUM_RECORDS
     return run.step_times, run.loss_values, run.timestamp if few else None

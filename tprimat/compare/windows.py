@@ -13,7 +13,7 @@ from tprimat.results.run import Run
 
 
 class Window(NamedTuple):
-    """A rule that picks steps, and who uses it: the times that count of all of a run; none of one that is too short."""
+    """A rule that picks the steps that count, and who uses it. `pick` returns no times for a run that is too short."""
 
     name: str
     source: str

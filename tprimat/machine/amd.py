@@ -17,7 +17,7 @@ from tprimat.machine.host import Host
 from tprimat.units import GB
 
 SOURCES = "amdsmi, the driver's files and rocm-smi"
-"""The query for utilisation."""
+"""Where utilisation is read, in words."""
 
 _PCI = "/sys/bus/pci/devices"
 _KFD = "/sys/class/kfd/kfd/topology/nodes"

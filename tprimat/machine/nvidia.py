@@ -15,7 +15,7 @@ from tprimat.machine.host import Host
 from tprimat.units import GB
 
 SOURCES = "NVML and nvidia-smi"
-"""What is asked, in words."""
+"""Where utilisation is read, in words."""
 
 _MIB = 2**20
 _NUMBERS = {

@@ -39,7 +39,7 @@ _LLM_C = re.compile(
 )
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
 _FORMS = {
-    # With what each can't be without: a pattern that finds nothing takes many times as long as a word.
+    # With a text that each of its lines has: to search for a pattern takes many times as long as for a text.
     "iter": ("iter ", _ITER),
     "modded": ("step:", _MODDED),
     "llm.c": ("s:", _LLM_C),

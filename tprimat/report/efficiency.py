@@ -1,4 +1,4 @@
-"""What each speed of a comparison is worth, or why that isn't said: sheets, and how a terminal shows them."""
+"""The efficiency and cost of each side, or why they aren't known: sheets, and how a terminal shows them."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _answer(group: Group) -> Answer:
 
 
 def _sure(sides: Sequence[SideResult]) -> Iterator[str]:
-    """What so many runs allow to be said of other runs; and whose figures are of a run that never settled."""
+    """Say where there are too few runs for a claim about other runs, and which sides have no steady state."""
     counts = [len(side.counted) for side in sides]
     if max(counts) == 1:
         yield "One run a side proves nothing about other runs."
@@ -98,7 +98,7 @@ def _sure(sides: Sequence[SideResult]) -> Iterator[str]:
 
 
 def _fair(compared: Sequence[Pair]) -> Iterator[str]:
-    """What kind of comparison it is, by the ledger."""
+    """Say whether the configurations are identical."""
     if {pair.ledger.verdict for pair in compared} == {"identical configuration"}:
         unknown = any(pair.ledger.of("unknown") for pair in compared)
         yield "Identical configurations" + (", as far as they are stated." if unknown else ".")
@@ -129,7 +129,7 @@ def _alone(side: SideResult, unit: str) -> str:
 def _of_two(pair: Pair, ratio: Ratio, unit: str) -> str:
     faster, slower = pair.ordered
     names = faster.name, slower.name
-    # Per what the speed is, where the numbers of GPUs differ and it could be taken for the whole.
+    # “per GPU” where the numbers of GPUs differ: the speed could be taken for that of all GPUs.
     each = f" per {unit.rpartition('/')[2]}" if faster.count != slower.count else ""
     if ratio.levels:
         speeds = f"{rate_of(faster)} against {rate_of(slower)} {unit}"

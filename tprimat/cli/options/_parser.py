@@ -17,7 +17,7 @@ OF_TRAININGS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command, whose errors are UsageErrors.
+    """The parser of a command. It raises UsageError for wrong arguments.
 
     Args:
         command: its name, for the usage line where no script was started.

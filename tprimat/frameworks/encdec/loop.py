@@ -268,7 +268,7 @@ def _connected(request: EncDecRequest, process: Process, say: Callable[[str], No
     store = dist.PrefixStore("tensorprimat", next(dist.rendezvous("env://"))[0])
     _prepare_data(request, process, store, say)
     process = process.on(request.platform)
-    # Without its device NCCL guesses which GPU is whose when it first meets.
+    # Without the device NCCL guesses the GPU of each process at the first collective.
     device_id = process.device if process.device.type == "cuda" else None
     with joined(process, store=store, rank=process.rank, world_size=process.world_size, device_id=device_id):
         yield process

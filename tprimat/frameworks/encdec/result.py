@@ -187,8 +187,8 @@ class TrainingState:
         return sum(epoch.samples for epoch in epochs) * self.request.contents.bytes / GB
 
     def _storage(self, epochs: Sequence[Epoch]) -> Figures:
-        """Return what all processes took in, which the training needed and the storage may exceed, and the speed of
-        one worker while it reads, in the process whose workers read longest.
+        """Return the rate of delivery to all processes, which is what the training needed and no limit of the storage,
+        and the rate of one worker while it reads, in the process whose workers read longest.
         """
         amount = self._gigabytes(epochs)
         seconds, read_s = (sum(getattr(epoch, name) for epoch in epochs) for name in ("wall_s", "read_s"))

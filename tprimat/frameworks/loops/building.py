@@ -77,7 +77,7 @@ def build(
 
 @contextlib.contextmanager
 def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
-    """Draw a model's so many weights within, from a seed; torch's global generators are left as they were."""
+    """Draw the weights that a model initializes within this context from a seed; keep torch's global generators."""
     import torch
 
     is_small = device.type != "meta" and parameters <= LARGEST_FROM_CPU

@@ -27,7 +27,7 @@ MEMORY_EVENTS = 100_000
 
 
 class Profiler:
-    """What profiles the window; this one nothing.
+    """Base of the profilers of the window; this one does nothing.
 
     Attributes:
         traces: paths of what it leaves, by kind.

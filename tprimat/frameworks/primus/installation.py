@@ -92,7 +92,7 @@ class Installation:
             return True
 
     def config(self, model: str, gpu: str | None, precision: str) -> ConfigFile:
-        """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError where is none."""
+        """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError without one."""
         name = FILES.get(model)
         if name is None:
             raise UsageError(

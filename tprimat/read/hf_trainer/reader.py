@@ -4,7 +4,7 @@
     {'train_runtime': 273.0, 'train_samples_per_second': 3.6, 'train_steps_per_second': 0.007, 'epoch': 1.0}
 
 transformers 5 prints the figures as text of four digits. A dictionary has neither step nor time:
-hf_steps finds the step; a time there is only of the whole training.
+steps.py finds the step; a time there is only of the whole training.
 """
 
 from __future__ import annotations

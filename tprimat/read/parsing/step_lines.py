@@ -123,7 +123,7 @@ class StepReader(RecordReader):
 
 
 LEAST_DIGITS = 3
-"""Of a rate that a time is made of: 0.0027 batches/s are 364 to 377 s."""
+"""Significant digits that a rate needs to be converted to a time: 0.0027 batches/s are 364 to 377 s."""
 
 
 class BlockReader(StepReader):

@@ -125,7 +125,7 @@ class LoggedValues(dict[str, LoggedValue]):
     def add(self, name: str, statement: LoggedValue) -> None:
         """Keep the heavier statement, or the later of equally heavy ones."""
         known = self.get(name)
-        # Said again, a thing keeps the line on which it was said first.
+        # A repeated statement keeps the line of the first one.
         if known is None or (statement.weight >= known.weight and statement.value != known.value):
             self[name] = statement
 

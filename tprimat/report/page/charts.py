@@ -86,7 +86,7 @@ def throughput(placed: Sequence[Placed]) -> Chart | None:
 
 
 def throughput_bars(each: Placed) -> list[Bar]:
-    """What of a side the throughput chart and its table say; a bar without a rate says why there is none.
+    """Return the bars of a side in the throughput chart and its table; one without a rate says why there is none.
 
     One for each level of a run that has several: such a run has no single rate.
     """
