@@ -31,14 +31,13 @@ class StepValues:
         """Return what reads a step's loss and gradient norm later; on a CPU, read them at once.
 
         Args:
-            losses: of its micro-batches, each as take() has kept it.
+            losses: of its micro-batches, each as take() has kept it; with a None among them the step has no loss.
             grad_norm: of the whole gradient, before clipping, kept in the same way.
             scale: what the mean of the losses is multiplied by.
         """
-        kept = [] if None in losses else losses
         if self._scalars.at_once:
-            return self._read(kept, scale, grad_norm)
-        return partial(self._read, kept, scale, grad_norm)
+            return self._read(losses, scale, grad_norm)
+        return partial(self._read, losses, scale, grad_norm)
 
     def take(self, what: str, value: Any) -> Any:
         """Take one value as it is now; return None for none, and for what is no single number."""
@@ -72,11 +71,12 @@ class StepValues:
 
     def _read(self, losses: Sequence[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
         read = self._scalars.read
-        loss: float | None
+        loss: float | None = None
+        # The usual case first. By identity: to compare a tensor with None takes longer than to read it.
         if len(losses) == 1:
-            loss = read(losses[0]) * scale
-        else:
-            loss = sum(map(read, losses)) / len(losses) * scale if losses else None
+            loss = None if losses[0] is None else read(losses[0]) * scale
+        elif losses and all(each is not None for each in losses):
+            loss = sum(map(read, losses)) / len(losses) * scale
         return loss, None if norm is None else read(norm)
 
 
