@@ -32,9 +32,9 @@ NATIVE = {
 
 
 def run_of_bytes(content: bytes):
-    dialect = read.file_format_of(content[: read.HEAD])
-    assert dialect is not None
-    (reading,) = dialect.read([InputFile("a file", io.BytesIO(content))], {})
+    file_format = read.file_format_of(content[: read.HEAD])
+    assert file_format is not None
+    (reading,) = file_format.read([InputFile("a file", io.BytesIO(content))], {})
     return reading.run()
 
 

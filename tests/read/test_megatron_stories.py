@@ -1,4 +1,4 @@
-"""What a log of any dialect of Megatron's tells is what is read of it."""
+"""What a log of any of the Megatron formats tells is what is read of it."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What is written in a dialect is read back, whatever stands before and between the lines."""
+"""What is written in a log format is read back, whatever stands before and between the lines."""
 
 import contextlib
 import json
@@ -471,7 +471,7 @@ def test_damaged_lines_never_end_in_a_fault(seed, lines):
             assert all(step >= 1 for step in run.steps)
 
 
-class TestSeveralDialectsInOneLog:
+class TestSeveralLogFormatsInOneLog:
     def test_mlperfs_events_go_before_nemos_lines(self):
         written = setup_events(8)
         for step in range(4):

@@ -1,4 +1,4 @@
-"""docs/adding-things.md and its example, a dialect that is there."""
+"""docs/adding-things.md and its example, a log format that is there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_file_that_the_page_names_is_there(repository, page):
     assert [name for name in sorted(named) if not (repository / name).exists()] == []
 
 
-def test_the_dialect_is_one_line():
+def test_the_log_format_is_one_row():
     assert [reader.name for reader in read.LOG_FORMATS].count("litgpt") == 1
 
 

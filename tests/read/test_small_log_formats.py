@@ -17,9 +17,9 @@ def runs_of_text(content: str):
 
 def run_of_csv(content: str):
     head = content.encode()[: read.HEAD]
-    dialect = read.file_format_of(head)
-    assert dialect is not None
-    (reading,) = dialect.read([InputFile("metrics.csv", io.BytesIO(content.encode()))], {})
+    file_format = read.file_format_of(head)
+    assert file_format is not None
+    (reading,) = file_format.read([InputFile("metrics.csv", io.BytesIO(content.encode()))], {})
     return reading.run()
 
 
