@@ -1,4 +1,4 @@
-"""What a log of any of the Megatron formats tells is what is read of it."""
+"""A Megatron log of any form is read as what it states."""
 
 import random
 
