@@ -71,12 +71,12 @@ class TestDiagnosis:
         assert torch_build.NOT_INSTALLED in with_gpus.warnings
 
     def test_a_full_disk_is_said(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(diagnosis, "free_space", lambda output: (1.5, output))
+        monkeypatch.setattr(diagnosis.hosts, "free_space", lambda output: (1.5, output))
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
         assert any("only 1.50 GB are free" in doubt for doubt in found.warnings)
 
     def test_the_disk_of_a_folder_that_is_not_there_yet(self, tmp_path):
-        free, where = diagnosis.free_space(tmp_path / "not" / "yet")
+        free, where = diagnosis.hosts.free_space(tmp_path / "not" / "yet")
         assert free is not None
         assert where == tmp_path
 

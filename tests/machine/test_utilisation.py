@@ -12,12 +12,11 @@ from gpu_fakes import nvidia_row
 
 from tprimat.machine import utilisation
 from tprimat.machine.gpu import Device
-from tprimat.machine.held_memory import gpu_id
 from tprimat.machine.utilisation import Reading, Sampler
 from tprimat.results.run import GpuInfo
 
-FIRST = Device(0, GpuInfo(), uuid="aaaa-1", pci_address="0000:c1:00.0")
-SECOND = Device(1, GpuInfo(), uuid="bbbb-2", pci_address="0000:C2:00.0")
+FIRST = Device(0, GpuInfo(), id="aaaa-1")
+SECOND = Device(1, GpuInfo(), id="bbbb-2")
 
 
 def test_the_first_reader_that_knows_all_gpus():
@@ -32,7 +31,7 @@ class TestUnknown:
         [
             ("cpu", [], "on a processor"),
             ("nvd", [], "names neither"),
-            ("nvd", [dataclasses.replace(FIRST, uuid=None)], "names neither"),
+            ("nvd", [dataclasses.replace(FIRST, id="")], "names neither"),
             ("amd", [FIRST, dataclasses.replace(SECOND, partition="CPX partition")], "CPX partition"),
         ],
     )
@@ -44,7 +43,6 @@ class TestUnknown:
 
     def test_gpus_by_their_names(self):
         assert utilisation.why_unknown("nvd", [FIRST, SECOND]) is None
-        assert [gpu_id(SECOND, each) for each in ("nvd", "amd")] == ["bbbb-2", "0000:c2:00.0"]
 
 
 def test_the_mean_is_of_the_readings_of_that_time_and_of_all_gpus():

@@ -17,16 +17,14 @@ class Device:
 
     Attributes:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
-        uuid: as the driver names it, without GPU-.
-        pci_address: domain:bus:device.function.
+        id: what tells it from all others, as GpuState.id does; empty where torch doesn't state it.
         memory_held_gb: what others held when this was read.
     """
 
     index: int
     info: GpuInfo
     partition: str | None = None
-    uuid: str | None = None
-    pci_address: str | None = None
+    id: str = ""
     memory_held_gb: float | None = None
 
 

@@ -43,8 +43,8 @@ def with_held_memory(
         used = used_gb.get(device.index)
         if used is not None and not in_use:
             held[device.index] = used
-        elif used is not None and device.uuid in own_gb:
-            held[device.index] = max(0.0, used - own_gb[device.uuid])
+        elif used is not None and device.id in own_gb:
+            held[device.index] = max(0.0, used - own_gb[device.id])
         elif not in_use and (seen := _seen_by_torch(torch, device)) is not None:
             held[device.index] = seen
     unknown = [str(device.index) for device in read if device.index not in held]
@@ -73,7 +73,7 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     others = [process for process in listed if process.pid != os.getpid()]
     # AMD's tools don't state a GPU's address: their processes are those of all GPUs.
     located = platform == "nvd" or all(process.gpu_id is not None for process in others)
-    ids = {gpu_id(device, platform) for device in held}
+    ids = {device.id for device in held}
     named = ", ".join(_description(process) for process in others if not located or process.gpu_id in ids)
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
     who = "; which ones the driver doesn't tell here (in a container, ask outside of it)"
@@ -83,11 +83,6 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
         f"other processes hold memory of {amounts}{who}. They slow this run and leave it less memory: "
         f"end them, or choose other GPUs with {variable} (docs/troubleshooting.md#memory-held)"
     )
-
-
-def gpu_id(device: Device, platform: Platform) -> str:
-    """Return what tells a GPU from all others, as GpuState.id does; empty where torch doesn't state it."""
-    return ((device.uuid if platform == "nvd" else device.pci_address) or "").lower()
 
 
 def _seen_by_torch(torch: Any, device: Device) -> float | None:
@@ -104,13 +99,13 @@ def _used_gb(platform: Platform, devices: Sequence[Device], host: Host) -> dict[
     """Return the memory in use by device index, GB, as the driver states it without a context of ours."""
     used = {state.id: state.memory_used_gb for state in (nvidia if platform == "nvd" else amd).states(host)}
     # Partitions of one card share its address: what is in use is then the whole card's.
-    shared = collections.Counter(gpu_id(device, platform) for device in devices)
+    shared = collections.Counter(device.id for device in devices)
     return {
         device.index: gigabytes
         for device in devices
-        if shared[gpu_id(device, platform)] == 1
+        if shared[device.id] == 1
         and not (platform == "amd" and device.partition)
-        and (gigabytes := used.get(gpu_id(device, platform))) is not None
+        and (gigabytes := used.get(device.id)) is not None
     }
 
 

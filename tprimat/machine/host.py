@@ -158,14 +158,12 @@ def cpu_instructions(host: Host) -> tuple[str, ...] | None:
     return None
 
 
-def busy_share(wait: Callable[[], None]) -> float | None:
-    """Return the share of all CPUs' time in use during a wait of some half a second; None where it isn't stated."""
+def busy_share(seconds: float) -> float | None:
+    """Return the share of all CPUs' time in use while this waits; None where it isn't stated."""
     import psutil
 
     try:
-        psutil.cpu_percent()
-        wait()
-        return float(psutil.cpu_percent()) / 100
+        return float(psutil.cpu_percent(seconds)) / 100
     except (OSError, RuntimeError, psutil.Error):
         return None
 
@@ -188,6 +186,15 @@ def memory_limit_gb(host: Host) -> float | None:
     limit = min(limits, default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
     return limit / GB if limit is not None and limit / GB < memory_gb() else None
+
+
+def free_space(folder: Path) -> tuple[float | None, Path]:
+    """Return the free space where a folder is or would be, GB (None: unknown), and the directory there that exists."""
+    where = next(each for each in (folder, *folder.absolute().parents) if each.is_dir() or not each.name)
+    try:
+        return shutil.disk_usage(where).free / GB, where
+    except OSError:
+        return None, where
 
 
 def operating_system(host: Host) -> str:

@@ -56,8 +56,8 @@ def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mh
         # torch states kHz, and 0 where the driver states nothing.
         clock_mhz=clock / 1e3 if clock else peak_clock_mhz,
     )
-    uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower() or None
-    return Device(index, info, gpus.match(info).partition, uuid, _pci_address(properties))
+    uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
+    return Device(index, info, gpus.match(info).partition, _pci_address(properties) if stack == "rocm" else uuid)
 
 
 def versions(torch: Any, stack: str) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _software_version(torch: Any, stack: str) -> str | None:
     return ".".join(str(torch.version.hip).split(".")[:2])
 
 
-def _pci_address(properties: Any) -> str | None:
+def _pci_address(properties: Any) -> str:
     domain, bus, device = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
     known = isinstance(domain, int) and isinstance(bus, int) and isinstance(device, int)
-    return f"{domain:04x}:{bus:02x}:{device:02x}.0" if known else None
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0" if known else ""

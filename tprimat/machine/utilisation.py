@@ -23,7 +23,6 @@ import msgspec
 
 from tprimat.machine import amd, nvidia
 from tprimat.machine.gpu import Device
-from tprimat.machine.held_memory import gpu_id
 from tprimat.machine.host import Host
 from tprimat.results.run import Platform
 
@@ -55,7 +54,7 @@ class Sampler:
         # A clone that isn't installed is found by PYTHONPATH alone.
         path = os.pathsep.join(each for each in (str(_CLONE), os.environ.get("PYTHONPATH")) if each)
         self._child = subprocess.Popen(
-            (sys.executable, "-m", __name__, name, platform, *(gpu_id(device, platform) for device in devices)),
+            (sys.executable, "-m", __name__, name, platform, *(device.id for device in devices)),
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -91,7 +90,7 @@ def why_unknown(platform: Platform, devices: Sequence[Device]) -> str | None:
     part = next((device.partition for device in devices if device.partition), None)
     if part:
         return f"the drivers state none for a part of a GPU ({part})"
-    if not devices or any(not gpu_id(device, platform) for device in devices):
+    if not devices or not all(device.id for device in devices):
         return "this torch names neither the GPUs' UUIDs nor their PCI addresses, by which they would be found"
     return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import importlib.util
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     machine = machine or platforms.detect(host=host)
     gpus = platforms.states(host)
     reasons = [(framework.name, framework.unavailable()) for framework in FRAMEWORKS]
-    free, where = free_space(output)
+    free, where = hosts.free_space(output)
     warnings = _warnings(host, machine, gpus, free, where)
     analyses_only = not gpus and torch_build.NOT_INSTALLED in warnings
     if analyses_only:
@@ -119,12 +118,3 @@ def _warnings(host: Host, machine: Machine, gpus: Sequence[GpuState], free: floa
     if free is not None and free < LEAST_FREE_GB:
         warnings.append(f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit")
     return list(dict.fromkeys(warnings))
-
-
-def free_space(output: Path) -> tuple[float | None, Path]:
-    """Return the free space where results would be written, GB (None: unknown), and the directory there that exists."""
-    where = next(folder for folder in (output, *output.absolute().parents) if folder.is_dir() or not folder.name)
-    try:
-        return shutil.disk_usage(where).free / units.GB, where
-    except OSError:
-        return None, where

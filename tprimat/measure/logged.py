@@ -80,20 +80,15 @@ def completed(run: Run, framework: Framework, request: Request, machine: Machine
         **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
         "platform": run.platform or request.platform,
         "timestamp": run.timestamp or _started(run),
-        "training_config": _under(run.training_config, requested),
-        "model_config": _under(run.model_config, recipe.shape_of(request)),
-        "gpu_info": _under(run.gpu_info, msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
-        "environment": _under(run.environment, machine.environment),
-        "data": _under(run.data, Data(kind=framework.data)),
+        "training_config": run.training_config.over(requested),
+        "model_config": run.model_config.over(recipe.shape_of(request)),
+        "gpu_info": run.gpu_info.over(msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
+        "environment": run.environment.over(machine.environment),
+        "data": run.data.over(Data(kind=framework.data)),
         "status": status,
         "status_reason": reason,
     }
     return msgspec.structs.replace(run, **changes)
-
-
-def _under(stated: Any, requested: Any) -> Any:
-    """Return one group of fields over another of its kind: what the log states wins, field by field."""
-    return msgspec.structs.replace(requested, **{name: value for name, value in stated.known().items() if value})
 
 
 def _started(run: Run) -> str:

@@ -204,7 +204,7 @@ class Session:
     def _warn_of_others(self, request: Request, again: bool) -> None:
         """Warn of other programs on the CPU or the GPUs; since the last training others may have come."""
         if request.platform == "cpu":
-            busy = host.busy_share(lambda: time.sleep(LOOK_SECONDS))
+            busy = host.busy_share(LOOK_SECONDS)
             if busy is not None and busy > BUSY_SHARE:
                 console.note(
                     f"other programs take {busy:.0%} of the processor: steps will take longer, and vary", weakens=True

@@ -33,12 +33,11 @@ def setup_of(options: Options, description: Description | None, module: Any, mac
     The description is None where the training never started; the module gives a model its name.
     """
     known, shown = options.known, description or NOTHING_KNOWN
-    shape = _override(_override(shown.model_config, known.model_config), options.model_config)
-    stated = {name: value for name, value in known.environment.known().items() if value}
+    shape = options.model_config.over(known.model_config.over(shown.model_config))
     return Run(
         warnings=(*known.warnings, *shown.warnings),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
-        environment=msgspec.structs.replace(machine.environment, **stated),
+        environment=known.environment.over(machine.environment),
         energy_metrics=known.energy_metrics,
         native_metrics=known.native_metrics,
         profile=known.profile,
@@ -47,12 +46,12 @@ def setup_of(options: Options, description: Description | None, module: Any, mac
         model=options.model_name or known.model or shapes.name_of(shape, module),
         scale=known.scale,
         label=options.label or known.label,
-        gpu_info=_override(machine.gpu_info, known.gpu_info),
+        gpu_info=known.gpu_info.over(machine.gpu_info),
         model_config=shape,
-        training_config=_override(_override(shown.training_config, known.training_config), options.sizes),
-        parallelism_config=_override(shown.parallelism_config, known.parallelism_config),
-        optimizer=_override(shown.optimizer, known.optimizer),
-        data=_override(shown.data, known.data),
+        training_config=options.sizes.over(known.training_config.over(shown.training_config)),
+        parallelism_config=known.parallelism_config.over(shown.parallelism_config),
+        optimizer=known.optimizer.over(shown.optimizer),
+        data=known.data.over(shown.data),
         framework_config=known.framework_config,
     )
 
@@ -76,8 +75,3 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[s
             return None, [first.line(), f"error: nor is there a temporary folder: {error.strerror or error}"]
         return saved.path, [f"{first.line()}: the result is in {saved.path}"]
     return saved.path, [f"the result of another setup that was there is now {saved.moved}"] if saved.moved else []
-
-
-def _override(shown: Any, stated: Any) -> Any:
-    """Return a group of fields overridden by the stated ones, field by field."""
-    return msgspec.structs.replace(shown, **stated.known())

@@ -12,7 +12,7 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -44,12 +44,20 @@ StepTime = Annotated[float, msgspec.Meta(ge=SHORTEST_STEP, le=LONGEST_STEP)]
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
+AnySection = TypeVar("AnySection", bound="_Section")
+
+
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A group of fields. None means unknown; the reason is in the run's warnings."""
 
     def known(self) -> dict[str, Any]:
         """Return the fields that are known, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+    def over(self: AnySection, other: AnySection) -> AnySection:
+        """Return another group of this kind with what this one states in the place of its own, field by field."""
+        stated = {name: value for name, value in self.known().items() if value not in ((), {})}
+        return msgspec.structs.replace(other, **stated)
 
 
 class GpuInfo(_Section, frozen=True, kw_only=True):

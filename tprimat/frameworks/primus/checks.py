@@ -6,7 +6,6 @@ An error stops the start, a warning doesn't. Nothing is written, and no secret i
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tprimat.catalog import models
 from tprimat.frameworks.primus.installation import DEFAULT_PATH
 from tprimat.frameworks.primus.plan import PrimusTraining
 from tprimat.frameworks.request import PreflightResult
+from tprimat.machine.host import free_space
 from tprimat.machine.platforms import Machine
 from tprimat.units import GB
 
@@ -116,12 +116,8 @@ def _space(request: PrimusTraining) -> Iterator[str]:
         parameters = run.model_config.num_parameters or full or 0
         needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB
     for folder, gigabytes in needed.items():
-        existing = next(each for each in (folder, *folder.parents) if each.exists())
-        try:
-            free = shutil.disk_usage(existing).free / GB
-        except OSError:
-            continue
-        if free < gigabytes:
+        free, _ = free_space(folder)
+        if free is not None and free < gigabytes:
             why = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
             instead = why if gigabytes > 2 * LEAST_FREE_GB else "free some, or choose another --output-dir"
             yield f"{folder}: {free:.1f} GB are free, and {gigabytes:.0f} GB are needed: {instead}"

@@ -105,11 +105,10 @@ def applied(run: Run, record: StartRecord) -> Run:
     configured: list[str] = []
     changes: dict[str, Any] = {
         "platform": run.platform or record.platform,
-        "gpu_info": _filled(run.gpu_info, record.gpu_info, [], ("device_count",)),
+        "gpu_info": run.gpu_info.over(msgspec.structs.replace(record.gpu_info, device_count=None)),
         "environment": msgspec.structs.replace(
-            _filled(run.environment, record.environment, []),
+            run.environment.over(record.environment),
             versions={**run.environment.versions, **record.environment.versions},
-            settings=run.environment.settings or record.environment.settings,
         ),
         "training_config": _filled(run.training_config, record.training_config, configured, _NOT_FILLED),
         "parallelism_config": _filled(run.parallelism_config, record.parallelism_config, configured),
