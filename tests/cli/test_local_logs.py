@@ -35,7 +35,7 @@ def here(tmp_path, monkeypatch) -> Path:
     for name in ("LLAMA_LOG", "QWEN_LOG", "MISTRAL_LOG", "PRIMUS_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tprimat.frameworks.choose", choose)
-    monkeypatch.setattr(_local_logs, "_CLONE", tmp_path / "clone")
+    monkeypatch.setattr(_local_logs, "REPOSITORY", tmp_path / "clone")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from tprimat.frameworks.request import REPOSITORY, Launch
+from tprimat.frameworks.request import Launch
+from tprimat.machine.host import REPOSITORY
 from tprimat.measure import output, process
 from tprimat.measure.output import Output
 

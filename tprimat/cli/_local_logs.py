@@ -17,6 +17,7 @@ from tprimat.errors import ExitStatus, UsageError
 from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
+from tprimat.machine.host import REPOSITORY
 from tprimat.machine.platforms import Machine
 from tprimat.measure.display import comparison_of
 from tprimat.text import plain
@@ -29,8 +30,6 @@ MEASURING = (
 
 MOST_NAMED = 6
 """Skipped files that are named; the rest is counted."""
-
-_CLONE = Path(__file__).resolve().parents[2]
 
 
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
@@ -49,7 +48,7 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     if not on_rocm and machine.platform != "cpu" and not named:
         return None
     requested = options.model or models.names()
-    where = find_logs.folders(Path.cwd(), options.output_dir, _CLONE, os.environ)
+    where = find_logs.folders(Path.cwd(), options.output_dir, REPOSITORY, os.environ)
     search = find_logs.search(requested, where, os.environ)
     if not search.logs:
         if on_rocm:

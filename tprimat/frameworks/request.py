@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,10 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tprimat.machine.host import python_path
 from tprimat.results.run import ModelConfig, Platform, Run
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-"""The clone or installation that this package is part of."""
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
 """What a training can be asked for in; each framework trains in some of them."""
@@ -210,13 +207,8 @@ class Launch:
     cwd: Path
 
     def environment(self) -> dict[str, str]:
-        """Return what to set beyond this process's environment: `env`, and PYTHONPATH.
-
-        torchrun and NeMo-Run start modules from other directories, where a clone that is not
-        installed would not be found.
-        """
-        inherited = os.environ.get("PYTHONPATH")
-        return {**self.env, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *([inherited] if inherited else [])])}
+        """Return what to set beyond this process's environment; torchrun and NeMo-Run start in other directories."""
+        return {**self.env, "PYTHONPATH": python_path()}
 
     def shell_line(self) -> str:
         """Return the exact command, as one would type it in a POSIX shell."""

@@ -13,7 +13,6 @@ import os
 import platform
 import warnings as python_warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.torch_build import first_line
-from tprimat.results.run import Environment, GpuInfo, Platform
+from tprimat.results.run import Environment, GpuInfo, Platform, SoftwareStack
 from tprimat.units import round_figure
 
 INSTALLED = object()
@@ -94,7 +93,7 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
     return held_memory.held_memory_warning(machine.devices, machine.platform, host or Host())
 
 
-def _devices(torch: Any, stack: str, host: Host) -> tuple[tuple[Device, ...], list[str]]:
+def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device, ...], list[str]]:
     """Return the GPUs that torch can use, and warnings."""
     if stack not in _VENDOR:
         return (), _why_no_gpu(torch, stack, host)
@@ -223,7 +222,7 @@ def _machine(
         hostname=platform.node() or None,
         os=hosts.operating_system(host),
         container=hosts.container(host),
-        tprimat_commit=hosts.commit(host, Path(__file__).resolve().parents[2]),
+        tprimat_commit=hosts.commit(host, hosts.REPOSITORY),
         cpu=info.device_name if vendor == "cpu" else hosts.cpu_name(host),
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),

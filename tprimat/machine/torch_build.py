@@ -9,7 +9,7 @@ from typing import Any
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
-from tprimat.results.run import GpuInfo
+from tprimat.results.run import GpuInfo, SoftwareStack
 from tprimat.units import GB, round_figure
 
 NOT_INSTALLED = f"torch is not installed: nothing can be trained here ({INSTALL})"
@@ -28,7 +28,7 @@ def import_torch() -> tuple[Any, str | None]:
     return torch, None
 
 
-def stack_of(torch: Any) -> str:
+def stack_of(torch: Any) -> SoftwareStack:
     """Return cuda, rocm or cpu: what this torch was built for."""
     # A ROCm build answers to torch.cuda as well; only torch.version tells them apart.
     if getattr(torch.version, "hip", None):
@@ -36,7 +36,7 @@ def stack_of(torch: Any) -> str:
     return "cuda" if getattr(torch.version, "cuda", None) else "cpu"
 
 
-def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:
+def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, peak_clock_mhz: float | None) -> Device:
     """Return a GPU from what torch.cuda.get_device_properties() states, and its peak clock where torch states none."""
     units = getattr(properties, "multi_processor_count", None)
     clock = getattr(properties, "clock_rate", None)
@@ -48,7 +48,7 @@ def device_of(torch: Any, stack: str, index: int, properties: Any, peak_clock_mh
         device_count=1,
         total_memory_gb=round_figure(properties.total_memory / GB),
         gpu_cores=gpus.cores(architecture, units),
-        software_stack="rocm" if stack == "rocm" else "cuda",
+        software_stack=stack,
         software_version=_software_version(torch, stack),
         pytorch_version=str(torch.__version__),
         compute_units=units,

@@ -23,13 +23,11 @@ import msgspec
 
 from tprimat.machine import amd, nvidia
 from tprimat.machine.gpu import Device
-from tprimat.machine.host import Host
+from tprimat.machine.host import Host, python_path
 from tprimat.results.run import Platform
 
 EVERY_S = 1.0
 END_S = 5.0
-
-_CLONE = Path(__file__).resolve().parents[2]
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -51,11 +49,9 @@ class Sampler:
         handle, name = tempfile.mkstemp(prefix="tensorprimat-utilisation-", suffix=".jsonl")
         os.close(handle)
         self._path = Path(name)
-        # A clone that isn't installed is found by PYTHONPATH alone.
-        path = os.pathsep.join(each for each in (str(_CLONE), os.environ.get("PYTHONPATH")) if each)
         self._child = subprocess.Popen(
             (sys.executable, "-m", __name__, name, platform, *(device.id for device in devices)),
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": python_path()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

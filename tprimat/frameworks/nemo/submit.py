@@ -22,8 +22,9 @@ from tprimat.frameworks import slurm
 from tprimat.frameworks.nemo import data
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
-from tprimat.frameworks.request import REPOSITORY, Request
+from tprimat.frameworks.request import Request
 from tprimat.frameworks.slurm import SlurmJob
+from tprimat.machine.host import REPOSITORY
 
 
 def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.Namespace) -> None:

@@ -103,21 +103,19 @@ def arguments(
     unknown = [field.partition(".")[2] for _, field, name in (*_BATCH, *_DIVISION) if sizes[name] is None]
     words = configuration.arguments_for(sizes)
     notes: list[str] = []
-    precision = run.training_config.precision
+    configured, precision = own.training_config, run.training_config.precision
     if precision is None:
         notes.append("it doesn't state its precision: Primus' own is kept")
-    elif precision in PRECISION_ARGUMENTS:
-        words += PRECISION_ARGUMENTS[precision] if precision != own.training_config.precision else ()
-    elif precision != own.training_config.precision:
-        notes.append(
-            f"it ran in {precision}, which needs a configuration of its own (PRIMUS_CONFIG): "
-            f"{own.training_config.precision} is kept"
-        )
+    elif precision != configured.precision:
+        words += PRECISION_ARGUMENTS.get(precision, ())
+        if precision not in PRECISION_ARGUMENTS:
+            needs = "needs a configuration of its own (PRIMUS_CONFIG)"
+            notes.append(f"it ran in {precision}, which {needs}: {configured.precision} is kept")
     recomputation = run.training_config.recomputation
-    if recomputation in _RECOMPUTATION:
-        words += _RECOMPUTATION[recomputation] if recomputation != own.training_config.recomputation else ()
-    else:
+    if recomputation not in _RECOMPUTATION:
         unknown.append("recomputation")
+    elif recomputation != configured.recomputation:
+        words += _RECOMPUTATION[recomputation]
     if unknown:
         notes.append(f"it doesn't state {', '.join(unknown)}: Primus' own are kept")
     if run.num_gpus is not None and run.num_gpus != num_gpus:
