@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tprimat.machine.host import python_path
-from tprimat.results.run import ModelConfig, Platform, Run
+from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
 """What a training can be asked for in; each framework trains in some of them."""
@@ -145,6 +145,11 @@ class Request:
             label=self.label,
             **known,
         )
+
+    def training_config(self, **known: Any) -> TrainingConfig:
+        """Return the training's steps, batches and seed, with what else is known of them."""
+        names = ("global_batch_size", "micro_batch_size", "sequence_length", "seed")
+        return TrainingConfig(max_steps=self.steps, **{name: getattr(self, name) for name in names}, **known)
 
     @property
     def result_elsewhere(self) -> str | None:

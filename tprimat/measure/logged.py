@@ -24,7 +24,7 @@ from tprimat.read.megatron import line as megatron_line
 from tprimat.read.parsing.text import Line, clean
 from tprimat.record.outcome import of_log
 from tprimat.record.progress import Step
-from tprimat.results.run import Data, Run, TrainingConfig
+from tprimat.results.run import Data, Run
 from tprimat.store import store
 
 
@@ -73,8 +73,7 @@ def result(
 
 def completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
     """Return a log's Run with what the log leaves open and the machine or the request knows."""
-    names = ("global_batch_size", "micro_batch_size", "sequence_length", "num_gpus", "precision", "seed")
-    requested = TrainingConfig(max_steps=request.steps, **{name: getattr(request, name) for name in names})
+    requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     status, reason = of_log(run, request.steps, succeeded=complete)
     changes: dict[str, Any] = {
         **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},

@@ -14,7 +14,7 @@ from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Reading
 from tprimat.record import describe
-from tprimat.results.run import MemoryMetrics, Run, TrainingConfig
+from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
 COVERS = (
@@ -205,16 +205,11 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
         kind = f"{ON_DISK}, page cache emptied" if request.drop_caches else ON_DISK
     return request.to_run(
         model_config=request.model_config,
-        training_config=TrainingConfig(
-            max_steps=request.steps,
-            global_batch_size=request.global_batch_size,
-            micro_batch_size=request.micro_batch_size,
-            sequence_length=request.sequence_length,
+        training_config=request.training_config(
             num_gpus=world,
             precision="tf32" if "TF32_OVERRIDE" in precision_detail else request.precision,
             precision_detail=precision_detail,
             recomputation="none",
-            seed=request.seed,
         ),
         parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,

@@ -23,6 +23,7 @@ import msgspec
 from tprimat import files, units
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec.pairs import Pairs
+from tprimat.text import counted
 
 SHARD_BYTES = 128_000_000
 MANIFEST = "manifest.json"
@@ -170,7 +171,7 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> in
         (folder / name).unlink()
     if missing:
         say(
-            f"writing {len(missing)} {'shard' if len(missing) == 1 else 'shards'}, "
+            f"writing {counted(len(missing), 'shard')}, "
             f"{units.size(sum(shard.samples for shard in missing) * contents.bytes)}, to {folder}"
         )
     reported = time.monotonic()

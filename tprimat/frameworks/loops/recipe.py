@@ -23,7 +23,7 @@ from tprimat.frameworks import scales
 from tprimat.frameworks.loops import building
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Request
-from tprimat.results.run import ModelConfig, Optimizer, Run, Source, TrainingConfig
+from tprimat.results.run import ModelConfig, Optimizer, Run, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,13 +100,7 @@ class Recipe:
         request = self.request
         return request.to_run(
             model_config=self.shape,
-            training_config=TrainingConfig(
-                max_steps=request.steps,
-                global_batch_size=request.global_batch_size,
-                micro_batch_size=request.micro_batch_size,
-                sequence_length=request.sequence_length,
-                seed=request.seed,
-            ),
+            training_config=request.training_config(),
             data=self.source.described(request.global_batch_size, request.sequence_length),
             source=Source(kind="live", command=tuple(sys.orig_argv)),
         )
