@@ -33,9 +33,8 @@ class Output:
 
     Args:
         streams: each with what is called with its lines, or None.
-        on_message: called with each message of progress.
-        log: takes all of it; unbuffered, as what a full disk refuses must not come back at its closing.
-        limit: characters of the log.
+        log: takes all of it up to `limit` characters; unbuffered, as what a full disk refuses must not come back at
+            its closing.
 
     Attributes:
         trouble: why the log holds no more, in a few words; None where it does.

@@ -35,8 +35,6 @@ class Plan:
         requests: one for each configuration, in the order of the models and precisions.
         output_dir: folder of results and logs, as the user named it.
         runs: of each configuration.
-        cooldown_s: seconds of rest between two trainings.
-        notes: what the user should know before it starts.
         bundle: file for results and logs together; None for none.
         limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.

@@ -85,18 +85,9 @@ def run(
 
     All that it prints goes to the log; lines of its standard output and messages of progress are also handed on.
     Libraries warn on the standard error, where they can be left alone. When this process is interrupted the child is
-    asked to end, and killed with its whole group after the grace, or at once on a second Ctrl-C.
-
-    Args:
-        launch: the command.
-        log: file for the output; one that is there must be empty.
-        on_line: called with each line of the standard output.
-        on_message: called with each message of progress.
-        limit_s: seconds after which the child is taken for hung; None to wait for ever.
-        grace_s: seconds between asking and killing.
-
-    Raises:
-        UsageError: the program can't be started, or the log can't be written.
+    asked to end, and killed with its whole group after the grace, or at once on a second Ctrl-C. After limit_s it is
+    taken for hung; None is for ever. Raises UsageError when the program can't be started or the log can't be written;
+    one that is there must be empty.
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class Session:
 
     Attributes:
         runs: results with their summaries, by the index of their request.
-        files: result files, in the order in which they were written.
+        files: result files, each once, in the order in which they were first written.
         failures: trainings that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
         status: of the process that trained last, as a shell says it; TRAINING_FAILED where that ended well and left
@@ -110,13 +110,12 @@ class Session:
             return
         shortest = min(summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs)
         display.note_smoke_test(self._plan, shortest)
-        files = list(dict.fromkeys(self.files))
         console.info("")
-        for start, path in zip(["Results:", *[" " * 8] * len(files)], files, strict=False):
-            console.info(f"{start} {path}")
+        for number, path in enumerate(self.files):
+            console.info(f"{' ' * 8 if number else 'Results:'} {path}")
         console.info(f"Logs:    {short_path(self._logs[0].parent)}")
         if self._plan.bundle is not None:
-            bundle.write_and_report(self._plan.bundle, files, self._logs)
+            bundle.write_and_report(self._plan.bundle, self.files, self._logs)
         console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
 
     def _train(self, index: int, title: str, again: bool) -> None:
@@ -214,7 +213,8 @@ class Session:
 
     def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
         """Add a run that left a result."""
-        self.files.append(short_path(path))
+        if short_path(path) not in self.files:
+            self.files.append(short_path(path))
         summary = summarize(run)
         self.runs[index].append((run, summary))
         console.record(run, short_path(path))
@@ -271,4 +271,4 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     session.run()
     session.sum_up()
     status = ExitStatus.TRAINING_FAILED if session.interrupted or session.failures else ExitStatus.WELL
-    return status, list(dict.fromkeys(session.files))
+    return status, session.files

@@ -96,9 +96,7 @@ class Configuration:
 def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
     """Read an experiment's file, and the presets in the folder of Primus that it names.
 
-    Raises:
-        UnreadableError: the file is no experiment of Primus; with its line where there is one.
-        UsageError: there is no PyYAML.
+    Raises UnreadableError for what is no experiment of Primus, with its line if it has one; UsageError without PyYAML.
     """
     path = path.expanduser().absolute()
     content, root = _parsed(path, environ)

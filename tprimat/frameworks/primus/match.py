@@ -83,14 +83,8 @@ def arguments(
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return overrides that give a training the setup of a result, and what can't be taken over, a sentence each.
 
-    Args:
-        run: a run of the result.
-        configuration: what would be trained without them.
-        num_gpus: processes that will train.
-        named: the result's file, for messages.
-
-    Raises:
-        UsageError: the result is of another model.
+    Without them the configuration would be trained; `named` is the result's file, for messages. Raises UsageError for
+    a result of another model.
     """
     own = setup(configuration, num_gpus)
     if run.model is not None and own.model is not None and run.model != own.model:

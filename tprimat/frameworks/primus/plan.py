@@ -41,7 +41,6 @@ class PrimusRequest(RequestedConfig):
 
     Attributes:
         model: a name in models.py.
-        config: a configuration's file.
         matched: a result whose setup is to be taken over, with its name for messages.
         passed: words for Primus' own command line; they go before all else.
         launcher: one of LAUNCHERS.
@@ -59,12 +58,10 @@ class PrimusTraining(Request):
     """A training by Primus, every choice made; sizes that the configuration leaves open are 0.
 
     Attributes:
-        installation: Primus.
         launcher: one of LAUNCHERS.
         configuration: what is in force, the command line included.
         arguments: the command line.
         node: which of the machines this is, from 0.
-        notes: what should be known of the choices.
     """
 
     installation: Installation
@@ -179,18 +176,10 @@ def plan(
     devices: int,
     output_dir: Path = Path(),
 ) -> PrimusTraining:
-    """Make every choice that is left open.
+    """Make every choice that is left open, for a GPU by the key of its row and so many of them; None and 0: unknown.
 
-    Args:
-        requested: what to train.
-        installation: Primus.
-        environ: NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for.
-        gpu: key of the GPU's row in gpus.csv; None where unknown.
-        devices: GPUs of this machine; 0 where unknown.
-        output_dir: folder for the result, absolute.
-
-    Raises:
-        UsageError, UnreadableError: it can't be met, with what would do.
+    The environment holds NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for. Raises UsageError or
+    UnreadableError for what can't be met, with what would do.
     """
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")
