@@ -118,16 +118,17 @@ def test_a_result_of_the_other_side_is_matched(tmp_path, capsys):
 
 def test_every_option_of_nemo_is_a_wish():
     options = benchmark_options.parser().parse_args(["--tp", "2", "--set", "a.b=1", "--set", "c=2", "--data", "tokens"])
-    wished = RequestedConfig(**nemo_options.requested(options, {}))
+    wished = RequestedConfig(**nemo_options.requested(options))
     assert wished.tensor_model_parallel_size == 2
     assert wished.settings == ("a.b=1", "c=2")
     assert wished.data == "tokens"
 
 
-def test_torchrun_says_how_many_nodes_there_are():
+def test_torchrun_says_how_many_nodes_there_are(monkeypatch):
     options = benchmark_options.parser().parse_args([])
-    environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}
-    wished = nemo_options.requested(options, environ)
+    for name, value in (("TORCHELASTIC_RUN_ID", "x"), ("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")):
+        monkeypatch.setenv(name, value)
+    wished = nemo_options.requested(options)
     assert (wished["num_gpus"], wished["num_nodes"]) == (16, 2)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 
 from tprimat import console, frameworks
@@ -43,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
         elsewhere = options.dry_run or options.executor != "local"
         framework = frameworks.choose(options.framework, machine.platform, to_show=elsewhere)
         plan = plan_of(options, framework, machine)
-        if framework.divides and under_torchrun(os.environ):
+        if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)
         if options.executor != "local":
             nemo_submit.submit(plan.requests, plan.notes, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -112,7 +111,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             request, more = framework.resolve_config(name, config, device, output_dir)
             if options.profile is not None:
                 request = dataclasses.replace(request, profile=options.profile)
-                torchrun, dry_run = under_torchrun(os.environ), options.dry_run
+                torchrun, dry_run = under_torchrun(), options.dry_run
                 profiling.check(request, framework, executor=options.executor, torchrun=torchrun, dry_run=dry_run)
             requests.append(request)
             notes += more

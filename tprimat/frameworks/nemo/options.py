@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from tprimat.catalog import gpus
@@ -23,15 +22,13 @@ GPUS_OF_A_NODE = 8
 """Where it isn't said and can't be seen: what machines of this kind commonly have."""
 
 
-def requested(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def requested(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as fields of RequestedConfig."""
     fields = {name: getattr(options, name) for name in SETTINGS}
-    fields["settings"] = tuple(options.settings) if options.settings else None
-    fields["num_gpus"] = options.gpus
-    if under_torchrun(environ):
-        world = int(environ["WORLD_SIZE"])
-        fields["num_gpus"] = world
-        fields["num_nodes"] = world // int(environ.get("LOCAL_WORLD_SIZE", world))
+    fields |= {"settings": tuple(options.settings or ()) or None, "num_gpus": options.gpus}
+    if under_torchrun():
+        world = int(os.environ["WORLD_SIZE"])
+        fields |= {"num_gpus": world, "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world))}
     return fields
 
 
@@ -47,16 +44,16 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
             f"{option} is for NeMo, and {framework} trains here: say --framework nemo, or leave it out",
             heading="nemo-options",
         )
-    if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun(os.environ):
+    if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun():
         raise UsageError(
             "--nodes takes --executor slurm: without Slurm, start the script under torchrun on each node",
             heading="nemo-options",
         )
 
 
-def under_torchrun(environ: Mapping[str, str]) -> bool:
+def under_torchrun() -> bool:
     """Return whether torchrun has started this process, as one of several that train together."""
-    return "TORCHELASTIC_RUN_ID" in environ and "WORLD_SIZE" in environ
+    return "TORCHELASTIC_RUN_ID" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Device:
