@@ -102,7 +102,7 @@ def dry_run(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 def found_logs(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     patch.setattr(platforms, "detect", lambda *_: AMD)
-    patch.setattr(_local_logs, "_CLONE", folder / "clone")
+    patch.setattr(_local_logs, "REPOSITORY", folder / "clone")
     for name in ("LLAMA_LOG", "QWEN_LOG", "MISTRAL_LOG", "PRIMUS_PATH"):
         patch.delenv(name, raising=False)
     put(folder / "output" / "training_llama.log", log("llama", name="llama3.1_8B"))
