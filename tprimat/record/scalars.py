@@ -41,10 +41,10 @@ class StepValues:
 
     def take(self, what: str, value: Any) -> Any:
         """Take one value as it is now; return None for none, and for what is no single number."""
-        if value is None:
-            return None
         # The usual case first: each step comes here.
         if type(value) is not Tensor or value.numel() != 1:
+            if value is None:
+                return None
             if hasattr(value, "full_tensor"):
                 # Bringing it together is work that each process would have to take part in.
                 self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
@@ -54,7 +54,8 @@ class StepValues:
                 self.rejected[what] = f"it is no single number but {type(value).__name__}"
                 return None
         self.seen.add(what)
-        return self._scalars.copy(value.detach() if isinstance(value, Tensor) and value.requires_grad else value)
+        # Only a tensor has it: a number has no gradient.
+        return self._scalars.copy(value.detach() if getattr(value, "requires_grad", False) else value)
 
     def warnings(self, absent: Mapping[str, str], processes: int) -> list[str]:
         """Return what is unknown or doubtful of the values.
