@@ -42,20 +42,21 @@ class StepValues:
     def take(self, what: str, value: Any) -> Any:
         """Take one value as it is now; return None for none, and for what is no single number."""
         # The usual case first: each step comes here.
-        if type(value) is not Tensor or value.numel() != 1:
-            if value is None:
-                return None
-            if hasattr(value, "full_tensor"):
-                # Bringing it together is work that each process would have to take part in.
-                self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
-                return None
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number and not (isinstance(value, Tensor) and value.numel() == 1):
-                self.rejected[what] = f"it is no single number but {type(value).__name__}"
-                return None
+        if type(value) is Tensor and value.numel() == 1:
+            self.seen.add(what)
+            return self._scalars.copy(value.detach() if value.requires_grad else value)
+        if value is None:
+            return None
+        if hasattr(value, "full_tensor"):
+            # Bringing it together is work that each process would have to take part in.
+            self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
+            return None
+        is_tensor = isinstance(value, Tensor) and value.numel() == 1
+        if not is_tensor and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            self.rejected[what] = f"it is no single number but {type(value).__name__}"
+            return None
         self.seen.add(what)
-        # Only a tensor has it: a number has no gradient.
-        return self._scalars.copy(value.detach() if getattr(value, "requires_grad", False) else value)
+        return self._scalars.copy(value.detach() if is_tensor else value)
 
     def warnings(self, absent: Mapping[str, str], processes: int) -> list[str]:
         """Return what is unknown or doubtful of the values.

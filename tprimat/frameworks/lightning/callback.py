@@ -73,11 +73,12 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """End a pause whose end no other hook marks: that of a checkpoint."""
-        if self._recording is None:
+        recording = self._recording
+        if recording is None:
             return
         self._in_batch = True
-        if self._recording.recorder.paused:
-            self._recording.resume()
+        if recording.recorder.paused:
+            recording.resume()
         if self._rate_unseen:
             self._rate = self._metrics.learning_rate()
 
