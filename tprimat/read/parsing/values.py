@@ -15,10 +15,15 @@ from tprimat.units import GB, gib_to_gb
 
 def number(value: object) -> float | None:
     """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None for anything else."""
-    if value is None or isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+    if type(value) is float:
+        return value
+    if isinstance(value, str):
+        # Python reads 1_000 as a number, which nothing prints as one.
+        value = "" if "_" in value else value.strip().rstrip("%").replace(",", "")
+    elif value is None or isinstance(value, bool):
         return None
     try:
-        return float(value.strip().rstrip("%").replace(",", "") if isinstance(value, str) else value)  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
     except (OverflowError, TypeError, ValueError):
         return None
 

@@ -52,6 +52,8 @@ _NAMES = {
     # Some versions write GB; all divide by 2^30.
     "memory": "memory_reserved_gib",
 }
+# Where no memory is measured it is 0; a pipeline stage that isn't the last prints a loss of -1 or -2.
+_UNKNOWN = {"memory": 0.0, "loss": -1.0, "global_avg_loss": -1.0}
 RATE = "tokens_per_second_per_gpu"
 
 DEFAULT_LOG_FREQ = 10
@@ -119,8 +121,7 @@ class Reader(RecordReader):
                 self._groups.add(origin[-1][2])
         for label, text in printed.items():
             value = number(text)
-            # Where no memory is measured it is 0; a pipeline stage that isn't the last prints a loss of -1 or -2.
-            unknown = {"memory": 0.0, "loss": -1.0, "global_avg_loss": -1.0}.get(label)
+            unknown = _UNKNOWN.get(label)
             if value is not None and (unknown is None or not -math.inf < value <= unknown):
                 record.put(_NAMES[label], value)
         if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
