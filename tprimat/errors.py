@@ -85,7 +85,7 @@ class UnreadableError(TensorPrimatError):
 
 
 class NotComparableError(TensorPrimatError):
-    """The results given can't be set against each other."""
+    """The results given can't be compared with each other."""
 
     status = ExitStatus.NOT_COMPARABLE
 

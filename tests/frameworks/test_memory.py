@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tprimat.frameworks import out_of_memory_advice
+from tprimat.frameworks.encdec.request import EncDecRequest
 from tprimat.frameworks.request import Request
 
 
-def request(**changes) -> Request:
+def request(kind=Request, **changes) -> Request:
     usual = {
         "framework": "nemo",
         "platform": "nvd",
@@ -25,7 +26,7 @@ def request(**changes) -> Request:
         "num_gpus": 8,
         "output_dir": Path("/output"),
     }
-    return Request(**{**usual, **changes})
+    return kind(**{**usual, **changes})
 
 
 @pytest.mark.parametrize(
@@ -43,6 +44,11 @@ def request(**changes) -> Request:
 )
 def test_less_at_once_then_a_divided_model_then_a_smaller_one(changes, words):
     assert out_of_memory_advice.advice(request(**changes)).startswith(words)
+
+
+def test_the_encoder_decoders_options_have_names_of_their_own():
+    training = request(EncDecRequest, framework="encdec", scale="90m", micro_batch_size=32, num_samples=4096)
+    assert out_of_memory_advice.advice(training) == "--batch-size 16 or --seq-len 4096"
 
 
 def test_only_after_memory_ran_out():

@@ -109,7 +109,8 @@ def test_run_to_json_to_run_is_the_identity(runs):
 @settings(max_examples=25, deadline=None)
 @given(runs_of_one_setup())
 def test_every_file_that_is_written_is_valid_by_the_schema(runs):
-    jsonschema.validate(json.loads(encode(store.as_file(runs))), json_schema())
+    validator = jsonschema.validators.validator_for(json_schema())(json_schema())
+    assert [error.message for error in validator.iter_errors(json.loads(encode(store.as_file(runs))))] == []
 
 
 def test_encoding_twice_gives_the_same_bytes():

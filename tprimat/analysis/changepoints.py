@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tprimat.analysis.stats import Values
 
 LEAST_RECORDS = 20
-"""A segment has at least this many records; fewer can't be told from a cluster of outliers."""
+"""A segment has at least this many records; fewer can't be distinguished from a cluster of outliers."""
 
 LEAST_CHANGE = 0.01
 """A change below 1 % is none, however certain it is."""

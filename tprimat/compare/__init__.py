@@ -58,7 +58,7 @@ __all__ = [
 NOTHING_KNOWN = Options()
 
 ABOUT_REFERENCE = "--reference sets all against one"
-"""How a note ends that says what was set against what."""
+"""The end of a note that says which side is the reference."""
 
 
 def compare(
@@ -77,7 +77,7 @@ def compare(
 
     Args:
         files: results in the order in which they were named.
-        reference: part of the name of the side that all others are set against.
+        reference: part of the name of the side that all others are compared with.
         model: look at this model alone.
         notes: what was said of the files already.
         mode: "identical" refuses every difference of configuration.
@@ -281,7 +281,7 @@ def _model_comparison(
 
 
 def _believed_first(title: str, sides: list[SideResult], notes: list[str]) -> list[SideResult]:
-    """The sides with one in front that others can be set against, where the first can't be."""
+    """The sides, with one in front that others can be compared with, where the first can't be."""
     best = next(
         (
             side

@@ -267,7 +267,7 @@ def _answer(allowance: Allowance, low: float | None, high: float | None) -> Answ
 
 
 def _needed(allowance: Allowance, baseline: Bounds, candidate: Bounds, change: float, mean: float) -> int | None:
-    """Runs a side that would tell a change like this one from the limit, with the baseline's mean."""
+    """Return the runs a side that would distinguish a change like this one from the limit; `mean` is the baseline's."""
     limit = _limit(allowance)
     centres = [_middles(baseline), _middles(candidate)]
     spreads = [
@@ -288,7 +288,7 @@ def _needed(allowance: Allowance, baseline: Bounds, candidate: Bounds, change: f
 def _why_not(
     allowance: Allowance, low: float | None, high: float | None, runs: tuple[int, int], needed: int | None
 ) -> str:
-    """Why it can't be told, and how many runs would tell."""
+    """Return why a check is inconclusive, and how many runs would decide it."""
     if low is None or high is None:
         least = intervals.RUNS_FOR_SIGNIFICANCE
         wanted = f"it takes {needed or least} runs a side"

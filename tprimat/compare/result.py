@@ -242,7 +242,7 @@ class Comparison:
 
     Attributes:
         shared: what all sides have in common of what a side is: GPU, label, framework, stack, scale.
-        notes: about the results as a whole: what was passed over, counted once, or set apart.
+        notes: about the results as a whole: what was skipped, counted once, or kept apart.
         files: what it rests on.
         mode: which comparison was wanted.
         prices: by the name of a side; what nobody gave a price is not in it.

@@ -1,4 +1,4 @@
-"""Sides: what is set against what, how each is called, and the settings in which they differ.
+"""Sides of a comparison: which runs each holds, its name, and the settings in which they differ.
 
 A side is GPU, count, framework, stack, scale and label, in one setup: runs whose batch, precision
 or software differ are sides of their own, so that they are never averaged.
@@ -24,7 +24,7 @@ _TRADE_WORDS = re.compile(r"\((?:R|TM|tm)\)|\bNVIDIA\b|\bAMD\b|\bInstinct\b|\bCP
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One of the things that are set against each other.
+    """One of the things that are compared.
 
     Attributes:
         gpu: the device as the driver names it; the processor on a CPU; None where unknown.

@@ -29,7 +29,7 @@ class Winners:
 def winners(group: Group) -> Winners | None:
     """The front of a group; None where fewer than two sides may be ranked.
 
-    What can't be true, and what could not be set against the reference, is not among them.
+    Implausible sides, and those that could not be compared with the reference, are not among them.
     """
     ratios = {id(pair.side): pair.ratio for pair in group.pairs if pair.ratio}
     if not ratios:
@@ -44,7 +44,7 @@ def winners(group: Group) -> Winners | None:
     if highest is reference:
         doubt = next((side for side in ranked[1:] if _undecided(ratios[id(side)])), None)
     else:
-        # Two sides are only ever set against each other through the reference.
+        # Two sides are only ever compared through the reference.
         doubt = reference if _undecided(ratios[id(highest)]) else None
     return Winners(highest, ranked[-1], fastest, doubt)
 

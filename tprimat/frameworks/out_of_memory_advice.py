@@ -18,7 +18,7 @@ def advice(request: Request) -> str:
     options = []
     if request.micro_batch_size > 1:
         size = request.micro_batch_size
-        options.append(f"--micro-batch-size {max(each for each in range(1, size) if size % each == 0)}")
+        options.append(f"{request.BATCH_OPTION} {max(each for each in range(1, size) if size % each == 0)}")
     divided = 2 * request.tensor_model_parallel_size
     if request.framework == "nemo" and request.data_parallel_size % 2 == 0:
         heads = shape_of(request).num_query_groups
@@ -27,5 +27,5 @@ def advice(request: Request) -> str:
     names = [scale.name for scale in scales.SCALES]
     if request.scale in names and request.scale != names[0] and request.framework != "primus":
         options.append(f"--scale {names[names.index(request.scale) - 1]}")
-    options.append(f"--sequence-length {request.sequence_length // 2}")
+    options.append(f"{request.LENGTH_OPTION} {request.sequence_length // 2}")
     return " or ".join(options[:2])

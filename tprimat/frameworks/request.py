@@ -7,7 +7,7 @@ import dataclasses
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -68,6 +68,9 @@ class Request:
         settings: fields of the framework's own recipe, each as path=value.
         profile: a name in PROFILERS, or None.
     """
+
+    BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
+    LENGTH_OPTION: ClassVar[str] = "--sequence-length"
 
     framework: str
     platform: Platform

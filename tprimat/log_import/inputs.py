@@ -35,6 +35,10 @@ CHUNK = 1 << 18
 HASHED_ASIDE = 32 << 20
 """Bytes of a file after which a thread of its own hashes it."""
 
+HASHED_AT_ONCE = 8 << 20
+"""Bytes that this thread takes at once. Before each it waits some 5 ms for the interpreter, longer than a
+chunk takes to be read: hashed singly, they would be hashed one after the other with the reading."""
+
 UNPACKED_FREELY = 1 << 26
 MOST_TIMES = 100
 """A compressed file may unpack to so many bytes, or to so many times its own size if that is more. The
@@ -157,11 +161,14 @@ class _HashedStream:
         self._stream = stream
         self._head = b""
         self._hash = hashlib.sha256()
+        self._unhashed = bytearray()
         self._hashing: Future[None] | None = None
 
     def digest(self) -> str:
         """Return the hash of what was read so far."""
         self._wait()
+        self._hash.update(self._unhashed)
+        self._unhashed = bytearray()
         return self._hash.hexdigest()
 
     def peek(self) -> bytes:
@@ -193,12 +200,15 @@ class _HashedStream:
 
     def _count(self, content: bytes | memoryview) -> None:
         self.size += len(content)
-        self._wait()
-        if self.size > HASHED_ASIDE and isinstance(content, bytes):
-            # A thread of its own hashes one chunk while the next one is read: the hash needs no interpreter.
-            self._hashing = _hasher().submit(self._hash.update, content)
-        else:
+        if self.size <= HASHED_ASIDE:
             self._hash.update(content)
+            return
+        self._unhashed += content
+        if len(self._unhashed) >= HASHED_AT_ONCE:
+            self._wait()
+            # While the log is read on: the hash needs no interpreter.
+            self._hashing = _hasher().submit(self._hash.update, self._unhashed)
+            self._unhashed = bytearray()
 
     def _wait(self) -> None:
         hashing, self._hashing = self._hashing, None

@@ -119,4 +119,8 @@ class Reader(RecordReader):
             kept.setdefault(step, record)
         training = LoggedTraining(records=kept, around=self.sorter.pending, last=kept[max(kept)])
         training.warnings += [note] if note else []
-        return RunBuilder(self.name, self.name, training, _TIMING, memory=dict(self._memory)).reading()
+        return self.builder(training).reading()
+
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training whose log is over."""
+        return RunBuilder(self.name, self.name, training, _TIMING, memory=dict(self._memory))

@@ -165,7 +165,9 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
         return alone(records, world_size, f"the {_ranks(different)} recorded other steps than the first process")
     all_seconds = zip(own.seconds, *(times.seconds for times in others.values()), strict=True)
     # Where one of them is unknown, so is the longest.
-    longest = [None if None in each else max(seconds for seconds in each if seconds) for each in all_seconds]
+    longest = [
+        None if None in each else max(seconds for seconds in each if seconds is not None) for each in all_seconds
+    ]
     slow = straggler_message(own, others)
     return Gathered(
         [record._replace(seconds=seconds) for record, seconds in zip(records, longest, strict=True)],

@@ -1,4 +1,4 @@
-"""What a report is made of, before anybody knows which form it takes.
+"""The blocks of a report, from which Markdown and the HTML page are written.
 
 Texts in here are plain: whoever renders a block escapes them.
 """

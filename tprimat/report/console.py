@@ -32,7 +32,7 @@ class Limits:
     Attributes:
         reasons, letters: reasons for an answer, and characters of one.
         values: of a setting, where many sides differ.
-        parts: of a breakdown; kernels stand in the report.
+        parts: of a breakdown; the report has the kernels.
         warnings: about runs; with more the answer would scroll away. Those about figures are always printed.
         tables: whether there is anything but the answer.
     """
@@ -89,7 +89,7 @@ def _dashed(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _reasons(out: Terminal, answer: verdict.Answer, limits: Limits) -> None:
-    """The longest and the last reasons stand in the report."""
+    """The longest and the last reasons are left to the report."""
     shown = [plain(text, limits.letters) for text in answer.why[: limits.reasons]]
     if len(answer.why) > limits.reasons:
         shown.append(f"{len(answer.why) - limits.reasons} more in the report.")

@@ -31,7 +31,7 @@ def why(group: Group, unit: str) -> Iterator[str]:
             if not pair.ratio:
                 yield f"{_capital(pair.reason or 'not compared')}."
     for side in group.sides:
-        # What is excluded stands in the report.
+        # The report lists what is excluded.
         for explanation in side.refusal.explanations if side.refusal else ():
             if ": excluded" not in explanation:
                 yield f"{side.name} would fit with {explanation}"
@@ -142,7 +142,7 @@ def _of_ledger(compared: Sequence[Pair]) -> Iterator[str]:
 
 
 def _of_training(compared: Sequence[Pair]) -> Iterator[str]:
-    """Whether anything may be said about quality; nothing where the trainings can't be told apart."""
+    """Whether anything may be said about quality; nothing where the trainings can't be distinguished."""
     different = [pair for pair in compared if pair.training.same is False]
     if different and len(compared) == 1:
         reasons = "; ".join(different[0].training.reasons)

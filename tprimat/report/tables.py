@@ -209,7 +209,7 @@ def _spikes(side: SideResult) -> str | None:
 
 
 def memory_rows(group: Group) -> list[Row]:
-    """Each kind of memory that a side has a figure of. The kinds are never set against each other."""
+    """Each kind of memory that a side has a figure of. The kinds are never compared with each other."""
     return _rows(
         group, *((each.title, each.title.removeprefix("Memory "), _gigabytes_of(each.name)) for each in MEMORY)
     )

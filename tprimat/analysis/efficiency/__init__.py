@@ -60,7 +60,7 @@ def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options)
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
     """Return the largest micro batch that fits, on the line through two measured ones, and what it rests on.
 
-    None, and why, where it can't be told.
+    None, and the reason, where it is unknown.
     """
     sizes = first.training_config.micro_batch_size, second.training_config.micro_batch_size
     if None in sizes or sizes[0] == sizes[1]:

@@ -133,6 +133,9 @@ class EncDecRequest(Settings, Request):
         data_checked: whether the parent process has written or checked the shards.
     """
 
+    BATCH_OPTION = "--batch-size"
+    LENGTH_OPTION = "--seq-len"
+
     num_samples: int
     num_shards: int = 0
     workers: int = 0

@@ -3,14 +3,14 @@
 Lines become records, by the number of the iteration; the lines around them say the setup. One
 log can hold doubled lines, several attempts at one training, and several trainings:
 
-    the same iteration, the same moment        a double; passed over
+    the same iteration, the same moment        a double; skipped
     an iteration again, later in time          a restart: its records take the place of the former
     again from the first iteration or before   another training: a Reading of its own
     a later one that doesn't follow from it    another training too: other GPUs, batch or plan
     any, behind the dump of another model      another training too
 
 What stands between iteration lines is read before the first ones of an attempt and around them,
-where a process dumps its arguments, and after the last; elsewhere it is passed over. In blocks of
+where a process dumps its arguments, and after the last; elsewhere it is skipped. In blocks of
 bytes a line is found by its bars and the word elapsed, which colours must not part.
 """
 

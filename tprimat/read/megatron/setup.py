@@ -37,7 +37,7 @@ ARGUMENTS = frozenset({
     "use_torch_fsdp2", "use_megatron_fsdp",
 })
 # fmt: on
-"""Arguments that are read; all others of the several hundred are passed over."""
+"""Arguments that are read; all others of the several hundred are skipped."""
 
 # Both are indented: "building GPT model ..." is no argument.
 _DOTTED = re.compile(r"(?:^\s*|\s\s|: )([a-z][a-z0-9_]*) \.{2,} (\S.*)$")

@@ -167,7 +167,7 @@ def _timed(
 
 
 def block_ends(blocks: Sequence[Block], batch: int | None, last: float | None) -> list[int | None]:
-    """Return completed steps at the end of each block; None where they can't be told.
+    """Return completed steps at the end of each block; None where they are unknown.
 
     A block's samples_count is the position at its end, the one at its start (again, at its stop),
     or its length.

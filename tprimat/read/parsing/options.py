@@ -136,7 +136,7 @@ def state_hparams(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 
     YAML as Lightning writes it: a name, a colon, a value, nested by blanks. What is more than that (tags of Python
-    objects, lists) is passed over; nothing in the file is ever constructed. Earlier statements win.
+    objects, lists) is skipped; nothing in the file is ever constructed. Earlier statements win.
     """
     own = LoggedValues()
     for number_of_line, line in enumerate(beside.get("hparams.yaml", b"").decode("utf-8", "replace").splitlines(), 1):

@@ -69,7 +69,7 @@ class Record:
         return record
 
     def put(self, name: str, printed: object) -> None:
-        """Set a figure, of a field or a native one; remember it when it isn't finite. What is no number is passed over.
+        """Set a figure, of a field or a native one; remember it when it isn't finite. What is no number is skipped.
 
         Its name may end in the unit that is printed (values.UNITS): `milliseconds` are set as `seconds`.
         """
@@ -129,7 +129,7 @@ class LoggedTraining:
     Attributes:
         records: by step as printed.
         around: what is said around them.
-        doubles: records passed over because they say again what another one says.
+        doubles: records skipped because they repeat another one.
         attempts: first step of each start.
         lines: first and last line of a record.
         cut_off: the step in whose record the file ends.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 
 from tprimat.read.parsing.options import options_in
@@ -14,7 +15,7 @@ from tprimat.read.parsing.values import LoggedValues, digits, number
 from tprimat.results.run import Timing
 
 
-class RecordReader:
+class RecordReader(abc.ABC):
     """A parsed_log.Reader of a log whose lines become records: a log format has feed() and builder()."""
 
     name = ""
@@ -29,18 +30,18 @@ class RecordReader:
         """Whether a record was seen."""
         return bool(self.sorter.trainings)
 
+    @abc.abstractmethod
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        raise NotImplementedError
 
     def may_state(self) -> bool:
         """Count a line without a record, and return whether a setup is looked for in it."""
         self._lines += 1
         return self.recognised or self._lines <= LONGEST_SETUP
 
+    @abc.abstractmethod
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
-        raise NotImplementedError
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
@@ -93,9 +94,9 @@ class StepReader(RecordReader):
         pending.feed(line.number, text)
         options_in(text, line.number, pending.stated, bare=False)
 
+    @abc.abstractmethod
     def take(self, line: Line) -> bool:
         """Read a line that may hold metrics; return False where it holds none."""
-        raise NotImplementedError
 
     def other(self, line: Line) -> None:
         """Read a line without metrics of a step."""
@@ -171,9 +172,9 @@ class BlockReader(StepReader):
             step = (self.sorter.last.step if self.sorter.last else 0) + 1
         self.sorter.take(self.record(step, self._line, block))
 
+    @abc.abstractmethod
     def counts(self, block: dict[str, str]) -> bool:
         """Return whether a block is of training steps."""
-        raise NotImplementedError
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the step of a block whose header is missing, where a metric tells it."""

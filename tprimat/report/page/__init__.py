@@ -44,7 +44,7 @@ _PER_MODEL = (
 def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
     """The report as a file. See report.Form for the arguments.
 
-    Without the package that carries the charts' script the picture stands in their place, with a
+    Without the package that carries the charts' script the page shows the plot's picture instead, with a
     line on how to get it.
     """
     return render_with(comparison, provenance, picture, library.load())

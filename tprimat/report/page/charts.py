@@ -28,7 +28,7 @@ Trace = dict[str, Any]
 
 
 class Bar(NamedTuple):
-    """A bar of the throughput chart: what it is of, its rate with bounds, and what these are."""
+    """A bar of the throughput chart: its name, its rate with bounds, and what the bounds are."""
 
     title: str
     value: float | None
@@ -162,7 +162,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
 def _line(
     view: View, each: PlacedRun, values: Sequence[float | None], start: int, drawn: Sequence[Trace]
 ) -> dict[str, Any]:
-    """The line of a run; the first of a side stands in the legend."""
+    """The line of a run; the legend names the first line of a side."""
     return {
         "part": "steps",
         "index": _thinned(values, start, len(values)),
