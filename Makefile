@@ -27,13 +27,9 @@ DEV_STAMP := $(VENV)/.installed-dev
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: $(RUN_STAMP) ## measure Llama, Qwen and Mistral on this machine, then compare
+run: $(RUN_STAMP) ## measure this machine, then compare; on a CPU two setups of Llama, or more: ARGS="--model all"
 	@set -e; \
-	if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
-	    options=; \
-	else \
-	    options='--model all --precision fp32,bf16 --runs 2 --time-limit 30s'; \
-	fi; \
+	options=$$($(BIN)/python tools/run_options.py); \
 	set -x; \
 	$(BIN)/python benchmark.py $$options $(ARGS); \
 	$(BIN)/python compare_results.py

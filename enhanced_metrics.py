@@ -10,4 +10,4 @@ if sys.version_info < (3, 10):
 from tprimat.cli import run
 
 if __name__ == "__main__":
-    sys.exit(run("enhanced-metrics"))
+    sys.exit(run("efficiency"))

@@ -10,5 +10,5 @@ if sys.version_info < (3, 10):
 from tprimat.cli import run
 
 if __name__ == "__main__":
-    sys.argv[1:1] = ["--framework", "nemo", "--model", "mistral"]
+    sys.argv[1:1] = ["--framework", "nemo", "--model", "mistral", "--training-lines"]
     sys.exit(run("benchmark"))

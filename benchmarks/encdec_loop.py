@@ -26,7 +26,7 @@ from tprimat.frameworks.encdec import loop as encdec_loop
 from tprimat.frameworks.encdec import model as encdec_model
 from tprimat.frameworks.encdec.launch import resolve_config
 from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest, RequestedSettings
-from tprimat.frameworks.loops import building
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Device
 from tprimat.record.ranks import Process
 
@@ -37,7 +37,7 @@ EPOCHS = 3
 def bare(request: EncDecRequest, device: torch.device) -> float:
     """Return samples/s of the best epoch, of a loop that does nothing but train."""
     model = encdec_model.build(request, device)
-    optimizer = building.optimizer(model, OPTIMIZER, fused=True)
+    optimizer = recipe.adamw(model, OPTIMIZER, fused=True)
     half = request.precision == "fp16"
     scaler = torch.amp.GradScaler(device.type, enabled=half)
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(request.precision)

@@ -59,12 +59,18 @@ VERSIONS = {
 }
 
 
-def make_run(number: int) -> Run:
-    """Return a run with the fields that a measurement fills, and step times with a warm-up, noise and outliers."""
+def make_run(number: int, setups: int | None = None) -> Run:
+    """Return a run with the fields that a measurement fills, and step times with a warm-up, noise and outliers.
+
+    Each is a system of its own, or a run of one of so many setups.
+    """
+    setup = number if setups is None else number % setups
+    base = random.Random(f"setup {setup}").uniform(10.0, 40.0)
     source = random.Random(number)
     steps = source.randint(FEWEST_STEPS, MOST_STEPS)
-    platform, framework, device, stack = SYSTEMS[number % 2]
-    base, noise = source.uniform(0.4, 4.0), source.choice((0.002, 0.005, 0.01, 0.02))
+    planned = steps if setups is None else MOST_STEPS
+    platform, framework, device, stack = SYSTEMS[setup % 2]
+    base, noise = base * source.gauss(1, 0.01), source.choice((0.002, 0.005, 0.01, 0.02))
     times, before = [], 0.0
     for step in range(steps):
         before = 0.3 * before + source.gauss(0, noise)
@@ -76,9 +82,9 @@ def make_run(number: int) -> Run:
     return Run(
         platform=platform,  # type: ignore[arg-type]
         framework=framework,
-        model=MODELS[number % 3],
+        model=MODELS[setup % 3],
         scale="full",
-        label=f"build {number}",
+        label=f"build {setup}",
         gpu_info=GpuInfo(
             device_name=device, device_count=8, total_memory_gb=85.02, software_stack=stack,  # type: ignore[arg-type]
             pytorch_version="2.9.0", architecture="sm_90", clock_mhz=1980.0,
@@ -92,7 +98,7 @@ def make_run(number: int) -> Run:
             ffn_hidden_size=14336, vocab_size=128256, num_parameters=8_030_261_248, source="the recipe",
         ),
         training_config=TrainingConfig(
-            max_steps=steps, global_batch_size=128, micro_batch_size=1, sequence_length=8192, num_gpus=8,
+            max_steps=planned, global_batch_size=128, micro_batch_size=1, sequence_length=8192, num_gpus=8,
             precision="bf16", seed=1234,
         ),
         parallelism_config=ParallelismConfig(

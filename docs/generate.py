@@ -262,14 +262,34 @@ Every command is `tprimat NAME` after a `pip install`, and `python3 -m tprimat N
 and in `scripts/` call the same. This page is generated from the programs by `python3 docs/generate.py`.
 `NAME --help` says the same.
 
-Exit status of all commands: 0 well · 1 slower than allowed (only with `--baseline`) · 2 wrong usage, or nothing
-readable · 3 not comparable · 4 the verdict would rest on what can't be true · 5 a training failed or was
-interrupted · 70 a fault of TensorPrimat.
+## Exit status
 
-Every command takes one of three options that mean the same everywhere. `--quiet`: the standard output holds the outcome
-alone, such as the verdict, or the paths of the results, a line each. `--verbose`: everything that is known. `--json`:
-the standard output holds one JSON document for a program. Errors stay on the standard error, and with `--quiet` so does
-what is wrong with a measurement. What is wrong with the arguments leaves the standard output empty.
+All commands use the same exit statuses:
+
+| status | meaning |
+|---:|---|
+| 0 | success |
+| 1 | slower than allowed (only with `--baseline`) |
+| 2 | wrong usage, or a named input could not be read |
+| 3 | not comparable |
+| 4 | the comparison would rest on an implausible result |
+| 5 | a training failed or was interrupted |
+| 6 | inconclusive (only with `--fail-on-inconclusive`) |
+| 70 | internal error: one line, and a file with the traceback |
+
+Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. Each error names its heading in
+[troubleshooting](troubleshooting.md).
+
+## Output options
+
+Every command accepts one of three options:
+
+- `--quiet`: standard output holds only the outcome, such as the headline, or the result paths, one per line.
+- `--verbose`: all details.
+- `--json`: standard output holds one JSON document.
+
+Errors go to standard error; with `--quiet`, so do warnings about a measurement. After a usage error, standard output is
+empty.
 """
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares results, with MFU, cost, memory and time to train of each side. See --help."""
+"""Compares results, with MFU, cost, memory and time to train of each system. See --help."""
 
 import os
 import sys
@@ -14,5 +14,5 @@ from tprimat.cli import run
 
 if __name__ == "__main__":
     # In sys.argv and not as an argument, so that a start in the clone's own environment has it too.
-    sys.argv[1:1] = [] if "--enhanced" in sys.argv else ["--enhanced"]
+    sys.argv[1:1] = ["--efficiency"]
     sys.exit(run("compare"))

@@ -23,4 +23,4 @@ if [[ ${1-} =~ ^[0-9]+$ ]]; then
     shift
     set -- --runs "$runs" "$@"
 fi
-become benchmark --model "$model" "$@"
+become benchmark --model "$model" --training-lines "$@"

@@ -56,7 +56,6 @@ def child(monkeypatch, tmp_path):
     """Makes `benchmark` train with a child that does this in the end."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: CPU)
-    monkeypatch.setattr(session, "LOOK_SECONDS", 0)
 
     def behave(act, back=0):
         code = CHILD.format(act=act, back=back)

@@ -97,11 +97,11 @@ class TestEveryScript:
         if done.returncode == 0:
             done = start(sys.executable, script, cwd=tmp_path, PYTHONPATH=folder)
         assert done.returncode == 2
-        if "nothing is named" in done.stderr:
+        if "no log given" in done.stderr:
             pytest.skip("this command asks for its files before it needs a package")
-        error, hint = done.stderr.splitlines()
+        error, hint, _ = done.stderr.splitlines()
         assert "msgspec" in error
-        assert hint == "hint:  pip install -r requirements-analysis.txt (docs/troubleshooting.md#missing-package)"
+        assert hint == "hint:  pip install -r requirements-analysis.txt"
 
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows starts no script by its first line")
     def test_can_be_started_by_its_name(self, script, tmp_path):
@@ -133,7 +133,7 @@ class TestOlderPython:
         folder = tmp_path / "env"
         done = start(older_python, REPOSITORY / "tools" / "make_venv.py", "--venv", folder, cwd=tmp_path)
         assert done.returncode == 2
-        (line,) = done.stderr.splitlines()
+        line = done.stderr.rstrip()
         assert "needs Python 3.10 or newer" in line
         assert not folder.exists()
 
@@ -158,7 +158,7 @@ class TestTprimat:
     def test_an_unknown_command_names_those_that_there_are(self, tmp_path):
         done = self.tprimat("compair", cwd=tmp_path)
         assert done.returncode == 2
-        (line,) = done.stderr.splitlines()
+        line = done.stderr.rstrip()
         assert "compair" in line
         assert all(name in line for name in COMMANDS)
 
@@ -170,17 +170,17 @@ class TestTprimat:
 
 
 class TestFault:
-    def test_is_one_line_and_a_file_with_the_traceback(self, tmp_path, broken_package):
+    def test_is_reported_with_a_file_with_the_traceback(self, tmp_path, broken_package):
         folder = broken_package("msgspec", "1 / 0")
         places = {name: str(tmp_path) for name in ("TMPDIR", "TEMP", "TMP")}
         done = start(
             sys.executable, REPOSITORY / "compare_results.py", tmp_path, cwd=tmp_path, PYTHONPATH=folder, **places
         )
         assert done.returncode == 70
-        (line,) = done.stderr.splitlines()
+        line = done.stderr.rstrip()
         assert "ZeroDivisionError" in line
-        assert line.endswith("(docs/troubleshooting.md#fault)")
-        (report,) = tmp_path.glob("tprimat-fault-*.txt")
+        assert line.endswith("docs/troubleshooting.md#fault")
+        (report,) = tmp_path.glob("tprimat-error-*.txt")
         assert str(report) in line
         assert "Traceback (most recent call last)" in report.read_text(encoding="utf-8")
 
@@ -191,7 +191,7 @@ class TestFault:
             raise ModuleNotFoundError("No module named 'tprimat.nowhere'", name="tprimat.nowhere")
 
         assert command(main) == 70
-        assert "fault of TensorPrimat" in capsys.readouterr().err
+        assert "internal error" in capsys.readouterr().err
 
 
 class TestEndings:
@@ -209,7 +209,7 @@ class TestEndings:
             raise NotComparableError("two models: name one", heading="wrong-usage")
 
         assert command(main) == 3
-        assert capsys.readouterr().err == "error: two models: name one (docs/troubleshooting.md#wrong-usage)\n"
+        assert capsys.readouterr().err == "error: two models: name one\n"
 
     def test_the_status_is_what_the_command_returns(self, command):
         assert command(lambda options: 4) == 4
@@ -225,8 +225,8 @@ class TestEndings:
         command = f'"{sys.executable}" "{REPOSITORY / "compare_results.py"}" "{PUBLISHED}" --no-plot --json >/dev/full'
         done = start("sh", "-c", command, cwd=tmp_path)
         assert done.returncode == 2
-        (line,) = done.stderr.splitlines()
-        assert line == ("error: No space left on device: free some space (docs/troubleshooting.md#unwritable-folder)")
+        line = done.stderr.rstrip()
+        assert line.startswith("error: No space left on device\n")
 
     @pytest.mark.skipif(sys.platform == "win32" or shutil.which("sh") is None, reason="needs a Unix shell")
     def test_a_reader_that_goes_away_is_no_error(self, tmp_path):

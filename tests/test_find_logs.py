@@ -1,4 +1,4 @@
-"""Where logs are found, and why; and what is passed over."""
+"""Where logs are found, and why; and which files are skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError
 from tprimat.log_import import find_logs
-from tprimat.log_import.find_logs import Folder
 
 MODELS = models.names()
 SHAPES = {"llama": (32, 4096, 14336, 32, 8, 128256), "qwen": (28, 3584, 18944, 28, 4, 152064),
@@ -47,8 +46,8 @@ def put(path: Path, text: str, age_s: float = 0.0) -> Path:
     return path
 
 
-def search(where: Path | list[Folder], environ: dict[str, str] | None = None, wanted=MODELS):
-    folders = [Folder(where)] if isinstance(where, Path) else where
+def search(where: Path | dict[Path, bool], environ: dict[str, str] | None = None, wanted=MODELS):
+    folders = {where: False} if isinstance(where, Path) else where
     return find_logs.search(wanted, folders, environ or {})
 
 
@@ -64,7 +63,7 @@ class TestByVariable:
         assert (found.path, found.why, found.stated) == (named, "LLAMA_LOG", "llama")
 
     def test_a_name_of_nothing_is_an_error(self, tmp_path):
-        with pytest.raises(UnreadableError, match=r"QWEN_LOG=/none: there is no such file"):
+        with pytest.raises(UnreadableError, match=r"QWEN_LOG=/none: no such file"):
             search(tmp_path, {"QWEN_LOG": "/none"})
 
     def test_every_model_has_one(self):
@@ -171,7 +170,7 @@ class TestByContent:
 class TestFolders:
     def test_where_is_looked(self, tmp_path):
         where = find_logs.folders(Path("/here"), Path("/here/output"), Path("/clone"), {"PRIMUS_PATH": "/p"})
-        paths = [str(folder.path) for folder in where]
+        paths = [str(folder) for folder in where]
         assert paths == [
             "/here", "/here/output", "/here/logs", "/clone", "/clone/output", "/clone/logs",
             "/p", "/p/output", "/p/logs",
@@ -183,7 +182,7 @@ class TestFolders:
         experiment = tmp_path / "output/amd/root/llama3.1_8B-pretrain"
         path = put(experiment / "train.log", log("llama", name="llama3.1_8B"), 60)
         put(experiment / "logs/pre_trainer/rank-7/debug.log", log("llama", name="llama3.1_8B"))
-        found = search([Folder(tmp_path), Folder(tmp_path / "output", deep=True)])
+        found = search({tmp_path: False, tmp_path / "output": True})
         assert by_model(found)["llama"].path == path
 
     def test_others_are_not(self, tmp_path):
@@ -191,7 +190,7 @@ class TestFolders:
         assert search(tmp_path).logs == ()
 
     def test_what_is_not_there_is_told_apart(self, tmp_path):
-        found = search([Folder(tmp_path), Folder(tmp_path / "none")])
+        found = search({tmp_path: False, tmp_path / "none": False})
         assert found.looked_in == (tmp_path,)
         assert found.missing == (tmp_path / "none",)
 
@@ -199,7 +198,7 @@ class TestFolders:
     def test_a_file_is_found_once_and_links_in_a_circle_end(self, tmp_path):
         put(tmp_path / "output" / "training_llama.log", log("llama"))
         (tmp_path / "output" / "again").symlink_to(tmp_path / "output")
-        found = search([Folder(tmp_path / "output", deep=True), Folder(tmp_path / "output" / "again", deep=True)])
+        found = search({tmp_path / "output": True, tmp_path / "output" / "again": True})
         assert len(found.logs) == 1
         assert found.skipped == ()
 

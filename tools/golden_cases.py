@@ -191,7 +191,7 @@ def sample_comparisons() -> Iterator[Case]:
     earlier = [f"{results}/benchmark_{each}_llama-627dfac.json" for each in ("cuda", "rocm")]
     for words in (
         (nvidia, amd), qwens, earlier, (results,), (*earlier, nvidia), (nvidia, qwens[1]),
-        (nvidia, amd, "--precision", "bf16", "--cost", "2.5", "1.9:2.2", "--cost-source", "a list", "--enhanced"),
+        (nvidia, amd, "--precision", "bf16", "--cost", "2.5", "1.9:2.2", "--cost-source", "a list", "--efficiency"),
         (nvidia, amd, "--mode", "identical"), (nvidia, amd, "--reference", "MI300X"), (results, "--model", "qwen"),
         (nvidia, amd, "--energy-from-tdp", "--peak-tflops", "900"),
         ("--baseline", nvidia, "--candidate", amd), ("--baseline", amd, "--candidate", nvidia, "--allow-slower", "3%"),
@@ -228,7 +228,7 @@ def own_comparisons() -> Iterator[Case]:
         ("a.json", "short.json"), ("a.json", "change.json"), ("a.json", "a.json"), ("a.json",),
         ("a.json", "broken.json"),
         ("a.json", "other_seed.json", "--mode", "identical"), ("a.json", "three_b.json", "fp8.json", "qwen.json"),
-        ("a.json", "b.json", "--cost", "2", "3", "--enhanced"), ("a.json", "b.json", "--precision", "fp16"),
+        ("a.json", "b.json", "--cost", "2", "3", "--efficiency"), ("a.json", "b.json", "--precision", "fp16"),
         ("--baseline", "three_a.json", "--candidate", "three_b.json"),
         ("--baseline", "three_b.json", "--candidate", "three_a.json"),
         ("--baseline", "three_a.json", "--candidate", "three_same.json", "--allow-slower", "3%"),

@@ -246,7 +246,7 @@ def look(victim: Victim, before: dict[str, Run], folder: Path, journaled: tuple[
         yield f"status {status}"
     output = victim.output()
     # An interruption of Python's own start is none of ours.
-    if ("Traceback" in output and "tprimat" in output) or "fault of TensorPrimat" in output:
+    if ("Traceback" in output and "tprimat" in output) or "internal error: " in output:
         yield "a traceback: " + output[-600:]
     following = subprocess.run(
         [sys.executable, str(ROOT / "compare_results.py"), str(folder), "--no-plot"],

@@ -1,13 +1,4 @@
-"""Errors that a person caused or must know of, and the exit statuses of every command.
-
-    TensorPrimatError            a message meant for the user: no traceback
-    ├── UsageError               a wrong option or a missing package            status 2
-    ├── UnreadableError          a file that can't be read, with file and line  status 2
-    ├── NotComparableError       the results don't answer the question          status 3
-    └── TrainingFailedError      a training failed or was interrupted           status 5
-
-Knows neither results nor commands.
-"""
+"""Errors that a person caused or must know of, and the exit statuses of every command."""
 
 from __future__ import annotations
 
@@ -23,33 +14,38 @@ INSTALL_ANALYSIS = "pip install -r requirements-analysis.txt"
 """Brings what reading and comparing need."""
 
 
-class ExitStatus(enum.IntEnum):
-    """What a command tells its caller."""
+SELF_EVIDENT = "wrong-usage"
+"""The heading of errors whose own lines say everything."""
 
-    WELL = 0
+
+class ExitStatus(enum.IntEnum):
+    """How a command ended, for its caller."""
+
+    OK = 0
     SLOWER = 1
     USAGE = 2
     NOT_COMPARABLE = 3
-    IMPOSSIBLE = 4
+    IMPLAUSIBLE = 4
     TRAINING_FAILED = 5
-    FAULT = 70
+    INCONCLUSIVE = 6
+    INTERNAL_ERROR = 70
 
 
-_MOST_SEVERE_FIRST = tuple(map(ExitStatus, (70, 2, 5, 4, 3, 1, 0)))
+_MOST_SEVERE_FIRST = tuple(map(ExitStatus, (70, 2, 5, 4, 3, 1, 6, 0)))
 
 
 def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """Return the most severe of several exit statuses; WELL for none."""
-    return min(statuses, key=_MOST_SEVERE_FIRST.index, default=ExitStatus.WELL)
+    """Return the most severe of several exit statuses; OK for none."""
+    return min(statuses, key=_MOST_SEVERE_FIRST.index, default=ExitStatus.OK)
 
 
 class TensorPrimatError(Exception):
-    """Base of all errors whose text is for the user.
+    """Base of all errors whose text is for the user, without a traceback.
 
     Args:
         problem: what is wrong, in one line; without a hint, followed by what to do.
         heading: the heading of docs/troubleshooting.md that says more, as its anchor.
-        hint: one action that helps, which is printed on a line of its own.
+        hint: one action that helps, printed on its own line.
 
     Attributes:
         message: problem and hint in one line.
@@ -65,22 +61,28 @@ class TensorPrimatError(Exception):
         super().__init__(self.message)
 
     def line(self) -> str:
-        """Return what a command prints: one line, or two where there is a hint."""
+        """Return what a command prints: the problem, the hint and the page that says more, each on its own line."""
         # Messages quote files and names that others wrote.
-        text = f"error: {plain(self.problem)}" + (f"\nhint:  {plain(self.hint)}" if self.hint else "")
-        return f"{text} (docs/troubleshooting.md#{self.heading})"
+        lines = [f"error: {plain(self.problem)}"]
+        if self.hint:
+            lines.append(f"hint:  {plain(self.hint)}")
+        if self.heading != SELF_EVIDENT:
+            lines.append(f"see:   docs/troubleshooting.md#{self.heading}")
+        return "\n".join(lines)
 
 
 class UsageError(TensorPrimatError):
-    """A command was asked for something that it can't do as asked."""
+    """A wrong option, a missing package, or anything else that a command can't do as asked."""
 
 
 class UnreadableError(TensorPrimatError):
-    """A file, as the user named it, doesn't hold what it should, on a line of it (from 1) where one can be named."""
+    """A file, as the user named it, can't be read, or not from a line of it on (counted from 1)."""
 
-    def __init__(self, path: object, message: str, *, heading: str, line: int | None = None) -> None:
+    def __init__(
+        self, path: object, message: str, *, heading: str, line: int | None = None, hint: str | None = None
+    ) -> None:
         place = f"{path}:{line}" if line is not None else f"{path}"
-        super().__init__(f"{place}: {message}", heading=heading)
+        super().__init__(f"{place}: {message}", heading=heading, hint=hint)
         self.path = path
 
 

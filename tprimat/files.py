@@ -1,8 +1,4 @@
-"""Open only plain files, and write files that no reader ever sees half of.
-
-A pipe that nobody writes to would block its reader, and a device such as /dev/zero has no end.
-Writes survive a killed program and several writers at once.
-"""
+"""Open only plain files, and write files that no reader ever sees half of, even if several write or one is killed."""
 
 from __future__ import annotations
 
@@ -25,10 +21,7 @@ _KINDS = {"p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Return a plain file, open for reading; never waits.
-
-    Raises OSError, whose text says so where it is anything else, such as a pipe.
-    """
+    """Return a plain file, open for reading. Raises OSError that says so for a pipe, which would block, or a device."""
     at_once = getattr(os, "O_NONBLOCK", 0)
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))  # noqa: SIM115 - the caller closes it
     mode = os.fstat(file.fileno()).st_mode
@@ -45,18 +38,17 @@ def read_plain(path: Path) -> bytes:
         return file.read()
 
 
-def unreadable(path: Path | str, error: OSError | ValueError, advice: str = ": check the name") -> UnreadableError:
-    """Return the error for what the operating system doesn't let be read."""
-    why = getattr(error, "strerror", None) or str(error)
-    return UnreadableError(path, f"can't be read: {why}{advice}", heading="unreadable-file")
+def unreadable(path: Path | str, error: OSError | ValueError) -> UnreadableError:
+    """Return the error for a file that the operating system can't read."""
+    why = f"can't be read: {getattr(error, 'strerror', None) or error}"
+    if isinstance(error, FileNotFoundError):
+        why = "no such file"
+    return UnreadableError(path, why, heading="unreadable-file")
 
 
-def write_atomically(path: Path, content: bytes, suffix: str = ".part") -> None:
-    """Write a file so that a reader sees the old one or the whole new one. Raises OSError.
-
-    The suffix is that of its name while it is being written.
-    """
-    with write_temp_beside(path, content, suffix) as whole:
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old one or the whole new one. Raises OSError."""
+    with write_temp_beside(path, content, ".part") as whole:
         os.replace(whole, path)
 
 
@@ -76,12 +68,12 @@ def unwritable(
 ) -> UsageError:
     """Return the error for what can't be written there, with the option that names another place."""
     why = f"{what}: {error.strerror or error}"
-    return UsageError(f"{path}: {why}: choose another {option}", heading="unwritable-folder")
+    return UsageError(f"{path}: {why}", hint=f"choose another {option}", heading="unwritable-folder")
 
 
 @contextlib.contextmanager
 def write_temp_beside(path: Path, content: bytes, suffix: str) -> Iterator[str]:
-    """Yield a temporary file with this content beside another one, flushed to disk, ready to replace it."""
+    """Yield a temporary file with this content and suffix beside another one, flushed to disk, ready to replace it."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=suffix, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -109,6 +101,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
             yield
     except filelock.Timeout as error:
         raise UsageError(
-            f"{folder}: another program has been writing here for {LOCK_SECONDS:.0f} s: try again",
+            f"{folder}: locked by another program for {LOCK_SECONDS:.0f} s",
+            hint="try again later",
             heading="unwritable-folder",
         ) from error

@@ -1,7 +1,6 @@
 """Text from results and logs, made safe to show. Whoever wrote a result chose it; none is trusted.
 
-plain() is the only place that decides which characters reach a terminal, a picture or a page.
-Escaping for a format (Markdown, HTML) comes on top and lives with that format.
+plain() alone decides which characters reach a terminal, a picture or a page; a format's own escaping comes on top.
 """
 
 from __future__ import annotations
@@ -33,9 +32,13 @@ _ASCII = {
 
 def plain(text: object, limit: int | None = None) -> str:
     """Return anything's str() as one line without control sequences or markup, cut with an ellipsis at a limit."""
-    categories = ((each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", str(text)))
-    kept = [" " if category in _SPACES else each for each, category in categories if category not in _DROPPED]
-    line = " ".join("".join(kept).split())
+    text = str(text)
+    # What is printable has none of the categories below but letters, digits, signs and the space.
+    if not text.isprintable():
+        categories = ((each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", text))
+        kept = [" " if category in _SPACES else each for each, category in categories if category not in _DROPPED]
+        text = "".join(kept)
+    line = " ".join(text.split())
     return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
 
 
@@ -51,6 +54,12 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as “1 step” or “3 processes”."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
     return f"{number} {noun}{ending}"
+
+
+def join_names(names: Sequence[str], most: int = 4, more: str = "more") -> str:
+    """Return names as a sentence has them: a, b and c; beyond the first ones their number."""
+    shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} {more}"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def suggestion(name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6) -> str:
@@ -78,9 +87,7 @@ def for_encoding(text: str, encoding: str | None) -> str:
 
 
 def _spelled(line: str, encoding: str) -> str:
-    """Return a line with what an encoding lacks spelled out. What grows takes its room from the gap before it, so
-    that columns stay columns.
-    """
+    """Return a line with what an encoding lacks spelled out; the gap before a longer word shrinks: columns stay."""
     spelled = ""
     for character in line:
         word = character if character.encode(encoding, "ignore") else _ASCII.get(character, character)

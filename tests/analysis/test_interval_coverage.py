@@ -115,12 +115,12 @@ def test_an_interval_covers_what_it_says(coverage, count, window):
     assert 0 < half < 0.02
 
 
-# Two sides
+# Two systems
 
 
-def test_two_sides_of_one_machine(coverage):
+def test_two_equal_systems(coverage):
     for runs in (1, 3, 10):
-        found = coverage.two_sides(500, SEED, runs)
+        found = coverage.two_systems(500, SEED, runs)
         # Steps are no independent samples of a machine: what takes them for that is wrong most of the time.
         assert found["pooled steps z"] < 0.7
         assert found["Mann–Whitney on steps"] > 0.6
@@ -130,24 +130,44 @@ def test_two_sides_of_one_machine(coverage):
             assert found["Mann–Whitney on run means"] < 0.06
 
 
-def test_three_runs_a_side_cannot_reach_significance_by_ranks(coverage):
-    assert coverage.two_sides(200, SEED, 3)["Mann–Whitney on run means"] == 0
+def test_three_runs_each_cannot_reach_significance_by_ranks(coverage):
+    assert coverage.two_systems(200, SEED, 3)["Mann–Whitney on run means"] == 0
 
 
-# Levels and orders
+# Change points, drift and run order
 
 
-def test_levels_are_seldom_called_where_there_are_none(coverage):
+def test_changes_are_seldom_noted_where_there_are_none(coverage):
     for count in (100, 200, 500):
         assert sum(coverage.detected(300, SEED, count, 0.0)) <= 0.02
 
 
 @pytest.mark.parametrize(
     ("count", "shift", "least"),
-    [(100, 0.02, 0.4), (200, 0.02, 0.9), (500, 0.02, 0.98), (100, 0.05, 0.8), (200, -0.05, 0.95), (500, 0.05, 0.98)],
+    [(100, 0.05, 0.5), (200, 0.03, 0.65), (200, -0.05, 0.88), (500, 0.03, 0.75), (500, 0.05, 0.95)],
 )
 def test_changes_are_found(coverage, count, shift, least):
     assert sum(coverage.detected(200, SEED, count, shift)) >= least
+
+
+@pytest.mark.parametrize(("name", "count", "most"), [("independent, 1 %", 200, 0.01), ("AR .9, 5 %", 500, 0.01)])
+def test_noise_is_seldom_noted_as_a_change(coverage, name, count, most):
+    assert max(coverage.noted(200, SEED, name, count)) <= most
+
+
+def test_a_true_drift_is_found(coverage):
+    assert coverage.noted(200, SEED, "a true drift of 3 %", 200)[1] >= 0.85
+
+
+@pytest.mark.parametrize("runs", [(2, 2), (3, 3), (5, 5), (1, 3)])
+def test_the_interval_of_equal_systems_holds_under_a_busy_neighbour(coverage, runs):
+    assert coverage.held(400, SEED, "busy neighbour, +40 %", runs) == pytest.approx(0.95, abs=tolerance(400))
+
+
+def test_a_drift_of_the_machine_makes_no_difference_where_the_order_alternates(coverage):
+    welch, paired = coverage.rounds(400, SEED, 4, 0.1, alternating=True)
+    assert max(welch, paired) <= 0.08
+    assert coverage.rounds(400, SEED, 4, 0.1, alternating=False)[1] > paired
 
 
 @pytest.mark.parametrize("runs", [6, 10, 20])

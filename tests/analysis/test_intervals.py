@@ -170,43 +170,113 @@ def test_windows_of_different_lengths_weigh_by_their_steps():
 # Two sides
 
 
-def test_log_welch_by_independent_calculation():
-    first, second = noise(5, seed=5), [1.03 * value for value in noise(7, seed=6, spread=0.005)]
-    ratio = intervals.log_welch(first, second)
-    reference = scipy.stats.ttest_ind(np.log(first), np.log(second), equal_var=False)
-    low, high = reference.confidence_interval(0.95)
-    assert ratio.p == pytest.approx(reference.pvalue)
-    assert (ratio.low, ratio.high) == pytest.approx((math.exp(low), math.exp(high)))
-    assert ratio.ratio == pytest.approx(scipy.stats.gmean(first) / scipy.stats.gmean(second))
-    assert ratio.is_significant == (reference.pvalue < 0.05)
+def logs(values):
+    return [math.log(value) for value in values]
+
+
+def test_welch_by_independent_calculation():
+    first, second = logs(noise(5, seed=5)), logs([1.03 * value for value in noise(7, seed=6, spread=0.005)])
+    found = intervals.difference(first, second)
+    reference = scipy.stats.ttest_ind(first, second, equal_var=False)
+    assert found.method == "welch"
+    assert found.p() == pytest.approx(reference.pvalue)
+    assert found.interval() == pytest.approx(tuple(reference.confidence_interval(0.95)))
+    assert found.interval(0.8) == pytest.approx(tuple(reference.confidence_interval(0.8)))
+    assert found.value == pytest.approx(statistics.fmean(first) - statistics.fmean(second))
+
+
+def test_the_p_value_of_a_limit_agrees_with_the_interval():
+    found = intervals.difference(logs(noise(3, seed=5)), logs(noise(3, seed=6)))
+    for bound in found.interval():
+        assert found.p(bound) == pytest.approx(0.05)
 
 
 @given(
-    st.lists(st.floats(0.5, 2), min_size=3, max_size=6, unique=True),
-    st.lists(st.floats(0.5, 2), min_size=3, max_size=6, unique=True),
+    st.lists(st.floats(0.5, 2), min_size=2, max_size=6, unique=True),
+    st.lists(st.floats(0.5, 2), min_size=2, max_size=6, unique=True),
 )
-def test_the_ratio_the_other_way_round(first, second):
-    one, other = intervals.log_welch(first, second), intervals.log_welch(second, first)
+def test_the_difference_the_other_way_round(first, second):
+    one, other = intervals.difference(first, second), intervals.difference(second, first)
     if one is not None and other is not None:
-        assert (one.ratio, one.low, one.high) == pytest.approx((1 / other.ratio, 1 / other.high, 1 / other.low))
-        assert one.p == pytest.approx(other.p, abs=1e-9)
-        assert one.low <= one.ratio <= one.high
+        low, high = other.interval()
+        assert one.interval() == pytest.approx((-high, -low))
+        assert one.p() == pytest.approx(other.p(), abs=1e-9)
 
 
-@pytest.mark.parametrize("runs", [(0, 5), (1, 1), (2, 2), (2, 10)])
-def test_below_three_runs_a_side_nothing_is_claimed(runs):
-    assert intervals.log_welch(noise(runs[0]), noise(runs[1])) is None
+def test_two_runs_of_each_have_an_interval():
+    first, second = [1.0, 1.1], [1.3, 1.5]
+    reference = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert intervals.difference(first, second).interval() == pytest.approx(tuple(reference))
 
 
-def test_one_side_that_does_not_vary():
-    varying = noise(4, seed=7)
-    ratio = intervals.log_welch([1.0] * 5, varying)
-    reference = scipy.stats.ttest_1samp(np.log(varying), 0.0)
-    assert ratio.p == pytest.approx(reference.pvalue)
+@pytest.mark.parametrize("runs", [(0, 5), (1, 1), (1, 2), (2, 1)])
+def test_too_few_runs_have_none(runs):
+    assert intervals.difference(noise(runs[0]), noise(runs[1])) is None
 
 
-def test_two_sides_that_do_not_vary_bear_no_interval():
-    assert intervals.log_welch([1.1] * 4, [1.3] * 4) is None
+@pytest.mark.parametrize("count", [3, 5, 10])
+def test_one_run_against_several_has_a_prediction_interval(count):
+    several = noise(count, seed=8)
+    found = intervals.difference([1.2], several)
+    half = scipy.stats.t.ppf(0.975, count - 1) * statistics.stdev(several) * math.sqrt(1 + 1 / count)
+    value = 1.2 - statistics.fmean(several)
+    assert found.method == "prediction"
+    assert found.interval() == pytest.approx((value - half, value + half))
+    turned = intervals.difference(several, [1.2])
+    assert turned.interval() == pytest.approx((-value - half, -value + half))
+
+
+def test_a_prediction_interval_holds_a_further_run():
+    random = np.random.default_rng(3)
+    held = 0
+    for _ in range(2000):
+        low, high = intervals.difference([random.standard_normal()], random.standard_normal(4).tolist()).interval()
+        held += low <= 0 <= high
+    assert held / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_one_system_that_does_not_vary():
+    varying = logs(noise(4, seed=7))
+    found = intervals.difference([0.0] * 5, varying)
+    assert found.p() == pytest.approx(scipy.stats.ttest_1samp(varying, 0.0).pvalue)
+
+
+def test_what_varies_nowhere_has_no_interval():
+    assert intervals.difference([1.1] * 4, [1.3] * 4) is None
+    assert intervals.difference([1.1], [1.3] * 4) is None
+    assert intervals.paired([1.1] * 4, [1.3] * 4) is None
+
+
+def test_equal_rounded_values_vary_as_much_as_their_rounding_hides():
+    found = intervals.difference([1.1] * 4, [1.3] * 4, floors=(0.01**2 / 12, 0.01**2 / 12))
+    low, high = found.interval()
+    half = scipy.stats.t.ppf(0.975, 6) * math.sqrt(2 * 0.01**2 / 12 / 4)
+    assert (low, high) == pytest.approx((-0.2 - half, -0.2 + half))
+
+
+def test_pairs_by_independent_calculation():
+    first, second = noise(6, seed=9), noise(6, seed=10)
+    found = intervals.paired(first, second)
+    reference = scipy.stats.ttest_rel(first, second)
+    assert found.method == "paired"
+    assert found.p() == pytest.approx(reference.pvalue)
+    assert found.interval() == pytest.approx(tuple(reference.confidence_interval(0.95)))
+    assert intervals.paired([1.0], [2.0]) is None
+
+
+def test_pairs_take_out_what_drifts():
+    drift = [1.0, 1.1, 1.2, 1.3]
+    first, second = [0.001, -0.001, 0.001, -0.001], [0.01, 0.011, 0.009, 0.01]
+    both = [[drift[i] + each[i] for i in range(4)] for each in (first, second)]
+    assert intervals.paired(*both).p() < 0.01
+    assert intervals.difference(*both).p() > 0.5
+
+
+def test_holm_by_hand():
+    assert intervals.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert intervals.holm([0.6, 0.7]) == [1.0, 1.0]
+    assert intervals.holm([0.02]) == [0.02]
+    assert intervals.holm([]) == []
 
 
 # The smallest difference
@@ -237,9 +307,9 @@ def test_smallest_difference_has_the_power_that_it_says(spread, runs):
 
 def test_smallest_difference_of_a_comparison_is_that_of_its_runs():
     first = [0.99, 1.0, 1.01]
-    ratio = intervals.log_welch(first, first)
-    spread = statistics.stdev(map(math.log, first))
-    assert ratio.minimum_detectable_effect == pytest.approx(intervals.minimum_detectable_effect(spread, 3))
+    found = intervals.difference(logs(first), logs(first))
+    spread = statistics.stdev(logs(first))
+    assert found.minimum_detectable_effect == pytest.approx(intervals.minimum_detectable_effect(spread, 3))
 
 
 def test_runs_needed():
@@ -249,7 +319,7 @@ def test_runs_needed():
         <= 0.02
         < intervals.minimum_detectable_effect(0.01, needed - 1)
     )
-    assert intervals.runs_needed(0.5, 0.001) == intervals.RUNS_FOR_SIGNIFICANCE
+    assert intervals.runs_needed(0.5, 0.001) == 2
     assert intervals.runs_needed(0.001, 0.05) is None
     assert intervals.runs_needed(0.0, 0.01) is None
 
@@ -267,7 +337,7 @@ def halvings(runs):
 def test_halves_of_the_same_system_are_seldom_called_different(ten_runs):
     shares = {}
     for name, runs in ten_runs.items():
-        called = [intervals.log_welch(*halves).is_significant for halves in halvings(runs)]
+        called = [intervals.difference(*map(logs, halves)).p() < 0.05 for halves in halvings(runs)]
         assert len(called) == 126
         shares[name] = statistics.fmean(called)
     assert statistics.fmean(shares.values()) <= 0.07
@@ -307,13 +377,12 @@ def test_different_systems_come_out_with_the_right_sign(samples, slower, faster)
     entries = json.loads((samples / "mlperf" / "truth.json").read_text())
     sets = {entry["set"]: entry for entry in entries if entry["kind"] == "set of runs"}
     first, second = sets[faster]["mean_samples_per_second"], sets[slower]["mean_samples_per_second"]
-    found = intervals.log_welch(first, second)
+    found = intervals.difference(logs(first), logs(second))
     means = [sets[name]["mean_of_means_samples_per_second"] for name in (faster, slower)]
     low, high = scipy.stats.ttest_ind(np.log(first), np.log(second), equal_var=False).confidence_interval(0.95)
-    assert found.ratio == pytest.approx(means[0] / means[1], rel=0.001)
-    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
-    assert found.is_significant
-    assert found.low > 1
+    assert math.exp(found.value) == pytest.approx(means[0] / means[1], rel=0.001)
+    assert found.interval() == pytest.approx((low, high))
+    assert low > 0
 
 
 # The order of runs
@@ -374,18 +443,6 @@ class TestOverRuns:
         assert math.log(interval.high) == pytest.approx(1.1 + half)
         assert (interval.about, interval.coverage) == ("mean", 0.95)
 
-    def test_two_runs_have_none(self):
-        assert intervals.between_run_interval([1.0, 1.1]) is None
-
-
-class TestDifference:
-    def test_agrees_with_scipy(self):
-        from scipy import stats as reference
-
-        first, second = [3.1, 3.2, 3.4, 3.3], [2.9, 3.0, 3.05]
-        expected = reference.ttest_ind(first, second, equal_var=False).confidence_interval()
-        assert intervals.welch_difference(first, second) == (pytest.approx(expected.low), pytest.approx(expected.high))
-
-    @pytest.mark.parametrize(("first", "second"), [([1.0, 2.0], [1.0, 2.0, 3.0]), ([1.0] * 3, [2.0] * 3)])
-    def test_none_with_too_few_runs_or_no_spread(self, first, second):
-        assert intervals.welch_difference(first, second) is None
+    def test_a_single_run_has_none(self):
+        assert intervals.between_run_interval([1.0]) is None
+        assert intervals.between_run_interval([1.0, 1.1]) is not None

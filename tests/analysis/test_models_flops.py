@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_runs import a_run
 
-from tprimat.analysis.flops import flops_per_token
+from tprimat.analysis.flops import flops_per_token, model_shape
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
@@ -156,3 +157,20 @@ def test_flops_of_an_encoder_decoder_by_hand(causal, attention):
     weights = 2 * (256 + 384) + 3 * (2 * 256 + 384) + 800
     assert flops_per_token(shape, 10, causal=causal) == 6 * weights + 12 * 8 * 10 * attention
     assert flops_per_token(msgspec.structs.replace(shape, key_value_lora_rank=4), 10) is None
+
+
+def test_frozen_weights_need_no_gradient_of_their_own():
+    shape = models.by_name("llama").shape
+    weights = flops_per_token(shape, 0) / 6
+    attention = flops_per_token(shape, 2048) - 6 * weights
+    lora = msgspec.structs.replace(shape, trainable_parameters=41_943_040)
+    assert flops_per_token(lora, 2048) == pytest.approx(4 * weights + 2 * 41_943_040 + attention)
+    whole = msgspec.structs.replace(shape, trainable_parameters=shape.num_parameters)
+    assert flops_per_token(whole, 2048) == flops_per_token(shape, 2048)
+
+
+def test_trainable_parameters_are_kept_where_the_shape_is_the_catalogs():
+    run = a_run(model="llama", scale="full", model_config=ModelConfig(trainable_parameters=1000))
+    shape, why = model_shape(run)
+    assert (shape.num_layers, shape.trainable_parameters) == (32, 1000)
+    assert "FLOPs are those of Llama 3.1 8B" in why

@@ -42,7 +42,7 @@ def summary_of(samples):
     ("stem", "first_step", "step_time", "rate"),
     [
         ("train_nvd_nemo_llama", 9, 3.2411, 5055),
-        ("train_amd_prim_llama", 161, 2.3794, 6886),
+        ("train_amd_prim_llama", 3, 2.4292, 6745),
         ("train_nvd_nemo_qwen", 7, 3.8954, 4206),
     ],
 )
@@ -63,10 +63,15 @@ def test_the_warm_up_of_a_real_run_has_its_own_figure(summary_of):
 
 
 @pytest.mark.parametrize("stem", ["train_amd_prim_llama", "train_amd_prim_qwen"])
-def test_a_real_run_that_changes_its_level_is_not_given_one_figure_silently(summary_of, stem):
+def test_a_real_run_that_changes_its_speed_says_so(summary_of, stem):
     summary = summary_of(stem)
     assert not summary.is_stationary
-    assert any("changes its level" in warning for warning in summary.warnings)
+    (before, after) = summary.segments
+    assert f"speed changes at step {after.first_step}" in "; ".join(summary.warnings)
+    weights = [each.last_step - each.first_step + 1 for each in (before, after)]
+    mean = (before.mean * weights[0] + after.mean * weights[1]) / sum(weights)
+    # All steps after the warm-up, across segments.
+    assert summary.performance.avg_step_time_seconds == pytest.approx(mean)
 
 
 def test_ten_real_steps_are_too_few_and_this_is_said(summary_of):
@@ -164,7 +169,7 @@ def test_without_a_number_of_gpus_there_is_no_rate_per_gpu():
 RATE = 64 * 2048 / 2.0
 
 
-@pytest.mark.parametrize("factor", [0.25, 0.5, 0.94, 1.06, 2, 4, 8])
+@pytest.mark.parametrize("factor", [1.06, 2, 4, 8])
 @pytest.mark.parametrize("kind", [float, round])
 def test_a_printed_rate_that_contradicts_the_batch_withholds_the_throughput(factor, kind):
     summary = summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": kind(RATE * factor)}))
@@ -174,8 +179,8 @@ def test_a_printed_rate_that_contradicts_the_batch_withholds_the_throughput(fact
     assert any(f"{factor:.3f} times" in warning for warning in summary.warnings)
 
 
-@pytest.mark.parametrize("printed", [RATE, RATE * 1.04, RATE * 0.96, None, (RATE,) * 30])
-def test_a_printed_rate_that_agrees_changes_nothing(printed):
+@pytest.mark.parametrize("printed", [RATE, RATE * 1.04, RATE * 0.5, None, (RATE,) * 30])
+def test_a_printed_rate_that_agrees_or_leaves_out_padding_changes_nothing(printed):
     summary = summarize(a_run([2.0] * 30, native_metrics={"tokens_per_second": printed}))
     assert summary.performance.tokens_per_second == pytest.approx(RATE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -19,7 +20,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--window-size=1280,1000",
+    "--window-size=1280,800",
 )
 PATIENCE = 120.0
 """Seconds that a page may take on a machine that does much else; nothing is measured by it."""
@@ -69,6 +70,31 @@ class Browser:
             name,
             str(value),
         )
+
+    def unfold(self, name: str) -> None:
+        """Open a part of the page; of the charts, wait until all are drawn."""
+        self.run("document.getElementById(arguments[0]).open = true", name)
+        if name == "charts":
+            self.wait("[...document.querySelectorAll('.chart')].filter(e => e.data).length === " + self.charts())
+
+    def charts(self) -> str:
+        """Return how many charts the page's data has."""
+        return str(len(json.loads(self.text("data"))["charts"]))
+
+    @contextlib.contextmanager
+    def screen(self, width: int, height: int, scheme: str = "light"):
+        """Show the page on a screen of this size; below 500 pixels, a phone's."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        try:
+            self.driver.refresh()
+            self.wait("document.documentElement.dataset.ready")
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
     def complaints(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -13,12 +13,11 @@ import time
 import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
-from tprimat import units
 from tprimat.catalog.prices import Price
-from tprimat.compare.money import cost, efficiencies
+from tprimat.compare.cost import cost
 from tprimat.report import Picture, Provenance, page
-from tprimat.report.efficiency import figure
 from tprimat.report.page import library, windows
+from tprimat.report.verdict import cost_sentence
 from tprimat.results.run import Data
 
 pytestmark = pytest.mark.browser
@@ -29,14 +28,14 @@ PIXEL = base64.b64decode(
 )
 
 
-def several(**fields):
+def several(number=3, **fields):
     return tuple(
         make_run(
             **{**fields, "step_time": fields.get("step_time", 3.2) * (1 + 0.01 * k)},
             timestamp=f"2026-02-0{k + 1}T00:00:00+00:00",
             data=Data(kind="markov", entropy=1.9),
         )
-        for k in range(3)
+        for k in range(number)
     )
 
 
@@ -44,6 +43,9 @@ CASES = {
     "one": lambda: comparison(make_run()),
     "pair": lambda: comparison(make_run(), make_run(**AMD, step_time=2.4)),
     "several": lambda: comparison(several(), several(**AMD, step_time=2.4)),
+    "preliminary": lambda: comparison(several(2), several(2, **AMD, step_time=2.4)),
+    "excluded": lambda: comparison(make_run(**AMD), make_run(step_time=0.01)),
+    "six": lambda: comparison(*(several(label=f"setting {k}", step_time=3 + 0.1 * k) for k in range(6))),
     "failed": lambda: comparison(make_run(), failed_run(), make_run(label="two")),
     "all_failed": lambda: comparison(failed_run()),
     "models": lambda: comparison(
@@ -85,7 +87,7 @@ def opened(browser, tmp_path):
 @pytest.mark.parametrize("name", CASES)
 def test_draws_without_complaint_or_network(name, opened, tmp_path):
     browser = opened(CASES[name]())
-    assert browser.run("return document.documentElement.dataset.ready") == "charts"
+    browser.unfold("charts")
     assert browser.complaints() == []
     assert browser.requests() == [(tmp_path / "comparison_report.html").as_uri()]
     wanted = json.loads(browser.text("data"))["charts"]
@@ -96,6 +98,7 @@ def test_draws_without_complaint_or_network(name, opened, tmp_path):
 
 def test_hostile_names_show_as_text(opened):
     browser = opened(CASES["hostile"]())
+    browser.unfold("charts")
     assert browser.run("return document.querySelectorAll('img, b, main a[href^=http], svg a').length") == 0
     assert browser.run("return document.scripts.length") == 4
     legend = browser.run("return [...document.querySelectorAll('#steps-0 .legendtext')].map(e => e.textContent)")
@@ -115,125 +118,128 @@ def test_the_policy_would_stop_what_is_not_of_the_page(opened):
     assert "img-src" in said
 
 
-def test_without_the_library_the_picture_and_the_tables_are_there(opened):
+def test_without_the_library_the_plot_and_the_tables_are_there(opened):
     browser = opened(CASES["pair"](), Picture("plot.png", "png", PIXEL), with_library=False)
-    assert browser.run("return document.documentElement.dataset.ready") == "tables"
+    browser.unfold("tables")
     assert browser.run("return document.images[0].naturalWidth") == 1
     assert browser.complaints() == []
     browser.set("price-0", "2")
-    assert browser.text("cost-0-0-rate") != "–"
+    assert browser.text("per-token-1") != "–"
 
 
 class TestWindow:
-    def test_the_sliders_look_up_what_was_computed_and_the_verdict_stays(self, opened):
+    def test_the_sliders_look_up_what_was_computed_and_the_answer_stays(self, opened):
         result = CASES["several"]()
         browser = opened(result)
         grid = windows.grid(result.models[0].groups[0])
         texts = windows.values(grid)
-        verdict = browser.text("verdict")
+        card = browser.text("card")
         for begin, end in ((0, len(grid.stops) - 1), (3, 12), (6, 9)):
             browser.set("window-0-end", end)
             browser.set("window-0-begin", begin)
             assert browser.text("window-0-begin-text") == str(grid.stops[begin])
             assert browser.text("window-0-end-text") == str(grid.stops[end])
-            assert browser.text("window-0-ratio-1") == texts["ratios"][0][begin][end]
-            assert [browser.text(f"window-0-rate-{side}") for side in (0, 1)] == [
+            assert browser.text("window-0-ratio-0") == texts["ratios"][0][begin][end]
+            assert [browser.text(f"window-0-rate-{system}") for system in (0, 1)] == [
                 table[begin][end] for table in texts["rates"]
             ]
-        seen = {browser.text("window-0-ratio-1")}
+        seen = {browser.text("window-0-ratio-0")}
         browser.set("window-0-begin", 0)
-        assert browser.text("window-0-ratio-1") not in seen
-        assert browser.text("verdict") == verdict
+        assert browser.text("window-0-ratio-0") not in seen
+        assert browser.text("card") == card
 
     def test_a_window_of_too_few_steps_says_so_and_the_ends_never_cross(self, opened):
         browser = opened(CASES["pair"]())
         browser.set("window-0-begin", 5)
         browser.set("window-0-end", 4)
         assert browser.run("return document.getElementById('window-0-begin').value") == "3"
-        assert browser.text("window-0-ratio-1") == "too few steps"
+        assert browser.text("window-0-ratio-0") == "too few steps"
 
     def test_as_it_opens_it_shows_what_the_sliders_stand_for(self, opened):
         browser = opened(CASES["pair"]())
-        before = browser.text("window-0-ratio-1")
+        before = browser.text("window-0-ratio-0")
         begin = browser.run("return document.getElementById('window-0-begin').value")
         browser.set("window-0-begin", begin)
-        assert browser.text("window-0-ratio-1") == before
+        assert browser.text("window-0-ratio-0") == before
 
     def test_the_keyboard_moves_them(self, opened):
         from selenium.webdriver.common.by import By
         from selenium.webdriver.common.keys import Keys
 
         browser = opened(CASES["pair"]())
+        browser.unfold("method")
         before = browser.text("window-0-begin-text")
         browser.driver.find_element(By.ID, "window-0-begin").send_keys(Keys.ARROW_RIGHT)
         assert int(browser.text("window-0-begin-text")) > int(before)
 
 
 class TestPrices:
-    PRICES = (Price(2.95, 2.95), Price(1.5, 2.25))
+    NAMES = ("8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)")
 
-    def test_they_compute_what_the_commands_compute(self, opened):
+    @pytest.mark.parametrize(
+        "prices",
+        [
+            (Price(2.95, 2.95), Price(1.5, 2.25)),
+            (Price(1, 1), Price(4.125, 4.125)),
+            (Price(3, 3), Price(3, 5)),
+            (Price(3, 3), None),
+        ],
+    )
+    def test_the_sentence_is_that_of_the_commands(self, opened, prices):
         result = CASES["several"]()
         browser = opened(result)
-        for number, text in enumerate(("2.95", "1.5:2.25")):
-            browser.set(f"price-{number}", text)
-        sides = result.models[0].sides
-        priced = dataclasses.replace(
-            result, prices={side.name: price for side, price in zip(sides, self.PRICES, strict=True)}
-        )
-        for index, side in enumerate(sides):
-            (found,) = efficiencies(priced, side)
-            assert browser.text(f"cost-{index}-0-rate") == figure(found.values["tokens_per_dollar"])
-            assert browser.text(f"cost-{index}-0-price") == figure(found.values["dollars_per_trillion_tokens"])
-        (pair,) = priced.models[0].pairs
-        found = cost(priced, pair)
-        low, high = found.per_dollar
-        assert browser.text("pair-0-times") == f"{units.times(low)} to {units.times(high)}".replace("×", "")
-        assert browser.text("pair-0-winner") == found.winner.name
-        below = [f"${bound:.2f}" for bound in found.wins_below]
-        assert browser.text("pair-0-below") == " to ".join(dict.fromkeys(below))
-        even = [f"${bound * 2.95:.2f}" for bound in found.break_even]
-        assert browser.text("pair-0-even") == " to ".join(dict.fromkeys(even))
+        for number, price in enumerate(prices):
+            if price is not None:
+                browser.set(f"price-{number}", f"{price.low}:{price.high}")
+        known = {name: price for name, price in zip(self.NAMES, prices, strict=True) if price is not None}
+        priced = dataclasses.replace(result, prices=known)
+        assert browser.text("cost-0") == cost_sentence(cost(priced, priced.models[0].groups[0].leaders), known)
 
-    def test_another_price_turns_the_winner(self, opened):
+    def test_a_price_becomes_a_cost_per_token(self, opened):
+        result = CASES["several"]()
+        browser = opened(result)
+        browser.set("price-1", "1.5:2.25")
+        (fast,) = (system for system in result.systems if system.name == self.NAMES[1])
+        at_one = 1e9 / 3600 / fast.value("tokens_per_second_per_gpu")
+        (index,) = (index for index, system in enumerate(result.systems) if system is fast)
+        assert browser.text(f"per-token-{index}") == f"{1.5 * at_one:.1f}–{2.25 * at_one:.1f}"
+
+    def test_another_price_changes_the_cheaper_one(self, opened):
         browser = opened(CASES["pair"]())
         browser.set("price-0", "3")
         browser.set("price-1", "3")
-        assert browser.text("pair-0-winner") == "8×MI300X"
-        browser.set("price-1", "4.01")
-        assert browser.text("pair-0-winner") == "8×H100 80GB HBM3"
-        browser.set("price-1", "3:5")
-        assert browser.text("pair-0-winner") == "can't be told"
+        assert browser.text("cost-0").startswith("8×MI300X (BF16) at $3.00 is 25% cheaper per token")
+        browser.set("price-1", "4.2")
+        assert browser.text("cost-0").startswith("8×H100 80GB HBM3 (BF16) at $3.00 is 5% cheaper per token")
+
+    def test_prices_of_two_models_are_asked_for_once(self, opened):
+        browser = opened(CASES["models"]())
+        browser.set("price-0", "3")
+        browser.set("price-1", "3")
+        assert [browser.text(f"per-token-{system}") for system in range(4)].count("–") == 0
+        assert "cheaper per token" in browser.text("cost-1")
 
     @pytest.mark.parametrize("wrong", ["free", "-1", "0", "3:2", "1:2:3", "1e999", "<b>", "2,95"])
-    def test_what_is_no_price_is_said_and_computes_nothing(self, opened, wrong):
+    def test_what_is_no_price_is_marked_and_computes_nothing(self, opened, wrong):
         browser = opened(CASES["pair"]())
         browser.set("price-0", wrong)
-        assert browser.text("price-help").startswith("A price is a number above 0")
         assert browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')") == "true"
-        assert browser.text("cost-0-0-rate") == "–"
+        assert browser.text("per-token-1") == "–"
         browser.set("price-0", "")
-        assert browser.text("price-help") == ""
-
-    def test_a_run_of_two_levels_costs_a_span(self, opened):
-        times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
-        browser = opened(comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=times)))
-        browser.set("price-0", "2")
-        browser.set("price-1", "2")
-        assert browser.text("pair-0-times") == "1.07 to 1.60"
-        assert browser.text("cost-1-1-rate") not in ("–", browser.text("cost-1-0-rate"))
+        assert browser.run("return document.getElementById('price-0').getAttribute('aria-invalid')") == "false"
 
 
 class TestSeriesOnAndOff:
-    def test_a_box_takes_a_side_out_of_every_chart(self, opened):
+    def test_a_box_takes_a_system_out_of_every_chart(self, opened):
         browser = opened(CASES["pair"]())
-        browser.run("document.querySelector('[data-side=\"1\"]').click()")
+        browser.unfold("charts")
+        browser.run("document.querySelector('[data-system=\"1\"]').click()")
         shown = browser.run(
             "return [...document.querySelectorAll('.chart')].filter(e => e.data)"
-            ".flatMap(e => e.data.filter(t => t.meta).map(t => [t.meta.side, t.visible]))"
+            ".flatMap(e => e.data.filter(t => t.meta).map(t => [t.meta.system, t.visible]))"
         )
-        assert {(side, visible) for side, visible in shown} == {(0, True), (1, False)}
-        browser.run("document.querySelector('[data-side=\"1\"]').click()")
+        assert {(system, visible) for system, visible in shown} == {(0, True), (1, False)}
+        browser.run("document.querySelector('[data-system=\"1\"]').click()")
         assert browser.run("return document.getElementById('steps-0').data.every(t => t.visible)")
 
 
@@ -252,8 +258,8 @@ class TestRawData:
         browser = opened(CASES["pair"]())
         browser.run("document.getElementById('download-json').click()")
         found = json.loads(self.downloaded(browser, "tprimat-results.json"))
-        assert [each["file"] for each in found] == ["results/file_1.json", "results/file_2.json"]
-        assert found[0]["run"]["step_times"] == list(make_run().step_times)
+        assert [each["file"] for each in found] == ["results/file_2.json", "results/file_1.json"]
+        assert found[1]["run"]["step_times"] == list(make_run().step_times)
 
     def test_csv_has_a_row_a_record_and_no_formula(self, opened):
         run = make_run("=cmd|' /C calc'!A0", label='+1,"2"')
@@ -262,15 +268,17 @@ class TestRawData:
         rows = list(csv.DictReader(io.StringIO(self.downloaded(browser, "tprimat-steps.csv"))))
         assert len(rows) == 120
         assert [float(row["step_times"]) for row in rows[:60]] == list(run.step_times)
-        assert all(not row[name].startswith(("=", "+", "-", "@")) for row in rows for name in ("side", "file", "model"))
+        assert all(
+            not row[name].startswith(("=", "+", "-", "@")) for row in rows for name in ("system", "file", "model")
+        )
 
     def test_all_records_of_a_run_unfold(self, opened):
         browser = opened(CASES["pair"]())
         browser.run("document.querySelector('details.steps').open = true")
         browser.wait("document.querySelectorAll('details.steps tbody tr').length === 60")
         first = browser.run("return [...document.getElementById('r0-step-1').cells].map(e => e.textContent)")
-        assert first == ["1", "30", first[2], "1", "–", "before"]
-        assert browser.run("return document.getElementById('r0-step-60').cells[5].textContent") == "steady"
+        assert first == ["1", "30", first[2], "1", "–", "warm-up"]
+        assert browser.run("return document.getElementById('r0-step-60').cells[5].textContent") == "steady state"
 
     def test_a_link_to_folded_evidence_unfolds_it(self, opened):
         browser = opened(comparison(*(make_run(label=f"setting {k}") for k in range(6))))
@@ -283,50 +291,94 @@ class TestPoints:
     def test_a_click_on_a_step_says_where_it_comes_from(self, opened):
         run = make_run(lines=tuple(range(101, 161)))
         browser = opened(comparison(run, make_run(**AMD, step_time=2.4)))
+        browser.unfold("charts")
         browser.run(
             "const chart = document.getElementById('steps-0');"
-            "const data = chart.data.find(t => t.meta && t.meta.run === 0 && t.customdata && t.customdata.length > 10);"
+            "const data = chart.data.find(t => t.meta && t.meta.run === 1 && t.customdata && t.customdata.length > 10);"
             "chart.emit('plotly_click', {points: [{data, customdata: 9}]})"
         )
         said = browser.text("point")
-        assert said.startswith("8×H100 80GB HBM3: step 10, ")
-        assert "s, of results/file_1.json, line 110 of the log; its evidence" in said
-        assert browser.run("return document.querySelector('#point a').getAttribute('href')") == "#r0"
+        assert said.startswith("8×H100 80GB HBM3 (BF16): step 10, ")
+        assert "s, results/file_1.json, line 110 of the log; Show calculation" in said
+        assert browser.run("return document.querySelector('#point a').getAttribute('href')") == "#r1"
+
+
+SCREENS = ((1280, 800), (390, 844))
+
+
+class TestOneScreen:
+    @pytest.mark.parametrize(("width", "height"), SCREENS)
+    @pytest.mark.parametrize("name", ["one", "pair", "several", "preliminary", "excluded", "failed", "six"])
+    def test_the_page_fits_the_screen_as_it_opens(self, name, width, height, opened):
+        browser = opened(CASES[name]())
+        with browser.screen(width, height):
+            assert browser.run("return document.documentElement.scrollWidth") <= width
+            assert browser.run("return document.documentElement.scrollHeight") <= height
+
+    def test_several_models_fit_a_desktop(self, opened):
+        browser = opened(CASES["models"]())
+        with browser.screen(1280, 800):
+            assert browser.run("return document.documentElement.scrollHeight") <= 800
+
+    @pytest.mark.parametrize(("name", "color"), [("preliminary", "191, 135, 0"), ("excluded", "207, 34, 46")])
+    def test_the_border_says_preliminary_and_excluded(self, name, color, opened):
+        browser = opened(CASES[name]())
+        assert browser.run("return getComputedStyle(document.getElementById('card')).borderColor") == f"rgb({color})"
+
+    @pytest.mark.parametrize("name", ["pair", "six", "models"])
+    def test_no_table_is_wider_than_a_phone(self, name, opened):
+        browser = opened(CASES[name]())
+        with browser.screen(390, 844):
+            browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
+            browser.unfold("charts")
+            assert browser.run("return document.documentElement.scrollWidth") <= 390
+            wide = (
+                "return [...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+            )
+            assert browser.run(wide) == 0
+
+    def test_a_chip_opens_its_paragraph(self, opened):
+        browser = opened(CASES["pair"]())
+        shown = "return document.querySelector('.chip p').checkVisibility()"
+        assert not browser.run(shown)
+        browser.run("document.querySelector('.chip summary').click()")
+        assert browser.run(shown)
+
+
+class TestPrint:
+    @pytest.mark.parametrize("name", ["pair", "several", "excluded", "six", "models"])
+    def test_it_is_two_pages(self, name, opened):
+        browser = opened(CASES[name]())
+        paper = {"printBackground": True, "paperWidth": 8.27, "paperHeight": 11.69}
+        found = browser.driver.execute_cdp_cmd("Page.printToPDF", paper)
+        assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(found["data"]))) == 2
+        assert browser.complaints() == []
+        # What printing unfolds is folded again afterwards.
+        browser.wait("!document.getElementById('tables').open")
 
 
 class TestForEverybody:
-    def test_dark_and_light_differ_and_are_readable(self, opened):
-        browser = opened(CASES["pair"]())
+    @pytest.mark.parametrize(("width", "height"), SCREENS)
+    def test_dark_and_light_differ_and_are_readable(self, width, height, opened):
+        browser = opened(CASES["preliminary"]())
         seen = []
         for scheme in ("light", "dark"):
-            features = [{"name": "prefers-color-scheme", "value": scheme}]
-            browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-            dark = "true" if scheme == "dark" else "false"
-            browser.wait(
-                "(document.getElementById('steps-0')._fullLayout.paper_bgcolor !== '#ffffff' && "
-                "document.getElementById('steps-0')._fullLayout.paper_bgcolor !== '#fff') === " + dark
-            )
-            colors = browser.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
-            assert contrast(*colors) >= 7
-            for selector in ("a", "figcaption", "caption"):
-                color = browser.run(f"return getComputedStyle(document.querySelector('main {selector}')).color")
-                assert contrast(color, colors[1]) >= 4.5
-            lines = browser.run("return document.getElementById('steps-0').data.map(t => t.line && t.line.color)")
-            assert all(contrast(color, colors[1]) >= 3 for color in lines if color)
-            seen.append(colors)
-        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+            with browser.screen(width, height, scheme):
+                browser.unfold("charts")
+                colors = browser.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
+                assert contrast(*colors) >= 7
+                style = (
+                    "const style = getComputedStyle(document.querySelector(arguments[0]));"
+                    "return [style.color, style.backgroundColor]"
+                )
+                for selector in ("a", "figcaption", "caption", ".certainty", "h2"):
+                    assert contrast(browser.run(style, selector)[0], colors[1]) >= 4.5
+                for selector in (".chip.warn > summary", ".chip.ok > summary"):
+                    assert contrast(*browser.run(style, selector)) >= 7
+                lines = browser.run("return document.getElementById('steps-0').data.map(t => t.line && t.line.color)")
+                assert all(contrast(color, colors[1]) >= 3 for color in lines if color)
+                seen.append(colors)
         assert seen[0] != seen[1]
-
-    def test_a_phone_scrolls_tables_and_not_the_page(self, opened):
-        browser = opened(CASES["several"]())
-        phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-        browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-        try:
-            browser.driver.refresh()
-            browser.wait("document.documentElement.dataset.ready")
-            assert browser.run("return document.documentElement.scrollWidth") <= 390
-        finally:
-            browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def test_every_control_has_a_name_and_takes_the_focus(self, opened):
         browser = opened(CASES["several"]())
@@ -347,14 +399,6 @@ class TestForEverybody:
         levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map(e => Number(e.tagName[1]))")
         assert levels[0] == 1
         assert levels.count(1) == 1
-
-    def test_print_holds_the_charts_and_the_folded_tables(self, opened):
-        browser = opened(CASES["pair"]())
-        found = browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
-        assert base64.b64decode(found["data"]).startswith(b"%PDF")
-        assert browser.complaints() == []
-        # What printing unfolds and shrinks is as before afterwards.
-        browser.wait("!document.querySelector('#throughput details').open")
 
 
 def contrast(one: str, other: str) -> float:

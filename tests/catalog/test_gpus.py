@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pytest
@@ -59,6 +60,20 @@ NAMES = {
     "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "rtx-pro-6000-ws",
     "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx-pro-6000-server",
     "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition": "rtx-pro-6000-maxq",
+    "NVIDIA A10": "a10",
+    "NVIDIA A10G": "a10g",
+    "NVIDIA A30": "a30",
+    "NVIDIA A40": "a40",
+    "NVIDIA RTX A6000": "rtx-a6000",
+    "NVIDIA GeForce RTX 3090": "rtx-3090",
+    "Tesla T4": "t4",
+    "NVIDIA T4": "t4",
+    "NVIDIA H100 SXM5": "h100-sxm5",
+    "NVIDIA H100-SXM-80GB": "h100-sxm5",
+    "NVIDIA Blackwell GPU (B200-SXM-180GB)": "b200-hgx",
+    "NVIDIA Blackwell GPU (GB200)": "gb200",
+    "NVIDIA Blackwell Ultra GPU (B300-SXM-270GB)": "b300-hgx",
+    "NVIDIA Blackwell Ultra GPU (GB300)": "gb300",
     "AMD Instinct MI100": "mi100",
     "AMD Instinct MI210": "mi210",
     "AMD Instinct MI250": "mi250-gcd",
@@ -78,8 +93,6 @@ NAMES = {
 }
 
 NOTHING = (
-    "NVIDIA A10",
-    "NVIDIA A10G",
     "NVIDIA A100X",
     "NVIDIA RTX A1000",
     "NVIDIA A100-SXM-64GB",
@@ -96,7 +109,6 @@ NOTHING = (
     "NVIDIA GeForce RTX 4090 Laptop GPU",
     "NVIDIA GeForce RTX 5090 D",
     "Tesla V100S-PCIE-32GB",
-    "Tesla T4",
     "NVIDIA Graphics Device",
     "AMD Instinct MI300XHF OAM",
     "AMD Instinct MI300X HF",
@@ -106,6 +118,10 @@ NOTHING = (
     "AMD Instinct MI455X",
     "AMD Radeon RX 7900 XTX",
     "AMD Radeon AI PRO R9700",
+    "NVIDIA GeForce RTX 3090 Ti",
+    "NVIDIA A2",
+    "TPU-v5p",
+    "Intel Gaudi 3",
     "Intel(R) Arc(TM) Pro B60 Graphics",
     # Clear to a person, but not which of several GPUs.
     "NVIDIA H100",
@@ -338,8 +354,10 @@ def test_derived_peaks_agree_within_a_percent():
     assert len(rows) > 10
     for gpu in rows:
         derived = gpu.compute_units * gpu.clock_mhz * gpu.flops_per_clock / 1e6
-        # V100 has no bf16, and MI100 does fp16 at twice the rate.
-        stated = gpu.peak_tflops("fp16") if gpu.architecture in ("sm_70", "gfx908") else gpu.peak_tflops("bf16")
+        # V100 and T4 have no bf16, and MI100 does fp16 at twice the rate.
+        stated = (
+            gpu.peak_tflops("fp16") if gpu.architecture in ("sm_70", "sm_75", "gfx908") else gpu.peak_tflops("bf16")
+        )
         assert derived == pytest.approx(stated, rel=0.01), gpu.key
 
 
@@ -367,6 +385,14 @@ DENSE_PEAKS = (
     ("l4", 121, 242),
     ("l40s", 362, 733),
     ("rtx-4090", 165.2, 330.3),
+    ("rtx-5090", 209.5, 838),
+    ("a10", 125, None),
+    ("a10g", 70, None),
+    ("a30", 165, None),
+    ("a40", 149.7, None),
+    ("rtx-a6000", 154.8, None),
+    ("rtx-3090", 71.2, None),
+    ("t4", None, None),
 )
 
 
@@ -431,26 +457,18 @@ def test_an_endless_name_is_cut():
 
 
 @pytest.mark.parametrize(
-    ("gib", "vendor", "titles"),
+    ("gib", "titles"),
     [
-        (191.98, "amd", {"MI300X", "MI308X"}),
-        (255.98, "AMD", {"MI325X"}),
-        (287.98, "amd", {"MI350X", "MI355X"}),
-        (63.98, "amd", {"MI210", "MI250 (one die)", "MI250X (one die)"}),
-        (24.0, "amd", set()),
-        (191.98, "cpu", set()),
-        (178.4, "nvd", {"B200", "B100", "GB200"}),
-        (22.03, "NVIDIA", {"L4", "RTX 4090"}),
+        (191.98, {"MI300X", "MI308X"}),
+        (255.98, {"MI325X"}),
+        (287.98, {"MI350X", "MI355X"}),
+        (63.98, {"MI210", "MI250 (one die)", "MI250X (one die)"}),
+        (24.0, set()),
+        (79.18, set()),
     ],
 )
-def test_classes_of_a_memory_total(gib, vendor, titles):
-    assert set(gpus.classes_by_memory(gib, vendor)) == titles
-
-
-def test_classes_of_eighty_gigabytes():
-    titles = gpus.classes_by_memory(79.18, "nvd")
-    assert {"H100 SXM", "H100 PCIe", "A100 SXM 80GB"} <= set(titles)
-    assert "H100 NVL" not in titles
+def test_amds_gpus_of_a_memory_total(gib, titles):
+    assert {gpu.title for gpu in gpus.amd_gpus_by_memory(gib)} == titles
 
 
 @pytest.mark.parametrize(
@@ -467,3 +485,51 @@ def test_classes_of_eighty_gigabytes():
 )
 def test_cores_of_a_device(architecture, units, cores):
     assert gpus.cores(architecture, units) == cores
+
+
+def test_what_a_gpu_lacks_has_no_peak_and_what_it_has_has_one():
+    for gpu in gpus.gpus():
+        if gpu.fp16_tflops is None:
+            assert gpu.key == "mi308x"
+            continue
+        for precision in gpus.PRECISIONS:
+            assert gpu.lacks(precision) == (gpu.peak_tflops(precision) is None), (gpu.key, precision)
+
+
+def test_what_a_gpu_lacks_is_computed_in_a_wider_precision():
+    wider = [
+        (key, name, ROWS[key].computes_in(name))
+        for key in ("v100-sxm2-16gb", "h100-sxm5", "mi355x")
+        for name in ("mxfp4", "mxfp8", "bf16", "tf32", "fp16", None)
+    ]
+    assert [computed for *_, computed in wider] == [
+        *("fp32", "fp32", "fp32", "fp32", "fp16", None),
+        *("fp8", "fp8", "bf16", "tf32", "fp16", None),
+        *("fp4", "fp8", "bf16", "fp32", "fp16", None),
+    ]
+
+
+def test_a_ceiling_is_at_the_highest_clock_and_above_what_was_measured():
+    assert ROWS["rtx-4090"].ceiling_tflops("bf16") == pytest.approx(165.2 * 3105 / 2520)
+    assert ROWS["h100-sxm5"].ceiling_tflops("bf16") == 989.4
+    assert ROWS["h100-sxm5"].ceiling_tflops("int8") is None
+    for gpu in gpus.gpus():
+        assert (gpu.sustained_bf16_tflops or 0) <= (gpu.ceiling_tflops("bf16") or 0), gpu.key
+        assert (gpu.highest_clock_mhz or math.inf) > (gpu.clock_mhz or 0), gpu.key
+
+
+def test_a_name_of_several_gpus_has_them_as_candidates():
+    names = {"NVIDIA H100": 3, "NVIDIA A100": 4, "AMD Instinct MI250X / MI250": 2, "NVIDIA H200": 1, "TPU-v5p": 0}
+    assert {name: len(gpus.match(device(name)).candidates) for name in names} == names
+    facts = {"gib": 287.98, "compute_units": 256, "architecture": "gfx950"}
+    assert len(gpus.match(device("AMD Radeon Graphics", **facts)).candidates) == 2
+
+
+@pytest.mark.parametrize("name", ["TPU-v5p", "Intel Gaudi 3"])
+def test_what_is_no_gpu_of_the_table_is_said_to_be_unknown(name):
+    assert gpus.match(device(name)).reason == f"{name} is not a GPU that is known"
+
+
+def test_hgx_b200_is_that_of_its_data_sheet():
+    row = ROWS["b200-hgx"]
+    assert (row.fp32_tflops, row.tf32_tflops, row.bf16_tflops, row.bandwidth_gb_per_s) == (75, 1100, 2250, 7700)

@@ -19,7 +19,7 @@ def test_one_price_for_each_side_in_order():
 @pytest.mark.parametrize("typed", [["1.99", "2.95"], ["1"], ["1", "2", "3", "4"]])
 def test_another_count_is_refused_with_the_order(typed):
     with pytest.raises(
-        UsageError, match=rf"--cost has {len(typed)} prices? for 3 sides: give one for each, in this order"
+        UsageError, match=rf"--cost: {len(typed)} prices? for 3 systems: give one price per system, in this order"
     ):
         parse(typed, SIDES)
 
@@ -47,18 +47,18 @@ def test_a_whole_word_counts_before_a_part_of_one():
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        (["B200=3"], "'B200' is none of the sides"),
-        (["=3"], "'' is none of the sides"),
+        (["B200=3"], "no system matches 'B200'"),
+        (["=3"], "no system matches ''"),
         (["H100=3", "80GB=4"], "has two prices"),
         (["H100=3", "4"], "not both"),
-        (["H100=free"], "'free' is no price"),
-        (["1.99", "free"], "'free' is no price"),
-        (["H100=0"], "'0' is no price"),
-        (["H100=-1"], "is no price"),
-        (["H100=3:2"], "is no price"),
-        (["H100=1:2:3"], "is no price"),
-        (["H100=nan"], "is no price"),
-        (["H100=inf"], "is no price"),
+        (["H100=free"], "'free' is not a price"),
+        (["1.99", "free"], "'free' is not a price"),
+        (["H100=0"], "'0' is not a price"),
+        (["H100=-1"], "is not a price"),
+        (["H100=3:2"], "is not a price"),
+        (["H100=1:2:3"], "is not a price"),
+        (["H100=nan"], "is not a price"),
+        (["H100=inf"], "is not a price"),
     ],
 )
 def test_what_is_no_price(typed, words):

@@ -83,7 +83,7 @@ class TestReport:
     def test_the_share_is_said_with_its_source(self):
         found = comparison(like_nvidia())
         (text,) = beside(found.models[0])
-        assert "35 % of what NVIDIA publishes for this: 14,451 tokens/s/GPU, fp8, sequence 8,192" in text
+        assert "reaches 35% of the published result of NVIDIA: 14,451 tokens/s/GPU, FP8, sequence length 8,192" in text
         assert "Megatron-Bridge docs/performance-summary.md" in text
 
     def test_what_differs_beside_is_said(self):
@@ -92,17 +92,17 @@ class TestReport:
 
     def test_the_impossible_is_set_beside_nothing(self):
         found = comparison(like_nvidia(share=9.0))
-        assert found.models[0].sides[0].refusal is not None
+        assert found.models[0].systems[0].exclusion is not None
         assert beside(found.models[0]) == []
 
     def test_console_and_report_show_it(self):
         found = comparison(like_nvidia(), like_nvidia(share=0.4, framework="megatron"))
-        shown = " ".join(console.render(found, width=100).split())
-        assert "35 % of what NVIDIA publishes" in shown
-        assert "40 % of what NVIDIA publishes" in shown
+        shown = " ".join(console.render(found, width=100, verbosity=console.Verbosity.VERBOSE).split())
+        assert "reaches 35% of the published result of NVIDIA" in shown
+        assert "reaches 40% of the published result of NVIDIA" in shown
         report = text_of(document.blocks(found, Provenance("1", "compare"), picture=False))
-        assert "Beside published figures" in report
-        assert "35 % of what NVIDIA publishes" in report
+        assert "Published results for the same GPU, model, precision and sequence length:" in report
+        assert "reaches 35% of the published result of NVIDIA" in report
 
     def test_without_a_row_nothing_is_said(self):
         found = comparison(make_run(), make_run(MI300X, stack="rocm"))

@@ -43,17 +43,17 @@ def test_february_pairs_are_not_the_same_training(february, model, share):
 
 
 def test_february_pairs_may_be_compared_in_speed(february):
-    ledger = compute.ledger(february["amd_prim_llama"], february["nvd_nemo_llama"])
-    assert ledger.verdict == "maximum performance"
+    ledger = compute.config_diff(february["amd_prim_llama"], february["nvd_nemo_llama"])
+    assert ledger.verdict == "best configuration"
     assert {entry.title for entry in ledger.of("different")} >= {"step time covers", "torch"}
     assert {entry.title for entry in ledger.of("unknown")} >= {"precision", "recomputation"}
     assert {entry.title for entry in ledger.of("equal")} >= {"global batch", "sequence length", "micro-batch"}
 
 
 def test_identical_mode_refuses_a_difference(february):
-    ledger = compute.ledger(february["amd_prim_llama"], february["nvd_nemo_llama"], mode="identical")
+    ledger = compute.config_diff(february["amd_prim_llama"], february["nvd_nemo_llama"], mode="same")
     assert ledger.verdict == "not comparable"
-    assert ledger.entries[0].standing == "disqualifying"
+    assert ledger.entries[0].status == "disqualifying"
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_identical_mode_refuses_a_difference(february):
 def test_other_work_per_token_is_not_comparable(field, change):
     first = run_of([7.0] * 3)
     second = msgspec.structs.replace(first, **{field: msgspec.structs.replace(getattr(first, field), **change)})
-    assert compute.ledger(first, second).verdict == "not comparable"
+    assert compute.config_diff(first, second).verdict == "not comparable"
 
 
 def test_padded_vocabulary_is_the_same_shape():
     first = run_of([7.0] * 3)
     padded = msgspec.structs.replace(SHAPE, vocab_size=1000)
     second = msgspec.structs.replace(first, model_config=padded)
-    assert compute.ledger(first, second).verdict != "not comparable"
+    assert compute.config_diff(first, second).verdict != "not comparable"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_padded_vocabulary_is_the_same_shape():
 )
 def test_a_difference_or_a_one_sided_unknown_is_no_identical_configuration(change):
     first = run_of([7.0] * 3)
-    assert compute.ledger(first, msgspec.structs.replace(first, **change)).verdict == "maximum performance"
+    assert compute.config_diff(first, msgspec.structs.replace(first, **change)).verdict == "best configuration"
 
 
 def test_uniform_random_tokens_are_recognised_by_the_curve():
@@ -103,7 +103,7 @@ def test_counting_tokens_are_recognised_by_the_curve():
 def test_real_data_with_such_a_curve_is_a_finding():
     run = run_of([7.0 * 0.8**step for step in range(60)], data=Data(kind="fineweb"))
     (finding,) = training.findings(run)
-    assert finding.gravity == "doubtful"
+    assert finding.severity == "warning"
     assert "fineweb" in finding.text
 
 
@@ -160,3 +160,14 @@ def test_each_difference_of_training_is_named(change, word):
     verdict = training.same_training(first, msgspec.structs.replace(first, **change))
     assert verdict.same is False
     assert any(word in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize(("field", "title"), [("packing", "packing"), ("trainable", "trainable parameters")])
+def test_packing_and_frozen_weights_are_settings(field, title):
+    packed = [TrainingConfig(packing=value if field == "packing" else None) for value in (True, False)]
+    trained = [ModelConfig(trainable_parameters=value if field == "trainable" else None) for value in (7, 70)]
+    first, second = (
+        Run(**series((1.0,)), training_config=config, model_config=shape)
+        for config, shape in zip(packed, trained, strict=True)
+    )
+    assert [entry.title for entry in compute.config_diff(first, second).of("different")] == [title]

@@ -18,13 +18,14 @@ from fake_framework import fake_framework
 from stored_runs import series
 
 from tprimat import frameworks
+from tprimat.analysis.summary import summarize
 from tprimat.cli import run
 from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.errors import ExitStatus, TensorPrimatError
 from tprimat.frameworks.request import Launch
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import progress_bar, session
+from tprimat.measure import closing, display
 from tprimat.measure.plan import plan_of
 from tprimat.record.progress import Step
 from tprimat.results.run import Environment, GpuInfo, Run, TrainingConfig
@@ -101,7 +102,6 @@ def fake(monkeypatch, tmp_path):
     """A framework whose trainings take no time; returns what makes them behave."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(platforms, "detect", lambda: CPU)
-    monkeypatch.setattr(session, "LOOK_SECONDS", 0)
 
     def behave(behaviour):
         def command(request):
@@ -121,7 +121,8 @@ def plan(argv, machine=CPU):
 def refusal(argv, machine=CPU):
     with pytest.raises(TensorPrimatError) as refused:
         plan(argv, machine)
-    assert "\n" not in refused.value.line()
+    lines = refused.value.line().splitlines()
+    assert [line.partition(":")[0] for line in lines] in (["error", "hint"], ["error", "see"], ["error", "hint", "see"])
     return refused.value.message
 
 
@@ -129,26 +130,26 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("argv", "words"),
         [
-            (["--model", "lama"], "there is no model 'lama': is llama meant?"),
+            (["--model", "lama"], "unknown model 'lama'; is llama meant?"),
             (["--model", "gpt"], "choose from llama, qwen, mistral, all"),
             (["--precision", "int8"], "choose from fp32, bf16, fp16"),
-            (["--precision", "fp"], "there is no precision 'fp'"),
-            (["--steps", "0"], "0 is too small: the least is 1"),
+            (["--precision", "fp"], "unknown precision 'fp'"),
+            (["--steps", "0"], "must be at least 1, not 0"),
             (["--steps", "many"], "'many' is not a whole number"),
             (["--steps", "9" * 5000], "is not a whole number"),
-            (["--runs", "-1"], "the least is 1"),
-            (["--seed", "-1"], "the least is 0"),
-            (["--sequence-length", "1"], "the least is 2"),
-            (["--cooldown", "-3"], "not a number of seconds"),
-            (["--cooldown", "nan"], "not a number of seconds"),
-            (["--time-limit", "soon"], "such as 90s, 10m or 1h30m"),
-            (["--time-limit", "0"], "such as 90s, 10m or 1h30m"),
+            (["--runs", "-1"], "must be at least 1"),
+            (["--seed", "-1"], "must be at least 0"),
+            (["--sequence-length", "1"], "must be at least 2"),
+            (["--cooldown", "-3"], "invalid number of seconds"),
+            (["--cooldown", "nan"], "invalid number of seconds"),
+            (["--time-limit", "soon"], "use e.g. 90s, 10m, 1h30m"),
+            (["--time-limit", "0"], "use e.g. 90s, 10m, 1h30m"),
             (["--label", " "], "a label needs"),
             (["--modle", "llama"], "unrecognized arguments: --modle"),
             (["extra"], "unrecognized arguments: extra"),
         ],
     )
-    def test_wrong_ones_are_one_line(self, argv, words):
+    def test_wrong_ones_are_an_error_with_a_hint(self, argv, words):
         assert words in refusal(argv)
 
     @pytest.mark.parametrize(
@@ -161,12 +162,12 @@ class TestOptions:
     def test_status_of_wrong_usage(self, capsys):
         assert run("benchmark", ["--steps", "0"]) == ExitStatus.USAGE
         error = capsys.readouterr().err
-        assert error.startswith("error: argument --steps: 0 is too small")
-        assert error.count("\n") == 1
+        assert error.startswith("error: --steps: must be at least 1")
+        assert error.count("\n") == 2
 
     def test_unknown_framework(self, fake, capsys):
         assert run("benchmark", ["--framework", "nemmo"]) == ExitStatus.USAGE
-        assert "there is no framework 'nemmo': lightning can run here" in capsys.readouterr().err
+        assert "unknown framework 'nemmo'\nhint:  available: lightning" in capsys.readouterr().err
 
 
 class TestPlan:
@@ -231,6 +232,25 @@ class TestPlan:
         machine = dataclasses.replace(H100S, devices=(platforms.Device(0, H100S.gpu_info), small))
         assert plan(["--model", "llama"], machine).requests[0].scale == "medium"
 
+    def test_several_micro_batches_are_labelled(self):
+        made = plan(["--micro-batch-size", "1,2", "--global-batch-size", "2", "--model", "llama"])
+        assert [(request.micro_batch_size, request.label) for request in made.requests] == [
+            (1, "micro1"),
+            (2, "micro2"),
+        ]
+        assert {request.global_batch_size for request in made.requests} == {2}
+        assert made.name_of(made.requests[0]) == "llama fp32 micro batch 1"
+        both = plan(
+            ["--micro-batch-size", "1,2", "--global-batch-size", "2", "--precision", "fp32,bf16", "--label", "a"]
+        )
+        assert [request.label for request in both.requests[:4]] == [
+            "a-fp32-micro1",
+            "a-fp32-micro2",
+            "a-bf16-micro1",
+            "a-bf16-micro2",
+        ]
+        assert "must be at least 1" in refusal(["--micro-batch-size", "1,0"])
+
 
 class TestMatch:
     @pytest.fixture
@@ -289,7 +309,7 @@ class TestMatch:
         assert words in refusal(["--match", result, *more])
 
     def test_no_such_file(self):
-        assert "nowhere.json: can't be read" in refusal(["--match", "nowhere.json"])
+        assert "nowhere.json: no such file" in refusal(["--match", "nowhere.json"])
 
 
 class TestDryRun:
@@ -315,10 +335,12 @@ class TestDryRun:
 
 class TestMeasuring:
     def test_all_goes_well(self, fake, tmp_path, capsys):
-        assert run("benchmark", ["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.WELL
+        assert run("benchmark", ["--runs", "2", "--model", "llama,qwen", "--steps", "60"]) == ExitStatus.OK
         shown = capsys.readouterr()
-        assert "[3/4] llama fp32, run 2 of 2" in shown.out
-        assert shown.out.count("BENCHMARK START") == 4
+        (line,) = (line for line in shown.out.splitlines() if line.startswith("[3/4] llama fp32, run 2 of 2"))
+        assert "60 steps  0.100 s/step" in line
+        assert line.endswith(" s left")
+        assert "BENCHMARK START" not in shown.out
         assert "a library's warning" not in shown.out + shown.err
         assert "llama  2/2   60     0.100 s" in shown.out
         assert "smoke test" not in shown.out
@@ -327,6 +349,39 @@ class TestMeasuring:
         logs = sorted((tmp_path / "output" / "logs").iterdir())
         assert len(logs) == 4
         assert all("a library's warning" in log.read_text() for log in logs)
+        assert all("BENCHMARK START" in log.read_text() for log in logs)
+
+    @pytest.mark.parametrize("option", ["--verbose", "--training-lines"])
+    def test_the_lines_of_the_trainings_on_request(self, fake, capsys, option):
+        assert run("benchmark", ["--runs", "2", "--model", "llama", "--steps", "60", option]) == ExitStatus.OK
+        shown = capsys.readouterr().out
+        assert shown.count("\nBENCHMARK START\n") == 2
+        assert "\n[2/2] llama fp32, run 2 of 2\n" in shown
+
+    def test_it_ends_with_what_compare_results_says(self, fake, capsys):
+        words = ["--runs", "2", "--model", "llama", "--micro-batch-size", "1,2", "--global-batch-size", "2"]
+        assert run("benchmark", [*words, "--steps", "60"]) == ExitStatus.OK
+        measured = capsys.readouterr().out
+        assert run("compare", ["--quiet", "output"]) == ExitStatus.OK
+        headline, certainty = capsys.readouterr().out.splitlines()
+        assert f"\n{headline}\n{certainty}\n" in measured
+        assert "micro1" in headline
+        assert "micro2" in headline
+        assert run("benchmark", [*words, "--steps", "60"]) == ExitStatus.OK
+        assert capsys.readouterr().out.count("2/2 + 2 earlier") == 2
+
+    def test_many_runs_with_the_same_note_are_counted(self, fake):
+        made = plan(["--model", "llama", "--runs", "5"])
+        reached = "the time limit of 12.0 s was reached"
+        runs = [
+            Run(
+                status_reason=None if number == 5 else f"{number} of max_steps=60 steps: {reached}",
+                **series((0.1,) * number),
+            )
+            for number in range(1, 6)
+        ]
+        groups = [(made.requests[0], [(each, summarize(each)) for each in runs])]
+        assert closing.findings(made, groups) == [f"4 of 5 runs: {reached}"]
 
     def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
         assert run("benchmark", ["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0
@@ -335,7 +390,7 @@ class TestMeasuring:
 
     def test_a_smoke_test_is_named(self, fake, capsys):
         run("benchmark", ["--model", "qwen", "--steps", "59"])
-        assert capsys.readouterr().out.count("this is a smoke test: 59 recorded steps") == 2
+        assert capsys.readouterr().out.count("this is a smoke test: 59 recorded steps") == 1
 
     def test_a_failure_leaves_the_others_their_turn(self, fake, tmp_path, capsys):
         fake("fail")
@@ -374,12 +429,6 @@ class TestMeasuring:
         assert "the result of another setup that was there is now output/history/benchmark_cpu_llama_" in shown
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 1
 
-    @pytest.mark.parametrize(("share", "said"), [(0.6, 1), (0.05, 0), (None, 0)])
-    def test_a_busy_processor_is_said(self, fake, monkeypatch, capsys, share, said):
-        monkeypatch.setattr(session.host, "busy_share", lambda *_: share)
-        run("benchmark", ["--model", "llama"])
-        assert capsys.readouterr().out.count("other programs take 60% of the processor") == said
-
     def test_another_folder_is_named_to_the_next_command(self, fake, capsys):
         run("benchmark", ["--model", "llama", "--output-dir", "my results"])
         assert "Next:    python3 compare_results.py 'my results'" in capsys.readouterr().out
@@ -397,7 +446,7 @@ class TestTimeLeft:
     )
     def test_by_the_pace_and_the_limit(self, step, average, limit, left):
         message = Step(step, 60, average, average)
-        assert progress_bar.time_left(message, limit) == left
+        assert display.time_left(message, limit) == left
 
 
 class TestBesideTheBar:
@@ -414,11 +463,11 @@ class TestBesideTheBar:
     def test_what_matters_least_gives_way(self, room, said):
         (request,) = plan(["--model", "llama"]).requests
         message = Step(10, 60, 0.5, 0.5, 7.125, 0.69)
-        assert progress_bar.pace_of(message, request, room) == said
+        assert display.pace_of(message, request, room, 25.0) == said
 
     def test_what_is_unknown_is_left_out(self):
         (request,) = plan(["--model", "llama"]).requests
-        assert progress_bar.pace_of(Step(1, 60, None, None), request, 80) == ""
+        assert display.pace_of(Step(1, 60, None, None), request, 80, 0.0) == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
@@ -431,11 +480,12 @@ class TestTerminal:
         script.write_text(
             "import dataclasses, time\n"
             "from pathlib import Path\n"
-            "from tprimat.measure import progress_bar\n"
+            "from tprimat.measure import display\n"
             "from tprimat.record.progress import Step\n"
             "from tprimat.frameworks.request import Request\n"
             "request = Request('lightning', 'cpu', 'llama', 'tiny', 'fp32', 60, 2, 2, 128, 1, 1, Path('/x'), 600.0)\n"
-            "with progress_bar.following('[12/12] mistral bf16, run 2 of 2', request) as (on_line, on_message):\n"
+            "title = '[11/12] mistral bf16, run 2 of 2'\n"
+            "with display.following(title, request, lines=False, rest=lambda _: 45.0) as (on_line, on_message):\n"
             "    on_line('hidden')\n"
             "    on_message(Step(30, 60, 0.5, 0.5))\n"
             "    time.sleep(1.2)\n"
@@ -465,10 +515,10 @@ class TestTerminal:
         assert child.wait() == 0
         text = shown.decode()
         assert "hidden" not in text
-        assert "[12/12] mistral bf16, run 2 of 2" in text
+        assert "[11/12] mistral bf16, run 2 of 2" in text
         assert "30/60" in text
         assert "0.500 s/step" in text
-        assert "15.0 s left" in text
+        assert "1 min 00 s left" in text
         assert "\x1b[3" not in text  # no colour
 
 
@@ -497,7 +547,9 @@ def test_end_to_end(tmp_path, repository):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "[1/1] mistral fp32" in done.stdout
-    assert "BENCHMARK COMPLETE - Platform: CPU" in done.stdout
+    assert "BENCHMARK COMPLETE" not in done.stdout
+    (log,) = (tmp_path / "output" / "logs").iterdir()
+    assert "BENCHMARK COMPLETE - Platform: CPU" in log.read_text()
     assert "this is a smoke test" in done.stdout
     assert "Next:    python3 compare_results.py" in done.stdout
     content = json.loads((tmp_path / "output" / "benchmark_cpu_mistral.json").read_text())

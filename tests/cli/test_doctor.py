@@ -37,7 +37,7 @@ def test_the_gpus_of_both_vendors(tmp_path):
 class TestDiagnosis:
     def test_a_capped_gpu_that_others_use_is_doubtful(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
-        assert any("GPU 0 is capped at 500 W, below its 700 W" in doubt for doubt in found.warnings)
+        assert any("GPU 0 is capped at 500 W, below its 700 W" in doubt for doubt in found.doubts)
         text = "\n".join(doctor.lines(found))
         assert "1× NVIDIA H100 80GB HBM3" in text
         assert "500 of 700 W" in text
@@ -45,16 +45,16 @@ class TestDiagnosis:
 
     def test_a_torch_that_sees_none_of_the_drivers_gpus(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert "the driver sees 2 GPUs and torch none: is this torch built for them?" in found.warnings
+        assert "the driver sees 2 GPUs and torch none: is this torch built for them?" in found.doubts
 
     def test_what_is_missing_comes_with_its_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
         assert "plotly, for the charts of the HTML report: pip install plotly" in found.missing
-        assert found.able == ()
-        assert all(": " in reason or "needs" in reason for _, reason in found.unable)
+        assert found.can_train == []
+        assert all(": " in reason or "needs" in reason for reason in found.cannot_train.values())
         quiet = "\n".join(doctor.lines(found, quiet=True))
-        assert "Can't train here:" in quiet
+        assert "Not available:" in quiet
         assert "System" not in quiet
 
     def test_a_machine_that_only_analyses_is_not_asked_for_torch(self, tmp_path, monkeypatch):
@@ -63,17 +63,17 @@ class TestDiagnosis:
         without_torch = machine(warnings=(torch_build.NOT_INSTALLED,))
         found = diagnosis.diagnose(tmp_path, fake_host(tmp_path, {}), without_torch)
         assert found.analyses_only
-        assert not any("torch" in doubt for doubt in found.warnings)
-        found = dataclasses.replace(found, unable=tuple(reasons.items()), missing=(), warnings=())
+        assert not any("torch" in doubt for doubt in found.doubts)
+        found = dataclasses.replace(found, cannot_train=reasons, missing=[], doubts=[])
         assert doctor.lines(found, quiet=True) == ["Nothing is missing."]
-        assert "Can't train here:" in doctor.lines(found)
+        assert "Not available:" in doctor.lines(found)
         with_gpus = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), without_torch)
-        assert torch_build.NOT_INSTALLED in with_gpus.warnings
+        assert torch_build.NOT_INSTALLED in with_gpus.doubts
 
     def test_a_full_disk_is_said(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis.hosts, "free_space", lambda output: (1.5, output))
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert any("only 1.50 GB are free" in doubt for doubt in found.warnings)
+        assert any("only 1.50 GB are free" in doubt for doubt in found.doubts)
 
     def test_the_disk_of_a_folder_that_is_not_there_yet(self, tmp_path):
         free, where = diagnosis.hosts.free_space(tmp_path / "not" / "yet")
@@ -86,26 +86,26 @@ class TestDiagnosis:
         assert "\x1b" not in "\n".join(doctor.lines(found))
 
     def test_well_is_said_too(self):
-        found = diagnosis.Diagnosis((("System", "x"),), (), ("lightning",), (("nemo", "no"),), (), ())
+        found = diagnosis.Diagnosis({"System": "x"}, (), ["lightning"], {"nemo": "no"}, [], [])
         assert doctor.lines(found, quiet=True) == ["Nothing is missing."]
 
 
 class TestCommand:
     def test_it_says_what_it_sees_and_makes_nothing(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        assert run("doctor", []) == ExitStatus.WELL
+        assert run("doctor", []) == ExitStatus.OK
         out = capsys.readouterr().out
         assert out.startswith("System")
         assert "Frameworks that can train here: " in out
         assert list(Path(tmp_path).iterdir()) == []
 
     def test_for_programs(self, tmp_path, capsys):
-        assert run("doctor", ["--json", "--output-dir", str(tmp_path)]) == ExitStatus.WELL
+        assert run("doctor", ["--json", "--output-dir", str(tmp_path)]) == ExitStatus.OK
         found = json.loads(capsys.readouterr().out)
         assert set(found) == {"facts", "gpus", "can_train", "cannot_train", "missing", "doubts"}
 
     def test_verbose_has_the_versions(self, capsys):
-        assert run("doctor", ["--verbose"]) == ExitStatus.WELL
+        assert run("doctor", ["--verbose"]) == ExitStatus.OK
         assert "Versions" in capsys.readouterr().out
 
     def test_quiet_and_verbose_are_two_wishes(self, capsys):

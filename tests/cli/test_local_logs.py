@@ -69,7 +69,7 @@ class TestReads:
         assert "nothing is trained" in output
         assert "output/training_llama.log" in output
         assert "found by its name, and what it says of its model" in output
-        assert "no log of mistral: MISTRAL_LOG=FILE" in output
+        assert "no log of mistral (set MISTRAL_LOG=FILE)" in output
         assert "--framework lightning" in output
         names = {path.name for path in (here / "output").glob("*.json")}
         assert len(names) == 2
@@ -108,7 +108,7 @@ class TestReads:
         machine(AMD)
         put(here / "training_llama.log", log("llama"))
         assert run("benchmark", ["--dry-run"]) == 0
-        assert "Nothing was read." in capsys.readouterr().out
+        assert "nothing was imported" in capsys.readouterr().out
         assert not (here / "output").exists()
 
     def test_a_bundle_of_what_was_read(self, here, machine):
@@ -155,8 +155,8 @@ def test_on_rocm_without_logs_it_says_where_it_looked_and_how_to_go_on(here, mac
     monkeypatch.setenv("PRIMUS_PATH", str(here / "Primus"))
     put(here / "llama_notes.txt", "llama\n")
     assert run("benchmark", []) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = capsys.readouterr().err.rstrip()
     for words in (str(here), str(here / "Primus" / "output"), "llama_notes.txt: not a training log", "LLAMA_LOG=FILE",
                   "./run_primus_all.sh", "--framework primus", "--framework lightning"):  # fmt: skip
         assert words in line
-    assert line.endswith("(docs/troubleshooting.md#no-logs-found)")
+    assert line.endswith("docs/troubleshooting.md#no-logs-found")

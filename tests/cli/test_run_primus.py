@@ -13,7 +13,7 @@ import pytest
 from tprimat.cli import run
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
-from tprimat.measure import progress_bar
+from tprimat.measure import display
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -81,7 +81,7 @@ class TestWell:
         assert (made.platform, made.model, made.scale) == ("amd", "llama", "full")
         assert made.training_config.global_batch_size == 128
         output = capsys.readouterr().out
-        assert "25 iterations are a smoke test" in output
+        assert "Smoke test only: 25 iterations" in output
         assert "TRAIN_ITERS=200 RUNS=3 scripts/run_primus_llama.sh" in output
         assert "compare_results.py" in output
 
@@ -157,10 +157,10 @@ class TestWell:
         steps = []
 
         @contextlib.contextmanager
-        def following(title, request):
+        def following(title, request, **_options):
             yield lambda line: None, steps.append
 
-        monkeypatch.setattr(progress_bar, "following", following)
+        monkeypatch.setattr(display, "following", following)
         run("run-primus", ["--model", "llama"])
         assert [step.step for step in steps] == list(range(1, 11))
         assert steps[-1].average == pytest.approx(1.505, abs=0.01)
@@ -217,7 +217,7 @@ class TestBefore:
         monkeypatch.delenv("HF_TOKEN")
         assert run("run-primus", []) == 2
         assert seen(tmp_path) == []
-        (line,) = capsys.readouterr().err.splitlines()
+        line = capsys.readouterr().err.rstrip()
         assert line.startswith("error: llama: the tokenizer of meta-llama/Llama-3.1-8B is gated")
         assert line.endswith("(docs/troubleshooting.md#primus-checks)")
 
@@ -238,11 +238,11 @@ class TestBefore:
         ("environment", "arguments", "words"),
         [
             ({"TRAIN_ITERS": "many"}, [], "TRAIN_ITERS: 'many' is not a whole number"),
-            ({"RUNS": "0"}, [], "RUNS: 0 is too small: the least is 1"),
-            ({}, ["--lr", "1"], "what is for Primus goes after --"),
+            ({"RUNS": "0"}, [], "RUNS: must be at least 1, not 0"),
+            ({}, ["--lr", "1"], "put Primus' own arguments after --"),
             ({"PRIMUS_PATH": "/nowhere"}, [], "there is no Primus in /nowhere"),
             ({}, ["--model", "mistral"], "no configuration for mistral"),
-            ({}, ["--model", "gpt5"], "there is no model 'gpt5'"),
+            ({}, ["--model", "gpt5"], "unknown model 'gpt5'"),
             ({}, ["--bundle", "x.rar"], "must end in .tar.gz"),
             ({"PRIMUS_CONFIG": "/nowhere.yaml"}, ["--model", "llama"], "/nowhere.yaml: can't be read"),
         ],
@@ -251,7 +251,7 @@ class TestBefore:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         assert run("run-primus", arguments) == 2
-        (line,) = capsys.readouterr().err.splitlines()
+        line = capsys.readouterr().err.rstrip()
         assert words in line
 
     def test_the_environment_says_how_long_and_how_often(self, here, tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import statistics
+
 import msgspec
 import pytest
-from made_runs import H100, MI300X, comparison, failed_run, make_run
+from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus, UsageError
@@ -16,41 +18,64 @@ def later(run, day=3, **fields):
 
 
 def names(model):
-    return [side.name for side in model.sides]
+    return [system.name for system in model.systems]
 
 
-class TestSidesAndModels:
+class TestSystemsAndModels:
     def test_models_are_never_crossed(self):
         result = comparison(make_run(), make_run(**AMD, model="qwen"))
         assert [model.title for model in result.models] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
         assert [model.pairs for model in result.models] == [(), ()]
         assert result.status == ExitStatus.NOT_COMPARABLE
 
+    def test_a_model_that_is_scaled_down_is_never_called_as_the_full_one(self):
+        config = shape(num_layers=4, hidden_size=256, num_parameters=7_482_368)
+        (model,) = comparison(make_run(scale="tiny", model_config=config)).models
+        assert model.title == "Llama tiny, 7.48M parameters"
+
     def test_a_model_of_no_row_keeps_its_name(self):
         assert comparison(make_run(model="gpt-x")).models[0].title == "gpt-x"
 
-    def test_the_first_is_the_reference(self):
-        (pair,) = comparison(make_run(), make_run(**AMD, step_time=1.6)).models[0].pairs
-        assert pair.reference.gpu == H100
+    def test_models_that_nobody_names_are_never_merged_over_files(self):
+        runs = [later(make_run(model=None, step_time=3.0 + number), day=number + 1) for number in range(5)]
+        (model,) = comparison(*runs).models
+        assert [len(system.runs) for system in model.systems] == [1] * 5
+        (model,) = comparison(tuple(runs)).models
+        assert [len(system.runs) for system in model.systems] == [5]
+        shaped = [msgspec.structs.replace(run, model_config=shape()) for run in runs]
+        (model,) = comparison(*shaped).models
+        assert [len(system.runs) for system in model.systems] == [5]
+
+    def test_the_slowest_is_the_baseline(self):
+        (group,) = (
+            comparison(make_run(), make_run("NVIDIA H200", step_time=2.0), make_run(**AMD, step_time=1.6))
+            .models[0]
+            .groups
+        )
+        assert group.baseline.gpu == H100
+        assert [system.gpu for system in group.systems] == [MI300X, "NVIDIA H200", H100]
+        assert (group.leaders.faster.gpu, group.leaders.slower.gpu) == (MI300X, "NVIDIA H200")
+        pair = group.pairs[0]
         assert pair.ratio.value == pytest.approx(2.0, rel=0.01)
         assert (pair.ratio.low, pair.ratio.high) == (None, None)
 
-    def test_runs_of_one_setup_are_one_side_wherever_they_lie(self):
+    def test_runs_of_one_setup_are_one_system_wherever_they_lie(self):
         result = comparison(make_run(), (later(make_run(step_time=3.4)), later(make_run(step_time=3.0), 4)))
-        (side,) = result.models[0].sides
-        assert len(side.runs) == 3
-        means = sorted(each.summary.performance.tokens_per_second_per_gpu for each in side.runs)
-        figure = side.figures["tokens_per_second_per_gpu"]
-        assert figure.value == pytest.approx(sum(means) / 3)
+        (system,) = result.models[0].systems
+        assert len(system.runs) == 3
+        means = sorted(each.summary.performance.tokens_per_second_per_gpu for each in system.runs)
+        figure = system.values["tokens_per_second_per_gpu"]
+        # The geometric mean: a ratio of two of these is that of the log-Welch interval.
+        assert figure.value == pytest.approx(statistics.geometric_mean(means))
         assert (figure.low, figure.high, figure.runs) == (means[0], means[-1], 3)
 
-    def test_setups_of_one_machine_are_sides_of_their_own(self):
+    def test_setups_of_one_machine_are_systems_of_their_own(self):
         (model,) = comparison(make_run(batch=8), make_run(batch=64)).models
-        assert names(model) == ["batch 8×2048", "batch 64×2048"]
-        assert all(len(side.runs) == 1 for side in model.sides)
+        assert names(model) == ["batch 64×2048", "batch 8×2048"]
+        assert all(len(system.runs) == 1 for system in model.systems)
 
     def test_one_run_has_no_range(self):
-        figure = comparison(make_run()).models[0].sides[0].figures["avg_step_time_seconds"]
+        figure = comparison(make_run()).models[0].systems[0].values["avg_step_time_seconds"]
         assert (figure.low, figure.high, figure.runs) == (None, None, 1)
 
     def test_a_peak_is_the_highest_of_the_runs(self):
@@ -58,42 +83,41 @@ class TestSidesAndModels:
             later(make_run(memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak)), day)
             for day, peak in ((1, 40.0), (2, 42.0))
         ]
-        side = comparison(tuple(runs)).models[0].sides[0]
-        assert side.value("peak_memory_reserved_gb") == 42.0
-        assert side.value("avg_memory_reserved_gb") is None
+        system = comparison(tuple(runs)).models[0].systems[0]
+        assert system.value("peak_memory_reserved_gb") == 42.0
+        assert system.value("avg_memory_reserved_gb") is None
 
-    def test_shared_is_what_all_sides_are(self):
+    def test_shared_is_what_all_systems_are(self):
         assert comparison(make_run(), make_run(precision="fp8")).shared == (
             "8×H100 80GB HBM3",
             "nemo",
             "cuda",
             "scale full",
         )
-        assert comparison(make_run(), make_run(**AMD)).shared == ("scale full",)
+        assert comparison(make_run(), make_run(**AMD)).shared == ("scale full", "BF16")
 
 
 class TestWorkloads:
-    def test_sides_with_the_same_work_are_set_against_each_other(self):
+    def test_systems_with_the_same_work_are_compared(self):
         result = comparison(
             make_run(batch=8, length=8192), make_run(**AMD, batch=128), make_run(), make_run(**AMD, step_time=2.4)
         )
         first, second = result.models[0].groups
-        assert [side.name for side in first.sides] == [
-            "8×H100 80GB HBM3, batch 64×2048",
-            "8×MI300X, batch 64×2048",
+        assert [system.name for system in first.systems] == [
+            "8×MI300X, batch 64×2048 (BF16)",
+            "8×H100 80GB HBM3, batch 64×2048 (BF16)",
         ]
-        assert len(second.sides) == 2
-        assert any("2 different workloads" in note for note in result.notes)
+        assert len(second.systems) == 2
+        assert any("2 workloads found" in note for note in result.notes)
 
-    def test_two_sides_with_different_batches_are_compared_per_token(self):
+    def test_two_systems_with_different_batches_are_compared_per_token(self):
         (pair,) = comparison(make_run(batch=64), make_run(**AMD, batch=128, step_time=3.2)).models[0].pairs
         assert pair.ratio.value == pytest.approx(2.0, rel=0.01)
-        assert any("batches differ (64 and 128 sequences)" in caveat for caveat in pair.caveats)
 
     def test_a_reference_gathers_all(self):
         runs = [make_run(batch=8), make_run(batch=64), make_run(**AMD, batch=64)]
         (group,) = comparison(*runs, reference="MI300X").models[0].groups
-        assert group.sides[0].gpu == MI300X
+        assert group.baseline.gpu == MI300X
         assert len(group.pairs) == 2
 
 
@@ -101,17 +125,20 @@ class TestReference:
     @pytest.mark.parametrize("asked", ["8×H200", "8xH200", "h200", "H200", " 8XH200 ", "nvidia h200"])
     def test_is_found_by_its_name_or_a_part(self, asked):
         result = comparison(make_run("NVIDIA GH200 480GB"), make_run("NVIDIA H200"), reference=asked)
-        assert result.models[0].pairs[0].reference.gpu == "NVIDIA H200"
+        assert result.models[0].pairs[0].baseline.gpu == "NVIDIA H200"
 
-    def test_an_ambiguous_one_lists_the_sides(self):
-        with pytest.raises(UsageError, match=r"several sides: name one of batch 8×2048; batch 64×2048") as caught:
+    def test_an_ambiguous_one_lists_the_systems(self):
+        with pytest.raises(
+            UsageError, match=r"is ambiguous: use a longer part of one name: batch 8×2048; batch 64×2048"
+        ) as caught:
             comparison(make_run(batch=8), make_run(batch=64), reference="batch")
-        assert caught.value.heading == "unknown-side"
-        assert "\n" not in caught.value.line()
+        assert caught.value.heading == "unknown-system"
 
     @pytest.mark.parametrize("asked", ["B200", "", "\x1b[31m"])
-    def test_an_unknown_one_lists_the_sides(self, asked):
-        with pytest.raises(UsageError, match="is no side: name one of 8×H100 80GB HBM3; 8×MI300X"):
+    def test_an_unknown_one_lists_the_systems(self, asked):
+        with pytest.raises(
+            UsageError, match=r"no system matches '.*': available: 8×H100 80GB HBM3 \(BF16\); 8×MI300X \(BF16\)"
+        ):
             comparison(make_run(), make_run(**AMD), reference=asked)
 
     def test_a_model_without_it_says_so(self):
@@ -122,7 +149,7 @@ class TestReference:
             make_run("NVIDIA H200", model="qwen"),
             reference="H100",
         )
-        assert any(note.startswith("Qwen 2.5 7B: there is no side 8×H100") for note in result.notes)
+        assert any(note.startswith("Qwen 2.5 7B: there is no system 8×H100") for note in result.notes)
         assert len(result.models[1].pairs) == 1
 
 
@@ -137,69 +164,59 @@ class TestModelFilter:
         assert len(comparison(make_run(), make_run(model="qwen"), model="llama 3.1 8b").models) == 1
 
     def test_an_unknown_one_lists_what_there_is(self):
-        with pytest.raises(UsageError, match="'mistral': there are llama, qwen"):
+        with pytest.raises(UsageError, match="'mistral': available: llama, qwen"):
             comparison(make_run(), make_run(model="qwen"), model="mistral")
 
 
 class TestCopies:
     def test_a_copy_in_another_folder_counts_once(self):
         result = comparison(make_run(), make_run())
-        assert len(result.models[0].sides[0].runs) == 1
+        assert len(result.models[0].systems[0].runs) == 1
         assert result.notes == ("results/file_2.json holds the same run as results/file_1.json: counted once",)
 
     def test_one_measurement_under_two_setups_is_said(self):
         result = comparison(make_run(gpus=8), make_run(gpus=4))
-        assert len(result.models[0].sides) == 2
+        assert len(result.models[0].systems) == 2
         assert "one measurement" in result.notes[0]
 
     def test_failed_runs_are_no_copies(self):
-        assert len(comparison((failed_run(), failed_run())).models[0].sides[0].runs) == 2
+        assert len(comparison((failed_run(), failed_run())).models[0].systems[0].runs) == 2
 
 
 class TestBrokenRuns:
     def test_a_failed_run_has_no_figures_and_a_status(self):
         result = comparison(make_run(), failed_run())
-        side = result.models[0].sides[1]
-        assert dict(side.figures) == {}
-        assert side.counted == ()
-        assert result.models[0].pairs[0].reason == "8×MI300X has no step times: its run failed (out of memory)"
+        system = result.models[0].systems[1]
+        assert dict(system.values) == {}
+        assert system.valid_runs == ()
+        assert result.models[0].pairs[0].reason == "8×MI300X (BF16) has no step times: its run failed (out of memory)"
         assert result.status == ExitStatus.NOT_COMPARABLE
 
     def test_an_incomplete_run_has_figures_and_a_warning(self):
         result = comparison(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
         (pair,) = result.models[0].pairs
         assert pair.ratio is not None
-        assert "8×MI300X has no complete run" in pair.caveats
-        assert "a run is incomplete: interrupted; its figures are shown" in pair.side.warnings
+        assert "a run is incomplete: interrupted; it is used" in pair.faster.run_warnings
 
     def test_an_incomplete_run_beside_complete_ones_is_left_out(self):
         broken = later(make_run(steps=10), status="incomplete")
         broken = msgspec.structs.replace(broken, training_config=make_run().training_config)
-        (side,) = comparison((make_run(), broken)).models[0].sides
-        assert [result.counted for result in side.runs] == [True, False]
-        assert "a run is incomplete; left out of the figures" in side.warnings
-        assert side.figures["avg_step_time_seconds"].runs == 1
-
-    def test_a_short_run_is_said_to_have_no_steady_state(self):
-        (pair,) = comparison(make_run(), make_run(**AMD, steps=10)).models[0].pairs
-        assert any("8×MI300X: no steady state was found" in caveat for caveat in pair.caveats)
-
-    def test_a_change_of_level_is_said(self):
-        run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.4)
-        (pair,) = comparison(make_run(), run).models[0].pairs
-        assert any("8×MI300X changed its level" in caveat for caveat in pair.caveats)
+        (system,) = comparison((make_run(), broken)).models[0].systems
+        assert [result.is_valid for result in system.runs] == [True, False]
+        assert "a run is incomplete; it is excluded" in system.run_warnings
+        assert system.values["avg_step_time_seconds"].runs == 1
 
 
 class TestStatus:
-    def test_one_side_is_fine_to_show(self):
-        assert comparison(make_run()).status == ExitStatus.WELL
+    def test_one_system_is_fine_to_show(self):
+        assert comparison(make_run()).status == ExitStatus.OK
 
-    def test_one_side_with_several_models_too(self):
-        assert comparison(make_run(), make_run(model="qwen", batch=32)).status == ExitStatus.WELL
+    def test_one_system_with_several_models_too(self):
+        assert comparison(make_run(), make_run(model="qwen", batch=32)).status == ExitStatus.OK
 
     def test_one_answer_is_enough(self):
         result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), failed_run(model="qwen"))
-        assert result.status == ExitStatus.WELL
+        assert result.status == ExitStatus.OK
 
     def test_two_setups_of_a_machine_without_an_answer_are_not_comparable(self):
         assert comparison(make_run(length=2048), make_run(length=4096)).status == ExitStatus.NOT_COMPARABLE
@@ -210,7 +227,7 @@ class TestSettings:
         return {row.title: row for row in comparison(*runs).models[0].groups[0].settings}
 
     def test_differences_and_unknowns(self):
-        rows = self.rows(make_run(precision=None), make_run(**AMD, batch=128))
+        rows = self.rows(make_run(precision=None, step_time=1.0), make_run(**AMD, batch=128))
         assert rows["precision"].values == (None, "bf16")
         assert rows["precision"].differs
         assert rows["global batch"].values == ("64 sequences", "128 sequences")

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from made_runs import MI300X, comparison, make_run
 
-from tprimat.compare.money import efficiencies, with_prices
-from tprimat.report.verdict import answers
+from tprimat.compare.cost import efficiencies, with_prices
+from tprimat.report.verdict import verdicts
 from tprimat.results.run import ModelConfig, Run
 
 LAYERS = {"num_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "ffn_hidden_size": 512, "vocab_size": 5480}
@@ -45,8 +45,8 @@ def worth(run, price=None):
     found = comparison(run)
     if price:
         found = with_prices(found, [price])
-    (side,) = found.models[0].sides
-    (figures,) = efficiencies(found, side)
+    (system,) = found.models[0].systems
+    (figures,) = efficiencies(found, system)
     return figures.values
 
 
@@ -88,23 +88,24 @@ def test_other_models_have_none():
 
 
 def test_the_batch_that_would_be_the_same_is_named():
-    (answer,) = answers(
+    (answer,) = verdicts(
         comparison(training(), training(gpus=4, batch=128, device=MI300X, stack="rocm"), reference="H100").models[0]
     )
-    assert any("the batches differ (256 and 128 sequences)" in why or "The batches differ" in why for why in answer.why)
-    assert "For the same effective batch of 256: --batch-size 64 on 4×MI300X." in answer.next
+    assert "batch-differs" in [caveat.code for caveat in answer.caveats]
+    assert "run 4×MI300X (BF16) with --batch-size 64, to rule out batch size" in answer.next_steps
 
 
 def test_a_batch_that_the_gpus_cannot_share_is_not_advised():
-    (answer,) = answers(
+    (answer,) = verdicts(
         comparison(training(), training(gpus=3, batch=96, device=MI300X, stack="rocm"), reference="H100").models[0]
     )
-    assert not any("effective batch" in text for text in answer.next)
+    assert not any("batch size" in text for text in answer.next_steps)
 
 
 def test_language_models_have_their_own_option():
-    (answer,) = answers(comparison(make_run(), make_run(MI300X, stack="rocm", batch=128)).models[0])
-    assert "For the same effective batch of 64: --global-batch-size 64 on 8×MI300X." in answer.next
+    runs = (make_run(), make_run(MI300X, stack="rocm", batch=128))
+    (answer,) = verdicts(comparison(*runs, reference="H100").models[0])
+    assert "run 8×MI300X (BF16) with --global-batch-size 64, to rule out batch size" in answer.next_steps
 
 
 def test_other_encoders_are_other_models():
@@ -113,10 +114,10 @@ def test_other_encoders_are_other_models():
     assert "num_encoder_layers 3 and 6" in pair.reason
 
 
-def test_the_ledger_names_encoder_and_decoder():
+def test_the_configuration_diff_names_encoder_and_decoder():
     run = training()
     (pair,) = (
         comparison(run, msgspec.structs.replace(run, label="b", timestamp="2026-02-09T00:00:00+00:00")).models[0].pairs
     )
-    (shape,) = [entry for entry in pair.ledger.entries if entry.title == "model shape"]
+    (shape,) = [entry for entry in pair.config_diff.entries if entry.title == "model shape"]
     assert shape.values[0].startswith("3 encoder layers, 3 decoder layers, hidden 128")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
-from made_runs import MI300X, comparison, make_run, shape
+import scipy.stats
+from made_runs import H100, MI300X, comparison, make_run, shape
 
-from tprimat.results.run import Environment, Timing
+from tprimat.results.run import Environment
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -39,14 +42,14 @@ class TestRatio:
         found = pair(make_run(), make_run(**AMD, **{unknown: None}))
         assert found.ratio is None
         assert found.reason.startswith("tokens/s/GPU of 8×MI300X" if unknown != "gpus" else "tokens/s/GPU of MI300X")
-        assert "step times alone are no speed" in found.reason
+        assert "throughput needs batch size and sequence length" in found.reason
 
     def test_a_withheld_rate_gives_none_though_batches_are_said_to_be_equal(self):
         found = pair(make_run(), withheld(**AMD))
         assert found.ratio is None
-        assert "are left out" in found.reason
+        assert found.reason.startswith("8×MI300X (BF16) is excluded: ")
         assert "4.000 times the declared 64 × 2048" in found.reason
-        assert found.side.refusal.explanations[0].startswith("sequence length 8192 instead of 2048")
+        assert found.system.exclusion.explanations[0].startswith("sequence length 8192 instead of 2048")
 
     def test_two_withheld_rates_give_none_either(self):
         found = pair(withheld(step_time=3.2), withheld(step_time=1.6, label="after"))
@@ -61,57 +64,106 @@ def runs_around(step_time, factors, **fields):
     )
 
 
+def ratio(baseline, system):
+    """Return the ratio of the system over the baseline, in this order."""
+    (found,) = comparison(baseline, system, reference="H100").models[0].pairs
+    return found.ratio
+
+
 class TestIntervals:
     SPREAD = (0.995, 1.002, 1.004, 0.999)
 
-    def test_from_three_runs_a_side_there_is_one(self):
-        found = pair(runs_around(3.2, self.SPREAD), runs_around(2.4, self.SPREAD, **AMD))
-        assert found.ratio.low < 4 / 3 < found.ratio.high
-        assert found.ratio.high / found.ratio.low < 1.03
-        assert found.ratio.shown is True
-        assert 0 < found.ratio.smallest < 0.05
+    @pytest.mark.parametrize("count", [2, 3, 4])
+    def test_from_two_runs_of_each_there_is_one(self, count):
+        spread = self.SPREAD[:count]
+        found = ratio(runs_around(3.2, spread), runs_around(2.4, spread, **AMD))
+        logs = [[math.log(rate) for rate in spread]] * 2
+        reference = scipy.stats.ttest_ind(*logs, equal_var=False).confidence_interval()
+        assert found.method == "welch"
+        assert found.value == pytest.approx(4 / 3, rel=1e-3)
+        assert math.log(found.high / found.low) == pytest.approx(reference.high - reference.low, rel=0.02)
+        assert found.is_significant is (found.low > 1)
 
-    def test_two_runs_a_side_have_none(self):
-        found = pair(runs_around(3.2, (0.99, 1.01)), runs_around(2.4, (0.99, 1.01), **AMD))
-        assert (found.ratio.low, found.ratio.high, found.ratio.shown) == (None, None, None)
+    def test_one_run_against_three_has_a_prediction_interval(self):
+        found = ratio(runs_around(3.2, self.SPREAD[:3]), make_run(**AMD, step_time=2.4))
+        assert found.method == "prediction"
+        assert found.low < 4 / 3 < found.high
 
-    def test_no_difference_is_shown_where_the_interval_holds_one(self):
-        found = pair(runs_around(3.2, self.SPREAD), runs_around(3.203, self.SPREAD, **AMD))
-        assert found.ratio.shown is False
-        assert found.ratio.needed is None or found.ratio.needed > 4
+    @pytest.mark.parametrize("counts", [(1, 1), (1, 2), (2, 1)])
+    def test_with_fewer_there_is_none(self, counts):
+        found = ratio(runs_around(3.2, self.SPREAD[: counts[0]]), runs_around(2.4, self.SPREAD[: counts[1]], **AMD))
+        assert (found.low, found.high, found.method, found.is_significant) == (None, None, None, None)
+
+    def test_no_significant_difference_says_how_many_runs_it_takes(self):
+        found = ratio(runs_around(3.2, self.SPREAD), runs_around(3.203, self.SPREAD, **AMD))
+        assert found.is_significant is False
+        assert found.runs_needed is None or found.runs_needed > 4
+
+    def test_equal_rounded_step_times_are_not_certain(self):
+        def rounded(step_time, **fields):
+            runs = runs_around(step_time, (1.0, 1.0, 1.0), **fields)
+            return tuple(msgspec.structs.replace(run, step_times=(9.9, *[round(step_time, 1)] * 59)) for run in runs)
+
+        found = ratio(rounded(3.2), rounded(2.4, **AMD))
+        assert found.low < found.value < found.high
+        assert found.high / found.low == pytest.approx(1.051, abs=0.002)
 
 
-def at_two_levels(first, second, steps=120, day=1):
-    """A run that changes its level half-way."""
-    run = make_run(**AMD, steps=steps, timestamp=f"2026-01-0{day}T00:00:00+00:00")
+class TestRounds:
+    """Four rounds of one session, in alternating order, are compared in pairs."""
+
+    DRIFT = (1.0, 1.1, 1.2, 1.3)
+
+    def session(self, *, alternating=True, rounds=4):
+        days = iter(range(1, 20))
+        first, second = [], []
+        for number in range(rounds):
+            order = [(first, 3.2, {}), (second, 2.4, AMD)]
+            for runs, step_time, fields in order[:: -1 if alternating and number % 2 else 1]:
+                runs.append(
+                    make_run(
+                        **fields,
+                        step_time=step_time * self.DRIFT[number] * (1 + 0.001 * len(runs)),
+                        timestamp=f"2026-02-{next(days):02d}T00:00:00+00:00",
+                        session="s",
+                        round=number + 1,
+                    )
+                )
+        return tuple(first), tuple(second)
+
+    def test_the_drift_of_the_session_drops_out(self):
+        found = ratio(*self.session())
+        assert found.method == "paired"
+        assert found.high / found.low < 1.01
+
+    @pytest.mark.parametrize("fields", [{"alternating": False}, {"rounds": 3}])
+    def test_otherwise_welch_decides(self, fields):
+        found = ratio(*self.session(**fields))
+        assert found.method == "welch"
+        assert found.high / found.low > 1.2
+
+
+def changing(first, second, steps=120, day=1, **fields):
+    """A run that changes its speed half-way."""
+    run = make_run(**{**AMD, **fields}, steps=steps, timestamp=f"2026-01-0{day}T00:00:00+00:00")
     half = steps // 2
     wobble = [1 + 0.002 * (-1) ** index for index in range(steps)]
     times = [first * w for w in wobble[:half]] + [second * w for w in wobble[half:]]
     return msgspec.structs.replace(run, step_times=(30.0, *times[1:]))
 
 
-class TestLevels:
-    def test_each_level_has_its_ratio(self):
-        found = pair(make_run(step_time=3.2), at_two_levels(2.5, 2.0))
-        assert [level.value for level in found.ratio.levels] == pytest.approx([1.28, 1.6], rel=0.01)
-        assert [level.of_side for level in found.ratio.levels] == ["2–60", "61–120"]
-        assert {level.of_reference for level in found.ratio.levels} == {None}
-        assert any("changed its level" in caveat for caveat in found.caveats)
+class TestSegments:
+    def test_of_a_single_run_each_has_its_ratio(self):
+        found = ratio(make_run(step_time=3.2), changing(2.5, 2.0))
+        assert [segment.value for segment in found.segments] == pytest.approx([1.28, 1.6], rel=0.01)
+        assert [segment.system_steps for segment in found.segments] == ["2–60", "61–120"]
+        assert {segment.baseline_steps for segment in found.segments} == {None}
+        # The ratio is that of the whole run.
+        assert found.value == pytest.approx(3.2 / 2.248, rel=0.01)
 
-    def test_levels_of_both_sides_are_crossed(self):
-        found = pair(at_two_levels(3.2, 3.0), msgspec.structs.replace(at_two_levels(2.5, 2.0), label="b"))
-        assert len(found.ratio.levels) == 4
-
-
-def drifting(step_time, by, **fields):
-    """A run whose step time grows by a share from its first steady step to its last."""
-    run = make_run(**fields, steps=160)
-    grown = [time * (1 + by * index / 160) for index, time in enumerate(run.step_times)]
-    return msgspec.structs.replace(run, step_times=tuple(time * step_time / 3.2 for time in grown))
-
-
-class TestSeveralRuns:
-    """A run of several levels has no single figure, among others just as alone."""
+    def test_of_both_systems_they_are_crossed(self):
+        found = ratio(changing(3.2, 3.0, device=H100, stack="cuda"), changing(2.5, 2.0))
+        assert len(found.segments) == 4
 
     def others(self, step_time, **fields):
         return tuple(
@@ -119,60 +171,53 @@ class TestSeveralRuns:
             for day in (1, 2, 3)
         )
 
-    def test_one_that_changes_its_level_gives_the_least_and_the_largest(self):
-        found = pair(self.others(3.2), (at_two_levels(2.5, 2.0), *self.others(2.0, **AMD)))
-        assert [level.value for level in found.ratio.levels] == pytest.approx([1.28, 1.6], rel=0.01)
-        assert found.ratio.levels[0].of_side == "2–60 of run 1"
-        assert (found.ratio.low, found.ratio.high) == (None, None)
+    def test_one_run_of_several_that_changes_leaves_the_interval(self):
+        found = ratio(self.others(3.2), (changing(2.5, 2.0), *self.others(2.0, **AMD)))
+        assert found.segments == ()
+        assert found.low is not None
 
-    def test_of_many_pairs_two_are_told(self):
-        second = msgspec.structs.replace(at_two_levels(2.5, 2.0), label="b")
-        found = pair(
-            (at_two_levels(3.2, 3.0), at_two_levels(3.3, 3.1, day=2)), (second, *self.others(2.2, **AMD, label="b"))
-        )
-        assert [level.value for level in found.ratio.levels] == pytest.approx([3.0 / 2.5, 3.3 / 2.0], rel=0.01)
+    def test_the_same_change_in_most_runs_is_named_beside_the_interval(self):
+        runs = (*(changing(2.5 + day / 1000, 2.0, day=day) for day in (1, 2)), self.others(2.2, **AMD)[0])
+        found = ratio(self.others(3.2), runs)
+        assert [segment.value for segment in found.segments] == pytest.approx([1.28, 1.6], rel=0.01)
+        assert found.low is not None
 
-    def test_steady_ones_keep_their_interval(self):
-        found = pair(runs_around(3.2, (0.99, 1.0, 1.01)), runs_around(2.0, (0.99, 1.0, 1.01), **AMD))
-        assert found.ratio.levels == ()
-        assert found.ratio.low is not None
+    def test_a_drift_leaves_the_interval(self):
+        def drifting(run):
+            grown = tuple(time * (1 + 0.2 * index / 160) for index, time in enumerate(run.step_times))
+            return msgspec.structs.replace(run, step_times=grown)
+
+        runs = tuple(map(drifting, runs_around(1.6, (0.99, 1.0, 1.01), steps=160, **AMD)))
+        found = ratio(runs_around(3.2, (0.99, 1.0, 1.01), steps=160), runs)
+        assert found.segments == ()
+        assert found.low > 1
 
 
-class TestDrift:
-    def test_has_a_ratio_for_its_slowest_and_its_fastest_quarter(self):
-        found = pair(make_run(step_time=3.2, steps=160), drifting(1.6, 0.2, **AMD))
-        values = [level.value for level in found.ratio.levels]
-        assert values == pytest.approx([3.2 / (1.6 * 1.026), 3.2 / (1.6 * 1.176)], rel=0.01)
-        assert any("drifts by" in caveat for caveat in found.caveats)
+class TestOrientation:
+    def test_the_faster_one_comes_first_whatever_the_baseline(self):
+        for reference in ("H100", "MI300X", None):
+            (found,) = comparison(make_run(), make_run(**AMD, step_time=1.6), reference=reference).models[0].pairs
+            assert (found.faster.gpu, found.slower.gpu) == (MI300X, H100)
+            assert found.speedup.value == pytest.approx(2.0, rel=0.01)
 
-    def test_several_runs_of_it_have_no_interval(self):
-        found = pair(
-            runs_around(3.2, (0.99, 1.0, 1.01), steps=160),
-            tuple(
-                drifting(1.6 * factor, 0.2, **AMD, timestamp=f"2026-03-01T0{factor}:00:00+00:00")
-                for factor in (1, 2, 3)
-            ),
-        )
-        assert found.ratio.low is None
-        assert len(found.ratio.levels) == 2
+    def test_bounds_and_segments_are_inverted_together(self):
+        (found,) = comparison(make_run(), changing(2.5, 2.0), reference="MI300X").models[0].pairs
+        assert found.is_inverted
+        assert sorted(segment.value for segment in found.speedup.segments) == pytest.approx([1.28, 1.6], rel=0.01)
+        assert {segment.system_steps for segment in found.speedup.segments} == {"2–60", "61–120"}
 
 
 class TestJudged:
     def test_identical_mode_refuses_a_difference_of_configuration(self):
         files = (make_run(), make_run(**AMD, batch=128, step_time=3.2))
-        (found,) = comparison(*files, mode="identical").models[0].pairs
+        (found,) = comparison(*files, mode="same").models[0].pairs
         assert found.ratio is None
-        assert "aren't identical: they differ in global batch" in found.reason
+        assert found.reason == "the configurations differ in global batch"
 
     def test_the_windows_of_other_tools_are_tried(self):
         found = pair(make_run(steps=200), make_run(**AMD, steps=200, step_time=1.6))
         names = [name for name, _ in found.sensitivity]
         assert names == ["all but the first", "steps 35–44", "10 ending at 90", "skip 10 %", "last 10", "100 after 40"]
-
-    def test_runs_that_follow_their_order_are_named(self):
-        rising = tuple(1 + 0.01 * index for index in range(8))
-        found = pair(runs_around(3.2, rising), runs_around(2.4, rising, **AMD))
-        assert any("falls from run to run" in caveat for caveat in found.caveats)
 
 
 class TestRefusals:
@@ -183,7 +228,7 @@ class TestRefusals:
             ({"scale": None}, {"scale": "tiny"}, "the scales differ (unknown and tiny)"),
             ({"model_config": shape()}, {"model_config": shape(num_layers=16)}, "num_layers 32 and 16"),
             ({"model_config": shape()}, {"model_config": shape(vocab_size=32000)}, "vocab_size 128256 and 32000"),
-            ({"length": 2048}, {"length": 8192}, "sequences of 2048 and 8192 tokens"),
+            ({"length": 2048}, {"length": 8192}, "workload mismatch: sequence length 2048 vs 8192"),
             ({"model": None}, {"model": None}, "don't say which model"),
             ({}, {"environment": Environment(emulated=True)}, "emulated device"),
         ],
@@ -204,28 +249,3 @@ class TestRefusals:
     )
     def test_not_for_what_is_the_same_or_unstated(self, one, other):
         assert pair(make_run(**one), make_run(**AMD, **other)).ratio is not None
-
-
-class TestCaveats:
-    def test_none_between_equals(self):
-        assert pair(make_run(), make_run(**AMD)).caveats == ()
-
-    def test_timers_that_cover_other_things(self):
-        found = pair(make_run(), make_run(**AMD, timing=Timing(covers="forward and backward")))
-        assert found.caveats == ("the step times don't cover the same parts of a step",)
-
-    def test_one_extreme_step_is_named(self):
-        run = make_run(**AMD, steps=120)
-        times = list(run.step_times)
-        times[70] = 60.0
-        found = pair(make_run(steps=120), msgspec.structs.replace(run, step_times=tuple(times)))
-        (said,) = (caveat for caveat in found.caveats if "a single step" in caveat)
-        assert "8×MI300X took 13.2% of its steady time" in said
-
-    def test_too_few_steps_for_a_steady_state(self):
-        found = pair(make_run(steps=12), make_run(**AMD))
-        assert any("no steady state was found" in caveat for caveat in found.caveats)
-
-    def test_a_single_record_holds_no_known_warm_up(self):
-        found = pair(make_run(steps=1, warmup=()), make_run(**AMD))
-        assert "8×H100 80GB HBM3: a single record, from which no warm-up can be told" in found.caveats

@@ -7,7 +7,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.analysis.efficiency import Options
 from tprimat.errors import ExitStatus
-from tprimat.report.verdict import answers
+from tprimat.report.verdict import verdicts
 from tprimat.store import store
 
 
@@ -20,30 +20,31 @@ def published(repository):
 
 def judged(published, precision):
     (model,) = comparison(*published, options=Options(precision=precision)).models
-    return model, answers(model)[0]
+    return model, verdicts(model)[0]
 
 
 class TestInBf16:
     def test_the_impossible_one_is_left_out_and_the_other_two_are_ranked(self, published):
         model, answer = judged(published, "bf16")
         refused, ranked = [[pair for pair in model.pairs if bool(pair.ratio) is has] for has in (False, True)]
-        assert [pair.side.framework for pair in refused] == ["deepspeed"]
-        assert [(pair.reference.framework, pair.side.framework) for pair in ranked] == [("megatron", "transformers")]
-        assert ranked[0].ratio.value == pytest.approx(3.082 / 2.655, rel=1e-3)
-        assert answer.headline.startswith("transformers is 1.16 times as fast as megatron")
-        assert "deepspeed: left out, since its figures can't be true." in answer.brief
+        assert [pair.system.framework for pair in refused] == ["deepspeed"]
+        assert [(pair.slower.framework, pair.faster.framework) for pair in ranked] == [("megatron", "transformers")]
+        assert ranked[0].speedup.value == pytest.approx(3.082 / 2.655, rel=1e-3)
+        assert answer.headline == "transformers is 16% faster per GPU than megatron"
+        assert answer.certainty == "1.16×, 1 run each: run-to-run variation unknown"
+        (excluded,) = answer.excluded
+        assert excluded.startswith("Not compared: deepspeed ")
 
     def test_the_report_says_by_how_much_it_is_too_fast(self, published):
         _, answer = judged(published, "bf16")
-        why = " ".join(answer.why)
-        assert "103% of the dense bf16 peak" in why
-        assert "107% when attention is counted in full" in why
+        why = " ".join(answer.excluded)
+        assert "103% of the dense BF16 peak" in why
 
     def test_status_is_well_since_the_verdict_rests_on_the_others(self, published):
-        assert comparison(*published, options=Options(precision="bf16")).status == ExitStatus.WELL
+        assert comparison(*published, options=Options(precision="bf16")).status == ExitStatus.OK
 
     def test_with_the_impossible_one_alone_it_is_not(self, published):
-        assert comparison(*published[:2], options=Options(precision="bf16")).status == ExitStatus.IMPOSSIBLE
+        assert comparison(*published[:2], options=Options(precision="bf16")).status == ExitStatus.IMPLAUSIBLE
 
     def test_the_precision_is_recorded_and_the_runs_stay_as_they_are(self, published):
         found = comparison(*published, options=Options(precision="bf16"))
@@ -55,11 +56,11 @@ class TestInBf16:
 
 def test_without_a_precision_it_cant_be_judged(published):
     model, answer = judged(published, None)
-    finding = next(side for side in model.sides if side.framework == "deepspeed").refusal
-    assert finding.gravity == "unjudged"
-    assert "possible only in fp8: state the precision" in finding.text
-    assert "deepspeed: left out, since its figures can't be judged." in answer.brief
-    assert answer.next[0].startswith("State the precision of deepspeed in its result")
+    finding = next(system for system in model.systems if system.framework == "deepspeed").exclusion
+    assert finding.severity == "unverified"
+    assert "possible only in FP8: state the precision" in finding.text
+    assert any("deepspeed" in text for text in answer.excluded)
+    assert answer.next_steps[0] == "set the precision of deepspeed if you know it: --precision SYSTEM=PRECISION"
 
 
 def test_in_fp8_it_can_be(published):
@@ -69,37 +70,35 @@ def test_in_fp8_it_can_be(published):
 
 def test_a_precision_that_is_stated_stays():
     found = comparison(make_run(precision="fp8"), make_run(MI300X, stack="rocm"), options=Options(precision="fp16"))
-    assert [side.run.training_config.precision for side in found.models[0].sides] == ["fp8", "bf16"]
+    assert [system.run.training_config.precision for system in found.models[0].systems] == ["fp8", "bf16"]
     assert not any("command line" in note for note in found.notes)
 
 
 def test_all_three_losses_are_those_of_random_tokens(published):
     model, answer = judged(published, "bf16")
-    for side in model.sides:
-        (finding,) = (finding for finding in side.findings if finding.rule == "synthetic-data")
+    for system in model.systems:
+        (finding,) = (finding for finding in system.findings if finding.rule == "synthetic-data")
         assert "ln V = 11.76" in finding.text
         assert "no evidence for or against speed" in finding.text
-    assert sum("ln V = 11.76" in text for text in answer.why) == 1
+    assert sum("ln V = 11.76" in caveat.text for caveat in answer.caveats) == 1
 
 
-class TestIdenticalMode:
+class TestSameMode:
     def test_a_difference_is_not_comparable(self):
-        found = comparison(make_run(), make_run(MI300X, stack="rocm", batch=128), mode="identical")
+        found = comparison(make_run(), make_run(MI300X, stack="rocm", batch=128), mode="same")
         assert found.status == ExitStatus.NOT_COMPARABLE
         assert "differ in global batch" in found.models[0].pairs[0].reason
 
     def test_one_such_pair_among_others_too(self):
         runs = [make_run(), make_run(MI300X, stack="rocm"), make_run("NVIDIA H200", batch=128)]
-        assert comparison(*runs, mode="identical", reference="H100").status == ExitStatus.NOT_COMPARABLE
-        assert comparison(*runs, reference="H100").status == ExitStatus.WELL
+        assert comparison(*runs, mode="same", reference="H100").status == ExitStatus.NOT_COMPARABLE
+        assert comparison(*runs, reference="H100").status == ExitStatus.OK
 
     def test_the_same_is_compared_and_called_so(self):
-        found = comparison(make_run(), make_run(MI300X, stack="rocm", step_time=2.0), mode="identical")
-        assert found.status == ExitStatus.WELL
-        assert any("Identical configurations" in text for text in answers(found.models[0])[0].brief)
+        found = comparison(make_run(), make_run(MI300X, stack="rocm", step_time=2.0), mode="same")
+        assert found.status == ExitStatus.OK
+        assert found.models[0].pairs[0].config_diff.verdict == "same configuration"
 
-    def test_what_one_side_doesnt_state_isnt_called_identical(self):
-        found = comparison(make_run(precision=None), make_run(MI300X, stack="rocm"), mode="identical")
-        (answer,) = answers(found.models[0])
-        assert not any("Identical" in text for text in answer.brief)
-        assert any("only some state precision" in text.lower() for text in answer.why)
+    def test_what_one_system_doesnt_state_isnt_called_the_same(self):
+        found = comparison(make_run(precision=None), make_run(MI300X, stack="rocm"), mode="same")
+        assert found.models[0].pairs[0].config_diff.verdict == "best configuration"

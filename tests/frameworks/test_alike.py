@@ -110,5 +110,5 @@ def test_the_same_training(train, name, model, processes):
     assert other.loss_values == pytest.approx(ours.loss_values, rel=CURVE)
     assert other.grad_norms[0] == pytest.approx(ours.grad_norms[0], rel=CURVE)
     assert other.learning_rates == ours.learning_rates
-    assert compute.ledger(ours, other).verdict == "identical configuration"
+    assert compute.config_diff(ours, other).verdict == "same configuration"
     assert training.same_training(ours, other).same

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
+from pathlib import Path
 
 import pytest
 
 np = pytest.importorskip("numpy")
 
-from tprimat.frameworks.encdec.data import Batches, EpochSampler, ShardReader
+from tprimat.frameworks.encdec import data as encdec_data
+from tprimat.frameworks.encdec.data import Batches, ShardReader
+from tprimat.frameworks.encdec.launch import resolve_config
 from tprimat.frameworks.encdec.pairs import Pairs
-from tprimat.frameworks.encdec.shards import Contents, prepare
+from tprimat.frameworks.encdec.request import RequestedSettings
+from tprimat.frameworks.encdec.shards import prepare
+from tprimat.frameworks.request import Device
 from tprimat.machine.page_cache import cached_share, drop_caches
+from tprimat.record.ranks import Process
 
-CONTENTS = Contents(num_samples=96, seq_len=64, vocab_size=5000, seed=7, num_shards=5)
-ALL = {bytes(row) for row in CONTENTS.rows(0, 96).astype("<i4")}
+PAIRS = Pairs(num_samples=96, seq_len=64, vocab_size=5000, seed=7, num_shards=5)
+ALL = {bytes(row) for row in PAIRS.rows(0, 96).astype("<i4")}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    prepare(folder, CONTENTS, lambda line: None)
+    prepare(folder, PAIRS, lambda line: None)
     return folder
 
 
 def from_shards(folder, batches_per_epoch, batch_size, rank=0, world_size=1):
-    reader = ShardReader(folder, CONTENTS, batches_per_epoch * batch_size * world_size)
+    reader = ShardReader(folder, PAIRS, batches_per_epoch * batch_size * world_size)
     return Batches(reader, batch_size, rank, world_size)
 
 
@@ -71,7 +76,7 @@ class TestFromShards:
         assert rows(copy, [3]) == first
 
     def test_a_shard_that_shrank_is_an_error_and_no_crash(self, tmp_path):
-        prepare(tmp_path, CONTENTS, lambda line: None)
+        prepare(tmp_path, PAIRS, lambda line: None)
         for path in tmp_path.glob("shard_*"):
             path.write_bytes(path.read_bytes()[:100])
         with pytest.raises(OSError, match=r"100 bytes, and \d+ were written: it was changed during the training"):
@@ -102,9 +107,13 @@ class TestFromMemory:
         assert len(set(rows(Batches(self.PAIRS, batch_size=5), range(40)))) == 200
 
 
-def test_the_order_of_an_epoch():
-    sampler = EpochSampler()
-    assert len(sampler) == 0
-    sampler.batches = range(6, 9)
-    assert len(sampler) == 3
-    assert list(itertools.chain(sampler, sampler)) == [6, 7, 8, 6, 7, 8]
+def test_one_loader_serves_all_epochs():
+    pytest.importorskip("torch")
+    requested = RequestedSettings(num_samples=8, batch_size=2, seq_len=8)
+    request, _ = resolve_config(requested, Device("cpu", 1, None), Path("/out"))
+    order = []
+    loader = encdec_data.loader(encdec_data.dataset(request, Process()), order, request)
+    for epoch in (range(4), range(4, 8)):
+        order[:] = epoch
+        read = [bytes(row) for tokens, _ in loader for row in tokens.numpy()]
+        assert read == [bytes(row) for row in request.pairs.rows(epoch[0] * 2, 8)]

@@ -158,14 +158,14 @@ class TestResult:
     def test_losses_are_those_of_uniform_tokens(self, from_memory):
         run, _, _ = from_memory
         assert all(3.0 < loss < 5.5 for loss in run.loss_values)
-        assert not [each for each in training.findings(run) if each.gravity == "impossible"]
+        assert not [each for each in training.findings(run) if each.severity == "error"]
 
     def test_it_is_judged_and_weighed_as_any_other(self, from_memory):
         run, _, _ = from_memory
         summary = summarize(run)
         assert summary.performance.tokens_per_second == pytest.approx(32 / summary.performance.avg_step_time_seconds)
-        assert not [each for each in physics.findings(run, summary) if each.gravity == "impossible"]
-        (figures, *_) = efficiency.efficiencies(run, summary, efficiency.Options())
+        assert not [each for each in physics.findings(run, summary) if each.severity == "error"]
+        figures = efficiency.of_runs([run], [summary], efficiency.Options())
         assert figures.values["model_tflops_per_gpu"].value > 0
 
     def test_too_short_is_said(self, from_memory):

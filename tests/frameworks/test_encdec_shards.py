@@ -21,9 +21,10 @@ import filelock
 from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.frameworks.encdec import shards as encdec_shards
-from tprimat.frameworks.encdec.shards import Contents, default_shards, prepare, read_manifest
+from tprimat.frameworks.encdec.pairs import Pairs
+from tprimat.frameworks.encdec.shards import default_shards, prepare, read_manifest
 
-CONTENTS = Contents(num_samples=103, seq_len=16, vocab_size=50, seed=7, num_shards=5)
+PAIRS = Pairs(num_samples=103, seq_len=16, vocab_size=50, seed=7, num_shards=5)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def said():
 @pytest.fixture
 def there(tmp_path, said):
     """A folder with the data set, and nothing said yet."""
-    prepare(tmp_path / "data", CONTENTS, said.append)
+    prepare(tmp_path / "data", PAIRS, said.append)
     said.clear()
     return tmp_path / "data"
 
@@ -50,7 +51,7 @@ class TestWriting:
 
     def test_they_hold_the_pairs_in_order(self, there):
         whole = b"".join(contents_of(there).values())
-        assert whole == CONTENTS.rows(0, 103).astype("<i4").tobytes()
+        assert whole == PAIRS.rows(0, 103).astype("<i4").tobytes()
 
     def test_the_manifest_says_parameters_and_checksums(self, there):
         stated = json.loads((there / "manifest.json").read_text())
@@ -61,12 +62,12 @@ class TestWriting:
 
     def test_many_chunks_make_the_same_shard(self, there, tmp_path, said, monkeypatch):
         monkeypatch.setattr(encdec_shards, "CHUNK_BYTES", 300)
-        prepare(tmp_path / "other", CONTENTS, said.append)
+        prepare(tmp_path / "other", PAIRS, said.append)
         assert contents_of(tmp_path / "other") == contents_of(there)
 
     def test_the_speed_of_writing_is_known(self, there, tmp_path):
-        assert encdec_shards.write_rate(there) > 0
-        assert encdec_shards.write_rate(tmp_path) is None
+        assert encdec_shards.written_gb_per_second(there) > 0
+        assert encdec_shards.written_gb_per_second(tmp_path) is None
 
     def test_some_128_megabytes_each(self):
         assert [default_shards(size) for size in (1, 128_000_000, 128_000_001, 30_000_000_000)] == [1, 1, 2, 235]
@@ -75,7 +76,7 @@ class TestWriting:
 class TestAgain:
     def test_nothing_is_written_a_second_time(self, there, said):
         before = {path: path.stat().st_mtime_ns for path in there.glob("shard_*")}
-        written = prepare(there, CONTENTS, said.append)
+        written = prepare(there, PAIRS, said.append)
         assert written == 0
         assert {path: path.stat().st_mtime_ns for path in there.glob("shard_*")} == before
         assert said == [f"checking the data in {there}: 5 of 5 shards, 13.6 kB"]
@@ -86,7 +87,7 @@ class TestAgain:
         content = bytearray(before["shard_0002.bin"])
         content[place] ^= 1
         (there / "shard_0002.bin").write_bytes(content)
-        written = prepare(there, CONTENTS, said.append)
+        written = prepare(there, PAIRS, said.append)
         assert written == 1
         assert f"{there / 'shard_0002.bin'}: its content is not what was written (checksum): written again" in said
         assert contents_of(there) == before
@@ -95,7 +96,7 @@ class TestAgain:
         before = contents_of(there)
         (there / "shard_0001.bin").write_bytes(before["shard_0001.bin"][:-1])
         (there / "shard_0004.bin").unlink()
-        assert prepare(there, CONTENTS, said.append) == 2
+        assert prepare(there, PAIRS, said.append) == 2
         assert any("2771 bytes, and 2772 were written" in line for line in said)
         assert any("shard_0004.bin: has gone" in line for line in said)
         assert contents_of(there) == before
@@ -104,11 +105,11 @@ class TestAgain:
         "change", [{"seq_len": 15}, {"seed": 8}, {"num_samples": 90}, {"vocab_size": 60}, {"num_shards": 2}]
     )
     def test_other_parameters_make_it_again(self, there, said, change):
-        other = Contents(**{**{name: getattr(CONTENTS, name) for name in CONTENTS.__struct_fields__}, **change})
+        other = Pairs(**{**{name: getattr(PAIRS, name) for name in PAIRS.__struct_fields__}, **change})
         written = prepare(there, other, said.append)
         assert written == other.num_shards
         ((name, value),) = change.items()
-        assert f"({name} {getattr(CONTENTS, name)}, now {value})" in said[0]
+        assert f"({name} {getattr(PAIRS, name)}, now {value})" in said[0]
         assert sorted(contents_of(there)) == [shard.name for shard in other.shards()]
         assert read_manifest(there).contents == other
 
@@ -117,7 +118,7 @@ def test_a_file_in_the_place_of_the_folder_is_no_data_set(tmp_path, said):
     (tmp_path / "data").write_text("")
     assert read_manifest(tmp_path / "data") is None
     with pytest.raises(UsageError, match="choose another --data-dir"):
-        prepare(tmp_path / "data", CONTENTS, said.append)
+        prepare(tmp_path / "data", PAIRS, said.append)
 
 
 class TestKilled:
@@ -125,6 +126,7 @@ class TestKilled:
 import os, signal, sys
 from pathlib import Path
 from tprimat.frameworks.encdec import shards as encdec_shards
+from tprimat.frameworks.encdec.pairs import Pairs
 replace, done = os.replace, []
 def strike(source, target):
     if str(target).endswith(".bin"):
@@ -133,7 +135,7 @@ def strike(source, target):
             os.kill(os.getpid(), signal.SIGKILL)
     replace(source, target)
 os.replace = strike
-encdec_shards.prepare(Path(sys.argv[1]), encdec_shards.Contents(
+encdec_shards.prepare(Path(sys.argv[1]), Pairs(
     num_samples=103, seq_len=16, vocab_size=50, seed=7, num_shards=5), lambda line: None)
 """
 
@@ -145,7 +147,7 @@ encdec_shards.prepare(Path(sys.argv[1]), encdec_shards.Contents(
         )
         assert done.returncode == -signal.SIGKILL
         assert sorted(contents_of(folder)) == ["shard_0000.bin", "shard_0001.bin", "shard_0002.bin.part"]
-        written = prepare(folder, CONTENTS, said.append)
+        written = prepare(folder, PAIRS, said.append)
         assert written == 3
         assert contents_of(folder) == contents_of(there)
 
@@ -154,15 +156,15 @@ class TestFolder:
     def test_shards_of_others_are_left_alone(self, tmp_path, said):
         (tmp_path / "shard_0000.bin").write_bytes(b"precious")
         with pytest.raises(UsageError) as refused:
-            prepare(tmp_path, CONTENTS, said.append)
-        assert "without a manifest.json" in refused.value.message
+            prepare(tmp_path, PAIRS, said.append)
+        assert "no manifest.json" in refused.value.message
         assert (tmp_path / "shard_0000.bin").read_bytes() == b"precious"
 
     @pytest.mark.parametrize("content", ["{}", "no json", '{"tensorprimat_data": 99, "contents": {}}', "[1]"])
     def test_a_manifest_of_others_too(self, tmp_path, said, content):
         (tmp_path / "manifest.json").write_text(content)
         with pytest.raises(UsageError) as refused:
-            prepare(tmp_path, CONTENTS, said.append)
+            prepare(tmp_path, PAIRS, said.append)
         assert refused.value.heading == "data-folder"
         assert (tmp_path / "manifest.json").read_text() == content
 
@@ -170,18 +172,18 @@ class TestFolder:
         path = there / "manifest.json"
         path.write_text(path.read_text().replace('"tensorprimat_data": 1', '"tensorprimat_data": 2'))
         with pytest.raises(UsageError, match="another version"):
-            prepare(there, CONTENTS, said.append)
+            prepare(there, PAIRS, said.append)
 
     def test_a_file_in_the_place_of_the_folder(self, tmp_path, said):
         (tmp_path / "data").write_text("")
         with pytest.raises(UsageError) as refused:
-            prepare(tmp_path / "data", CONTENTS, said.append)
+            prepare(tmp_path / "data", PAIRS, said.append)
         assert refused.value.heading == "unwritable-folder"
 
     def test_one_writer_at_a_time(self, there, said):
         lock = filelock.FileLock(str(there / files.LOCK_NAME), thread_local=False)
         lock.acquire()
-        waiting = threading.Thread(target=prepare, args=(there, CONTENTS, said.append))
+        waiting = threading.Thread(target=prepare, args=(there, PAIRS, said.append))
         waiting.start()
         while not said:
             time.sleep(0.01)
@@ -192,7 +194,7 @@ class TestFolder:
 
 
 class TestFullDisk:
-    LARGE = Contents(num_samples=4000, seq_len=128, vocab_size=50, seed=7, num_shards=5)
+    LARGE = Pairs(num_samples=4000, seq_len=128, vocab_size=50, seed=7, num_shards=5)
 
     @pytest.fixture
     def small_disk(self, tmp_path):
@@ -212,28 +214,28 @@ class TestFullDisk:
         with pytest.raises(UsageError) as refused:
             prepare(small_disk / "data", self.LARGE, said.append)
         assert refused.value.heading == "disk-full"
-        assert "the data take 5.2 MB, and 3.1 MB are free there" in refused.value.message
+        assert "the data needs 5.2 MB, 3.1 MB are free" in refused.value.message
         assert contents_of(small_disk / "data") == {}
 
     def test_what_was_there_is_not_removed_for_what_does_not_fit(self, small_disk, said):
-        prepare(small_disk / "data", CONTENTS, said.append)
+        prepare(small_disk / "data", PAIRS, said.append)
         before = contents_of(small_disk / "data")
         with pytest.raises(UsageError):
             prepare(small_disk / "data", self.LARGE, said.append)
         assert contents_of(small_disk / "data") == before
-        assert prepare(small_disk / "data", CONTENTS, said.append) == 0
+        assert prepare(small_disk / "data", PAIRS, said.append) == 0
 
     def test_what_makes_room_is_counted_in(self, small_disk, said):
-        first = Contents(num_samples=1700, seq_len=128, vocab_size=50, seed=7, num_shards=2)
+        first = Pairs(num_samples=1700, seq_len=128, vocab_size=50, seed=7, num_shards=2)
         prepare(small_disk / "data", first, said.append)
-        second = Contents(num_samples=1600, seq_len=128, vocab_size=50, seed=9, num_shards=2)
+        second = Pairs(num_samples=1600, seq_len=128, vocab_size=50, seed=9, num_shards=2)
         assert prepare(small_disk / "data", second, said.append) == 2
 
     def test_filled_by_others_on_the_way(self, small_disk, said, monkeypatch):
         monkeypatch.setattr(encdec_shards, "_check_space", lambda *_: None)
         with pytest.raises(UsageError) as refused:
             prepare(small_disk / "data", self.LARGE, said.append)
-        assert "the disk is full; the shards written so far stay" in refused.value.message
+        assert "disk full; shards written so far are kept" in refused.value.message
         written = contents_of(small_disk / "data")
         assert sorted(written) == ["shard_0000.bin", "shard_0001.bin", "shard_0002.bin"]
         assert set(read_manifest(small_disk / "data").shards) == set(written)

@@ -81,10 +81,10 @@ class TestResolving:
         [
             ({"tensor_model_parallel_size": 3}, "takes 6 GPUs or a multiple|takes 3 GPUs or a multiple"),
             ({"global_batch_size": 5}, "the nearest are 4 and 8"),
-            ({"precision": "fp32"}, "the framework nemo trains in bf16, fp8 here, not in fp32"),
+            ({"precision": "fp32"}, "nemo does not support fp32 here"),
             ({"context_parallel_size": 8, "sequence_length": 100}, "multiple of 16"),
             ({"num_gpus": 9}, "this machine has 8 GPUs"),
-            ({"scale": "huge"}, "there is no scale 'huge'"),
+            ({"scale": "huge"}, "unknown scale 'huge'"),
             ({"pipeline_model_parallel_size": 8, "context_parallel_size": 1, "scale": "tiny"}, "4 layers can't"),
         ],
     )
@@ -93,11 +93,11 @@ class TestResolving:
             resolve(**requested)
 
     def test_a_gpu_that_is_too_small_names_what_fits(self):
-        with pytest.raises(UsageError, match=r"144\.5\d GB of each GPU.*take more GPUs, or --scale quarter"):
+        with pytest.raises(UsageError, match=r"144\.5\d GB of each GPU.*use more GPUs, or --scale quarter"):
             resolve(where=device(1))
 
     def test_fp8_takes_a_card_that_has_it(self):
-        with pytest.raises(UsageError, match="fp8 takes a GPU with matrix units"):
+        with pytest.raises(UsageError, match="FP8 needs a GPU of sm_89"):
             resolve(precision="fp8", where=device(architecture="sm_80", name="NVIDIA A100-SXM4-80GB"))
 
     def test_a_processor_is_refused(self):

@@ -32,6 +32,7 @@ pytest.importorskip("yaml", reason="PyYAML isn't installed; Primus brings it")
 
 MI300X = GpuInfo(device_name="AMD Instinct MI300X", device_count=8, total_memory_gb=206.1, compute_units=304,
                  software_stack="rocm", architecture="gfx942", gpu_cores=19456)  # fmt: skip
+MI300XS = Device("amd", 8, 206.1e9, "gfx942", "AMD Instinct MI300X")
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def primus_request(model: str, **options) -> PrimusRequest:
 
 
 def planned(tree: Path, wanted: PrimusRequest, environ: dict[str, str] | None = None, **options) -> PrimusTraining:
-    return plan(wanted, Installation(tree), environ or {}, **{"gpu": "mi300x", "devices": 8, **options})
+    return plan(wanted, Installation(tree), environ or {}, **{"device": MI300XS, "output_dir": Path(), **options})
 
 
 def told(words: tuple[str, ...]) -> dict[str, object]:
@@ -117,12 +118,13 @@ class TestInstallation:
     )  # fmt: skip
     def test_knows_a_gpu_by_architecture_and_memory(self, architecture, gigabytes, key):
         memory = None if gigabytes is None else gigabytes * 1e9
-        assert primus_installation.gpu_by_facts(architecture, memory) == key
+        assert primus_installation.gpu_of(Device("amd", 8, memory, architecture)) == key
 
     def test_knows_a_gpu_by_its_name(self):
-        assert primus_installation.gpu_of(MI300X) == "mi300x"
-        assert primus_installation.gpu_of(GpuInfo(device_name="NVIDIA H100 80GB HBM3", software_stack="cuda")) is None
-        assert primus_installation.gpu_of(GpuInfo()) is None
+        assert primus_installation.gpu_of(MI300XS) == "mi300x"
+        assert primus_installation.gpu_of(dataclasses.replace(MI300XS, device_name="AMD Instinct MI308X")) == "mi308x"
+        assert primus_installation.gpu_of(Device("nvd", 8, 85e9, "sm_90", "NVIDIA H100 80GB HBM3")) is None
+        assert primus_installation.gpu_of(Device("cpu", 4, 206.1e9)) is None
 
     def test_every_gpu_with_configurations_is_a_row(self):
         assert {gpu.vendor for gpu in gpus.gpus() if gpu.key in primus_installation.FOLDERS} == {"AMD"}
@@ -137,31 +139,31 @@ class TestConfiguration:
         config = primus_config.read(found.path, tree, {})
         assert config.framework == "megatron"
         assert config.model == "llama3.1_8B"
-        assert config.count("global_batch_size") == 128
-        assert config.settings["global_batch_size"].origin == f"{found.path.name}:20"
-        assert config.settings["log_interval"].origin == "modules/pre_trainer.yaml"
-        assert (config.value("bf16"), config.settings["bf16"].origin) == (True, "modules/pre_trainer.yaml")
-        assert config.value("num_layers") == 32
+        assert config.settings.count("global_batch_size") == 128
+        assert config.settings["global_batch_size"].text == f"{found.path.name}:20"
+        assert config.settings["log_interval"].text == "modules/pre_trainer.yaml"
+        assert (config.settings.value("bf16"), config.settings["bf16"].text) == (True, "modules/pre_trainer.yaml")
+        assert config.settings.value("num_layers") == 32
         assert config.notes == ()
 
     def test_takes_the_environment(self, tree):
         path = Installation(tree).config("llama", "mi300x", "bf16").path
         config = primus_config.read(path, tree, {"PRIMUS_SEQ_LENGTH": "4096", "PRIMUS_TP": "4"})
-        assert config.count("seq_length") == 4096
-        assert config.count("tensor_model_parallel_size") == 4
+        assert config.settings.count("seq_length") == 4096
+        assert config.settings.count("tensor_model_parallel_size") == 4
 
     def test_an_environment_variable_without_default_must_be_set(self, tree):
         path = tree / "own.yaml"
         path.write_text(primus_tree.experiment("llama3.1_8B").replace("train_iters: 50", "train_iters: ${MINE}"))
         with pytest.raises(UnreadableError, match="environment variable MINE"):
             primus_config.read(path, tree, {})
-        assert primus_config.read(path, tree, {"MINE": "7"}).count("train_iters") == 7
+        assert primus_config.read(path, tree, {"MINE": "7"}).settings.count("train_iters") == 7
 
     def test_what_stands_at_the_top_does_nothing_and_is_said(self, tree):
         path = tree / "own.yaml"
         path.write_text("micro_batch_size: 1\nrecompute_granularity: full\n" + primus_tree.experiment("llama3.1_8B"))
         config = primus_config.read(path, tree, {})
-        assert config.count("micro_batch_size") == 2
+        assert config.settings.count("micro_batch_size") == 2
         assert any("micro_batch_size: 1 at the top of the file means nothing" in note for note in config.notes)
         assert primus_config.setup(config, 8).training_config.recomputation == "none"
 
@@ -173,8 +175,8 @@ class TestConfiguration:
         assert run.training_config.max_steps == 10
         assert run.training_config.precision == "fp8"
         assert run.training_config.recomputation == "full"
-        assert config.value("mock_data") is True
-        assert config.settings["fp8"].origin == primus_config.COMMAND_LINE
+        assert config.settings.value("mock_data") is True
+        assert config.settings["fp8"].text == primus_config.COMMAND_LINE
 
     def test_describes_the_setup(self, tree):
         path = Installation(tree).config("qwen", "mi300x", "bf16").path
@@ -278,19 +280,19 @@ class TestPlan:
 
     def test_what_is_passed_goes_before_all_else(self, tree):
         made = planned(tree, primus_request("llama", steps=10, global_batch_size=64, passed=("--train_iters", "30")))
-        assert made.configuration.count("train_iters") == 30
-        assert made.configuration.count("global_batch_size") == 64
+        assert made.configuration.settings.count("train_iters") == 30
+        assert made.configuration.settings.count("global_batch_size") == 64
 
     def test_machines_and_gpus_come_from_the_environment(self, tree):
         environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
         made = planned(tree, primus_request("llama"), environ)
         assert (made.num_nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
         assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus == 2
-        assert planned(tree, primus_request("llama"), devices=0).gpus == 8
+        assert planned(tree, primus_request("llama"), device=Device("cpu", 4, None)).gpus == 8
 
     @pytest.mark.parametrize(
         ("environ", "words"),
-        [({"NNODES": "two"}, "NNODES is 'two'"), ({"NODE_RANK": "1"}, "NODE_RANK is 1, of 1 machines")],
+        [({"NNODES": "two"}, "NNODES must be a whole number"), ({"NODE_RANK": "1"}, "NODE_RANK is 1 with 1 nodes")],
     )
     def test_refuses_a_wrong_environment(self, tree, environ, words):
         with pytest.raises(UsageError, match=words):
@@ -310,10 +312,10 @@ class TestPlan:
         path = tmp_path / "mine.yaml"
         path.write_text(primus_tree.experiment("mistral_7B", length=4096))
         made = planned(tree, primus_request("mistral", config=path))
-        assert made.setup().model == "mistral"
+        assert made.setup.model == "mistral"
         assert made.launch("now").env["EXP"] == str(path)
         assert told(planned(tree, primus_request("mistral", config=path, precision="fp8")).arguments)["fp8"] == "hybrid"
-        with pytest.raises(UsageError, match="mxfp8 takes a configuration of its own"):
+        with pytest.raises(UsageError, match="mxfp8 needs its own configuration"):
             planned(tree, primus_request("mistral", config=path, precision="mxfp8"))
 
     def test_a_configuration_of_another_model_is_refused(self, tree, tmp_path):
@@ -334,7 +336,7 @@ class TestPlan:
         folder.mkdir()
         path = folder / "mine.yaml"
         path.write_text(primus_tree.experiment("llama3.1_8B"))
-        with pytest.raises(UsageError, match="copy the configuration to a plainer path"):
+        with pytest.raises(UsageError, match="copy the configuration to another path"):
             planned(tree, primus_request("llama", config=path)).launch("now")
 
     def test_a_blank_in_primus_own_path_is_no_matter(self, tmp_path):
@@ -368,7 +370,7 @@ class TestMatch:
 
     def test_takes_over_what_decides_the_speed(self, tree):
         made = planned(tree, primus_request("llama", matched=(self.result, "r.json")))
-        run = made.setup()
+        run = made.setup
         assert run.training_config.global_batch_size == 64
         assert run.training_config.micro_batch_size == 1
         assert run.training_config.sequence_length == 2048
@@ -380,16 +382,16 @@ class TestMatch:
 
     def test_what_is_alike_needs_no_override(self, tree):
         base = planned(tree, primus_request("llama"))
-        same = dataclasses.replace(base).setup()
+        same = base.setup
         words, _ = primus_match.arguments(same, base.configuration, 8, "r.json")
-        assert words == ()
+        assert words == []
 
     def test_back_from_fp8_to_bf16(self, tree):
         bf16 = msgspec.structs.replace(
             self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="bf16")
         )
         made = planned(tree, primus_request("llama", precision="fp8", matched=(bf16, "r.json")))
-        assert made.setup().training_config.precision == "bf16"
+        assert made.setup.training_config.precision == "bf16"
         # A word that an old Primus would take for a true one.
         assert "None" in made.arguments
 
@@ -402,11 +404,11 @@ class TestMatch:
 
     def test_an_option_goes_before_the_result(self, tree):
         made = planned(tree, primus_request("llama", global_batch_size=32, matched=(self.result, "r.json")))
-        assert made.configuration.count("global_batch_size") == 32
+        assert made.configuration.settings.count("global_batch_size") == 32
 
     def test_another_model_is_refused(self, tree):
         other = msgspec.structs.replace(self.result, model="qwen")
-        with pytest.raises(UsageError, match=r"r.json is a result of qwen"):
+        with pytest.raises(UsageError, match=r"r.json is for qwen"):
             planned(tree, primus_request("llama", matched=(other, "r.json")))
 
     def test_a_precision_of_its_own_is_left_and_said(self, tree):
@@ -414,7 +416,7 @@ class TestMatch:
             self.result, training_config=msgspec.structs.replace(self.result.training_config, precision="mxfp8")
         )
         made = planned(tree, primus_request("llama", matched=(other, "r.json")))
-        assert made.setup().training_config.precision == "bf16"
+        assert made.setup.training_config.precision == "bf16"
         assert any("mxfp8, which needs a configuration of its own" in note for note in made.notes)
 
 

@@ -12,7 +12,7 @@ from tprimat.analysis.records import unprofiled
 from tprimat.analysis.summary import summarize
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops import profiled
-from tprimat.frameworks.loops.profiled import OuterProfiler, Window
+from tprimat.frameworks.loops.profiled import Window
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.profiling import WINDOW
 from tprimat.frameworks.request import Request
@@ -24,16 +24,14 @@ class Watching:
     def __init__(self, trouble=None):
         self.traces, self.calls, self.trouble = {}, [], trouble
 
-    def start(self):
+    def __enter__(self):
         self.calls.append("start")
         if self.trouble:
             raise self.trouble
-        self.traces = {"torch": "a file"}
+        self.traces["torch"] = "a file"
+        return lambda: self.calls.append("step")
 
-    def step(self):
-        self.calls.append("step")
-
-    def stop(self):
+    def __exit__(self, *_):
         self.calls.append("stop")
 
 
@@ -53,7 +51,7 @@ def train(steps, profiler, kind="torch", limit_s=None, batches_a_step=1):
     """The steps that ran, the reason for their end, and the window; each takes a second."""
     clock = Clock()
     limit = TimeLimit(steps, limit_s, 1, lambda over: over, clock)
-    window = Window(profiler, kind, steps, limit) if profiler else limit
+    window = Window(profiler, profiler.traces if profiler else {}, kind, steps, limit)
     for step in range(1, steps + 1):
         clock.now += 1.0
         for _ in range(batches_a_step):
@@ -107,17 +105,17 @@ class TestWindow:
         run = run_of(range(1, 4), step_times=(1.0,) * 3)
         assert window.noted(run) is run
 
-    def test_an_outer_profiler_is_told_when(self, tmp_path):
+    @pytest.mark.parametrize(("kind", "ending", "switch"), [("nsys", ".nsys-rep", "cuda"), ("rocprof", "", "roctx")])
+    def test_what_outer_profilers_leave(self, tmp_path, monkeypatch, kind, ending, switch):
         told = []
-        *_, window = train(20, OuterProfiler("nsys", tmp_path / "trace", told.append), "nsys")
+        monkeypatch.setattr(profiled, f"_switch_{switch}", told.append)
+        monkeypatch.setenv(profiling.TRACE, str(tmp_path / "trace"))
+        request = Request("nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path, profile=kind)
+        window = profiled.window(request, TimeLimit(9, None, 1, lambda over: over), first_process=True)
+        assert [window.reached(step) for step in range(1, 10)] == [None] * 9
         assert told == [True, False]
-        noted = window.noted(run_of(range(1, 21), step_times=(1.0,) * 20))
-        assert noted.profile == {"nsys": f"{tmp_path}/trace.nsys-rep"}
-
-    def test_rocprof_leaves_a_folder(self, tmp_path):
-        profiler = OuterProfiler("rocprof", tmp_path / "trace", lambda on: None)
-        profiler.start()
-        assert profiler.traces == {"rocprof": f"{tmp_path}/trace"}
+        noted = window.noted(run_of(range(1, 10), step_times=(1.0,) * 9))
+        assert noted.profile == {kind: f"{tmp_path}/trace{ending}"}
 
 
 class TestFigures:
@@ -193,7 +191,10 @@ def test_torchs_trace_of_a_training(tmp_path, monkeypatch):
 
 def test_no_request_no_window(tmp_path):
     request = Request("nemo", "nvd", "llama", "full", "bf16", 9, 1, 1, 8, 1, 1, tmp_path)
-    assert profiled.window(request, None, first_process=True) is None
+    window = profiled.window(request, TimeLimit(9, None, 1, lambda over: over), first_process=True)
+    assert [window.reached(step) for step in range(1, 10)] == [None] * 9
+    run = run_of(range(1, 10), step_times=(1.0,) * 9)
+    assert window.noted(run) is run
 
 
 def test_only_the_first_process_leaves_a_trace_of_torch(tmp_path):

@@ -46,6 +46,10 @@ class TestArguments:
         )
         assert Request.from_arguments(request.to_arguments()) == request
 
+    def test_a_text_stays_a_text_whatever_it_looks_like(self):
+        request = dataclasses.replace(REQUEST, label="null", settings=("a=1", "true", "3"), cuda_graphs=True)
+        assert Request.from_arguments(request.to_arguments()) == request
+
     @pytest.mark.parametrize("arguments", [["--steps=ten"], ["--model=llama"], ["--unknown=1"], []])
     def test_anything_else_is_wrong_usage(self, arguments, capsys):
         with pytest.raises(SystemExit) as ended:

@@ -127,10 +127,10 @@ class TestGpus:
 
 class TestPrecision:
     def test_fp16_on_a_cpu(self):
-        assert "choose --precision fp32 or bf16" in refusal(CPU, precision="fp16")
+        assert "use --precision fp32 or bf16" in refusal(CPU, precision="fp16")
 
     def test_one_that_it_cannot_train_in(self):
-        assert "fp32, bf16, fp16 here, not in fp8" in refusal(H100S, precision="fp8")
+        assert "does not support fp8 here: available: fp32, bf16, fp16" in refusal(H100S, precision="fp8")
 
 
 def test_what_is_said_is_kept():

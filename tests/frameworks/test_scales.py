@@ -67,6 +67,10 @@ class TestLadder:
         }
 
 
+def needed(shape):
+    return scales.BYTES_PER_PARAMETER * shape.num_parameters
+
+
 class TestWhatFits:
     @pytest.mark.parametrize(
         ("memory_gb", "scale"),
@@ -83,14 +87,13 @@ class TestWhatFits:
         ],
     )
     def test_llama(self, memory_gb, scale):
-        assert scales.largest_that_fits(models.by_name("llama"), memory_gb * 1e9).name == scale
+        assert scales.largest_that_fits(models.by_name("llama"), memory_gb * 1e9, needed).name == scale
 
     @pytest.mark.parametrize("model", EACH_MODEL)
     def test_a_fifth_is_left(self, model):
-        needed = scales.bytes_needed(model.shape)
-        assert needed == 16 * model.shape.num_parameters
-        assert scales.largest_that_fits(model, needed / 0.8 + 1).name == "full"
-        assert scales.largest_that_fits(model, needed / 0.8 - 1e6).name != "full"
+        full = 16 * model.shape.num_parameters
+        assert scales.largest_that_fits(model, full / 0.8 + 1, needed).name == "full"
+        assert scales.largest_that_fits(model, full / 0.8 - 1e6, needed).name != "full"
 
 
 class TestOfShape:

@@ -41,6 +41,15 @@ def test_several_look_ahead_to_when_they_next_agree(clock):
     assert ended == 20
 
 
+def test_several_agree_now_and_then(clock):
+    agreed = []
+    limit = TimeLimit(100, 25.0, 8, lambda over: bool(agreed.append((step, over))), clock)
+    for step in range(1, 31):
+        clock.now += 1.0
+        assert limit.reached(step) is None
+    assert agreed == [(1, False), (2, False), (10, False), (20, True), (30, True)]
+
+
 def test_no_limit_and_the_last_step_ask_nobody(clock):
     def never(over):
         raise AssertionError("asked")

@@ -227,19 +227,6 @@ def test_a_command_gives_what_it_prints():
     assert hosts.run_bounded([sys.executable, "-c", "print('well')"]).strip() == "well"
 
 
-def test_share_of_the_cpu_in_use(monkeypatch):
-    monkeypatch.setattr(psutil, "cpu_percent", {0.5: 23.4}.get)
-    assert hosts.busy_share(0.5) == pytest.approx(0.234)
-
-
-def test_share_of_the_cpu_where_the_system_does_not_state_it(monkeypatch):
-    def fail(_seconds):
-        raise FileNotFoundError("/proc/stat")
-
-    monkeypatch.setattr(psutil, "cpu_percent", fail)
-    assert hosts.busy_share(0.5) is None
-
-
 def test_a_library_that_prints_and_fails_is_none(tmp_path, monkeypatch, capsys):
     """As amdsmi does without ROCm's library."""
     folder = tmp_path / hosts.ROCM_LIBRARIES

@@ -39,10 +39,7 @@ def passed_on(content: bytes, log: Log, limit=1 << 20, on_line=None):
     """An Output that has taken in all of this."""
     lines: list[str] = []
     taken = Output([(io.BufferedReader(io.BytesIO(content)), on_line or lines.append)], print, log, limit)
-    deadline = time.monotonic() + 60
-    while taken.is_open and time.monotonic() < deadline:
-        taken.pass_on(0.2)
-    taken.close()
+    taken.close(60)
     return taken, lines
 
 

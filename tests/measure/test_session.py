@@ -10,12 +10,13 @@ import pytest
 from fake_framework import fake_framework
 
 from tprimat.frameworks.request import Device, Launch, RequestedConfig
+from tprimat.machine import cpu_load
 from tprimat.machine.platforms import Machine
-from tprimat.measure import session
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.measure.session import Session
 from tprimat.measure.training_files import last_words
+from tprimat.record import progress
 from tprimat.results.run import Environment, GpuInfo
 from tprimat.store import store
 
@@ -52,7 +53,6 @@ def measured(tmp_path: Path, code: str, **plan) -> Session:
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(session, "LOOK_SECONDS", 0)
 
 
 class TestLogged:
@@ -64,6 +64,22 @@ class TestLogged:
         assert (run.training_config.global_batch_size, run.training_config.num_gpus) == (4, 1)
         assert run.gpu_info.device_name == "a processor"
         assert (made.failures, made.status) == (0, 0)
+
+    def test_each_run_states_session_round_and_disturbance(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(cpu_load, "SHORTEST_S", 0.0)
+        # Equal times would be one run.
+        of_round = f"int(os.environ[{progress.SESSION!r}].partition('/')[2])"
+        code = TRAINS.format(steps=20, steps_planned=20, status=0).replace("100.0 + i", f"100.0 + i + {of_round}")
+        made = measured(tmp_path, f"import os\n{code}", runs=2)
+        runs = store.read(tmp_path / made.files[0])
+        assert [run.round for run in runs] == [1, 2]
+        assert len({run.session for run in runs} - {None}) == 1
+        assert all(run.disturbance.other_programs_cpu_share is not None for run in runs)
+        code = f"import os; print(os.environ[{progress.SESSION!r}]); exit(1)"
+        made = measured(tmp_path, code)
+        (line,) = made._logs[0].read_text().splitlines()[1:]
+        assert progress.session_of({progress.SESSION: line})[1] == 1
+        assert line.partition("/")[0] != runs[0].session
 
     def test_one_that_fails_keeps_its_steps(self, tmp_path, capsys):
         made = measured(tmp_path, TRAINS.format(steps=7, steps_planned=20, status=3))

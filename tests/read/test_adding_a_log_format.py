@@ -17,10 +17,9 @@ def page(repository):
 
 
 def test_every_piece_of_code_on_the_page_stands_in_the_source(repository, page):
-    places = ("tprimat/read/litgpt.py", "tprimat/read/__init__.py")
-    source = "\n".join((repository / place).read_text(encoding="utf-8") for place in places)
+    source = (repository / "tprimat/read/litgpt.py").read_text(encoding="utf-8")
     pieces = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(pieces) >= 6
+    assert len(pieces) >= 5
     assert [piece for piece in pieces if piece not in source] == []
 
 
@@ -31,7 +30,7 @@ def test_every_file_that_the_page_names_is_there(repository, page):
     assert [name for name in sorted(named) if not (repository / name).exists()] == []
 
 
-def test_the_log_format_is_one_row():
+def test_the_log_format_is_found():
     assert [reader.name for reader in read.LOG_FORMATS].count("litgpt") == 1
 
 

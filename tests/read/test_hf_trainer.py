@@ -106,6 +106,16 @@ class TestConsole:
         assert run.parallelism_config.gradient_accumulation_steps == 2
         assert (run.steps, run.status) == ((10,), "incomplete")
 
+    def test_the_parameters_that_are_trained_are_those_that_peft_prints(self):
+        peft = "trainable params: 41,943,040 || all params: 8,072,204,288 || trainable%: 0.5196\n"
+        share = "  Number of trainable parameters = 5,242,880\n"
+        step = "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.67}\n"
+        (run,) = runs_of_text(peft + self.SETUP + share + step)
+        shape = run.model_config
+        assert (shape.trainable_parameters, shape.num_parameters) == (41_943_040, 8_072_204_288)
+        (run,) = runs_of_text(self.SETUP + share + step)
+        assert run.model_config.trainable_parameters is None
+
     def test_a_dictionary_that_is_glued_to_its_bar(self):
         bars = "".join(
             f"\r {n * 3}%|#  | {n}/30 [00:{n:02d}<00:30,  1.0s/it]"
@@ -225,4 +235,4 @@ def test_a_console_cut_anywhere_is_read_as_far_as_it_goes(samples):
 
 def test_results_without_a_runtime_say_so():
     with pytest.raises(ValueError, match="cut off"):
-        hf_state.RESULTS.read([InputFile("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})
+        hf_state.FILE_FORMATS[1].read([InputFile("x", io.BytesIO(b'{"epoch": 1.0, "train_runtime": '))], {})

@@ -22,7 +22,7 @@ def parse(text: str, *, whole: bool = True) -> list[megatron_line.Record]:
 def test_every_shape_gives_the_figures_that_were_written(shape):
     setup = Setup(shape)
     (record,) = parse(line(STEP, setup, "2026-05-11 02:18:01.107542"))
-    assert (record.iteration, record.kind.planned, record.seconds) == (7, 10, 1.2345)
+    assert (record.iteration, record.planned, record.seconds) == (7, 10, 1.2345)
     assert (
         record.figures.get("loss"),
         record.figures.get("learning_rate"),
@@ -140,6 +140,6 @@ def test_the_last_segment_of_a_cut_line_is_not_trusted():
 
 def test_the_rank_that_printed_is_read_from_the_prefix():
     (record,) = parse(prefixed(line(STEP, Setup()), "coloured", rank=31, world=32))
-    assert (record.kind.rank, record.kind.world) == (31, 32)
+    assert (record.figures["rank"], record.figures["world"]) == (31, 32)
     (record,) = parse(prefixed(line(STEP, Setup()), "no_escape", rank=63, world=64))
-    assert (record.kind.rank, record.kind.world) == (63, 64)
+    assert (record.figures["rank"], record.figures["world"]) == (63, 64)

@@ -7,13 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 from read_truth import check, runs_of
+from stored_runs import series
 
 from tprimat import read
+from tprimat.analysis.efficiency.subject import Options, Subject, Value
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
-from tprimat.log_import.mlperf_systems import with_system
+from tprimat.log_import.extract import with_system
+from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing import text
 from tprimat.results.result_file import decode
+from tprimat.results.run import Run, TrainingConfig
 from tprimat.store.store import as_file, encode
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "samples" / "mlperf"
@@ -41,6 +45,9 @@ def test_a_real_result_is_read_whole(name, samples, truth):
     windows = dict(zip(run.steps, run.window_steps, strict=True))
     assert {str(step): windows[step] for step in timed} == stated
     unlike = ("records", "first_step", "last_step", "window_steps_by_step", "window_steps")
+    if "FP8 Training" in (entry.get("precision_note") or ""):
+        assert run.training_config.precision == "fp8"
+        unlike = (*unlike, "precision")
     assert check(run, entry, ignore=unlike) == []
     assert run.native_metrics["time_to_train_minutes"] == pytest.approx(entry["time_to_train_min"], abs=1e-4)
     assert run.gpu_info.device_count == entry["world_size"]
@@ -115,7 +122,12 @@ def test_the_system_of_a_submission_is_found_by_the_names_of_its_folders(samples
     assert read_run.num_gpus is None
     run = with_system(read_run, log)
     assert (run.num_gpus, run.gpu_info.device_name, run.platform) == (8, "AMD Instinct MI355X", "amd")
-    assert any("systems/MI355X_box.json" in warning for warning in run.warnings)
+    assert any("systems/MI355X_box.json" in warning and "precision FP8" in warning for warning in run.warnings)
+    assert run.training_config.precision == "fp8"
+    assert run.training_config.precision_detail == "system description: FP8 Training"
+    peak, why = Subject([run], Value(31_400.0), Options()).peak
+    assert peak == 5033.2
+    assert why.startswith("precision fp8 from the system description; dense fp8 peak")
     (systems / "MI355X_box.json").unlink()
     assert with_system(read_run, log) == read_run
 
@@ -137,3 +149,33 @@ def test_a_log_cut_anywhere_is_read_for_what_it_holds(name, samples):
         stopped = content.find(b"}}", content.find(b'"key": "run_stop"')) + 2
         assert (run.status == "complete") == (end >= stopped)
         msgspec.json.encode(run)
+
+
+def test_packed_sequences_are_recorded(samples):
+    assert single(samples, "mlperf", "v5.0_llama2_70b_lora_Oracle_8xH200_r1.txt").training_config.packing is True
+    assert single(samples, "mlperf", "v5.1_llama31_8b_AMD_8xMI355X_r0.txt").training_config.packing is None
+
+
+@pytest.mark.parametrize(
+    ("notes", "precision"),
+    [
+        ("FP8 Training", "fp8"),
+        ("trained in MXFP4, see README", "mxfp4"),
+        ("NVFP4", "fp4"),
+        ("bf16", "bf16"),
+        ("FP8 forward, BF16 backward", None),
+        ("maxtext commit/07700cbfp8d3e93a9a164aaab9a3b39b0d46615288d", None),
+        ("Container: nvcr.io/nvdlfwea/mlperftv51/llama31_8b-amd:20251006", None),
+        ("N/A", None),
+        ("", None),
+    ],
+)
+def test_a_precision_is_taken_from_a_system_description_that_names_one_only(notes, precision):
+    system = mlperf_system.of({"accelerator_model_name": "AMD Instinct MI355X", "sw_notes": notes})
+    assert system.precision == precision
+    run = Run(framework="mlperf", **series((1.0,)), training_config=TrainingConfig(num_gpus=8))
+    config = mlperf_system.applied(run, system, "here").training_config
+    assert (config.precision, config.num_gpus) == (precision, 8)
+    stated = TrainingConfig(precision="bf16", num_gpus=8)
+    run = msgspec.structs.replace(run, training_config=stated)
+    assert mlperf_system.applied(run, system, "here").training_config == stated

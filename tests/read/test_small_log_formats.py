@@ -85,6 +85,9 @@ class TestLightningCsv:
         run = run_of_csv("epoch,step,train_loss\n0,0,5.5\nepoch,step,train_loss,val_loss\n0,1,5.0,\n")
         assert run.loss_values == (5.5, 5.0)
 
+    def test_a_step_that_is_no_number_is_passed_over(self):
+        assert run_of_csv("epoch,step,train_loss\n0,nan,5.5\n0,1e400,5.0\n0,1,4.5\n").loss_values == (4.5,)
+
     def test_litgpt_writes_micro_batches(self):
         run = run_of_csv("epoch,iter,iter_time,loss,step,tokens\n1,1,0.5,3.0,1,512\n")
         assert run.framework == "litgpt"

@@ -13,7 +13,9 @@ from tprimat import read
 from tprimat.analysis.summary import summarize
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.tensorboard import tfevents
-from tprimat.read.tensorboard.reader import FILES
+from tprimat.read.tensorboard.reader import FILE_FORMATS
+
+(FILES,) = FILE_FORMATS
 
 RUNS = ("megatron_deepseek_mtp/", "megatron_gpt3-357m_dgx/", "nemo_autoconf_gpt3_126m/")
 EMPTY = ("nemo_empty_40bytes/", "nemo_lightning_v0/")

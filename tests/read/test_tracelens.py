@@ -7,7 +7,9 @@ import pytest
 
 from tprimat import read
 from tprimat.read.parsing.parsed_log import InputFile
-from tprimat.read.tracelens import TABLES, WORKBOOK
+from tprimat.read.tracelens import FILE_FORMATS
+
+WORKBOOK, TABLES = FILE_FORMATS
 
 PARTS = {"computation": "computation", "exposed_comm": "exposed_communication", "idle": "idle", "total": "total"}
 SINGLE = (

@@ -124,7 +124,7 @@ QUOTING = {
 
 @pytest.mark.parametrize("content", [QUOTING, [QUOTING, QUOTING]])
 def test_notes_on_logs_in_json_are_no_log(content):
-    with pytest.raises(UnreadableError, match="no training in it: what is looked for: Megatron's iteration lines"):
+    with pytest.raises(UnreadableError, match=r"no training in it: what is looked for: .*Megatron's iteration lines"):
         read.read(text.lines([json.dumps(content, indent=1).encode()]), "truth.json")
 
 

@@ -31,7 +31,8 @@ def test_a_missing_package_is_two_lines(repository, package):
     assert done.returncode == 1
     assert done.stderr == (
         f"error: BenchmarkCallback needs the package {package}, which is not installed\n"
-        "hint:  pip install -r requirements.txt (docs/troubleshooting.md#missing-package)\n"
+        "hint:  pip install -r requirements.txt\n"
+        "see:   docs/troubleshooting.md#missing-package\n"
     )
 
 
@@ -67,7 +68,7 @@ def test_so_it_is_for_the_others(repository, name, package):
     assert done.stderr.startswith(
         f"error: {name} needs the package {package}, which is not installed\nhint:  pip install"
     )
-    assert done.stderr.count("\n") == 2
+    assert done.stderr.count("\n") == 3
 
 
 def test_it_offers_this_and_nothing_else():

@@ -110,7 +110,7 @@ def test_a_folder_that_can_not_be_written_costs_neither_training_nor_result(trai
     out, errors = capsys.readouterr()
     (line,) = [line for line in errors.splitlines() if line.startswith("error:")]
     assert str(blocked) in line
-    assert line.endswith(f"the result is in {ours.path}")
+    assert f"hint:  the result is in {ours.path}" in errors.splitlines()
     assert f"Results saved to: {ours.path}" in out
     ours.path.unlink()
 

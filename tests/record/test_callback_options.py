@@ -6,7 +6,7 @@ import pytest
 from stored_runs import series
 
 from tprimat.errors import UsageError
-from tprimat.record import options
+from tprimat.record.options import Benchmark
 from tprimat.results.run import Run, TrainingConfig
 
 WELL = {
@@ -48,7 +48,7 @@ WELL = {
 )
 def test_a_wrong_argument_is_one_line(name, value, said):
     with pytest.raises(UsageError) as caught:
-        options.checked(**{**WELL, name: value})
+        Benchmark(**{**WELL, name: value})
     assert said in caught.value.line()
     assert caught.value.line().startswith("error: BenchmarkCallback: ")
     assert caught.value.heading == "benchmark-callback"
@@ -56,19 +56,19 @@ def test_a_wrong_argument_is_one_line(name, value, said):
 
 def test_a_batch_that_its_micro_batches_do_not_fill_is_wrong():
     with pytest.raises(UsageError, match="a multiple of micro_batch_size=3"):
-        options.checked(**{**WELL, "global_batch_size": 8, "micro_batch_size": 3})
+        Benchmark(**{**WELL, "global_batch_size": 8, "micro_batch_size": 3})
 
 
 def test_a_setup_with_records_is_wrong():
     run = Run(**series((1.0,)))
     with pytest.raises(UsageError, match="without records"):
-        options.checked(**{**WELL, "setup": run})
+        Benchmark(**{**WELL, "setup": run})
 
 
 def test_arguments_win_over_the_setup():
     known = Run(training_config=TrainingConfig(global_batch_size=128, micro_batch_size=2, sequence_length=2048))
-    said = options.checked(**{**WELL, "setup": known, "global_batch_size": 64})
-    assert said.sizes == TrainingConfig(global_batch_size=64, micro_batch_size=2, sequence_length=2048)
+    said = Benchmark(**{**WELL, "setup": known, "global_batch_size": 64})._options
+    assert said.known.training_config == TrainingConfig(global_batch_size=64, micro_batch_size=2, sequence_length=2048)
     assert said.output_dir == Path("output")
     assert said.platform is None
-    assert options.checked(**{**WELL, "platform": "CUDA"}).platform == "nvd"
+    assert Benchmark(**{**WELL, "platform": "CUDA"})._options.platform == "nvd"

@@ -87,21 +87,31 @@ class TestWriting:
     @pytest.mark.parametrize("short", [False, True])
     def test_a_full_disk_ends_the_journal_and_not_the_training(self, tmp_path, monkeypatch, short):
         kept = journal.Journal(tmp_path)
+        write, written = os.write, []
 
         def full(handle, content):
-            if short:
+            if short and not written:
+                written.append(write(handle, content[:3]))
                 return 3
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", full)
             kept.step(a_record(1))
-        assert kept.trouble == (
-            "no more than a part of a line could be written" if short else "No space left on device"
-        )
+        assert kept.trouble == "No space left on device"
         size = kept.path.stat().st_size
         kept.step(a_record(2))
         assert kept.path.stat().st_size == size
+        kept.remove()
+
+    def test_what_is_written_in_parts_is_whole(self, tmp_path, monkeypatch):
+        kept = journal.Journal(tmp_path)
+        write = os.write
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda handle, content: write(handle, content[:3]))
+            kept.step(a_record(1))
+        assert kept.trouble is None
+        assert json.loads(kept.path.read_bytes().splitlines()[-1]) == [1, 1, 0.25, 2.5, None, 1.5]
         kept.remove()
 
     def test_a_vanished_folder_costs_nothing(self, tmp_path):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -14,6 +15,8 @@ torch = pytest.importorskip("torch")
 
 import benchmark_utils
 from tprimat.errors import UsageError
+from tprimat.machine import cpu_load
+from tprimat.record import progress
 from tprimat.record.loop import COVERS
 from tprimat.record.recovery import recover
 from tprimat.results.run import Data, ParallelismConfig, Run
@@ -49,6 +52,25 @@ class TestWhatIsRecorded:
         assert run.timing.covers == COVERS
         assert recorder.path == tmp_path / "train_own_mine.json"
         assert store.read(recorder.path)[-1] == run
+
+    def test_session_and_round_are_those_of_the_command_that_measures(self, record, monkeypatch):
+        monkeypatch.setenv(progress.SESSION, "ab12/3")
+        run = trained(record())
+        assert (run.session, run.round) == ("ab12", 3)
+        monkeypatch.delenv(progress.SESSION)
+        assert trained(record()).session is None
+
+    def test_what_disturbed_it(self, record, monkeypatch):
+        monkeypatch.setattr(cpu_load, "SHORTEST_S", 0.0)
+        recorder = record()
+        with recorder:
+            for _ in range(3):
+                time.sleep(0.05)
+                recorder.step()
+        disturbance = recorder.result.disturbance
+        assert 0 <= disturbance.other_programs_cpu_share <= 1
+        assert disturbance.load_average_at_start is not None
+        assert store.read(recorder.path)[-1].disturbance == disturbance
 
     def test_the_mean_of_micro_batches(self, record):
         with record() as recorder:
@@ -146,7 +168,7 @@ class TestWhatIsDeclined:
         with pytest.raises(UsageError) as refused:
             record(**arguments)
         assert refused.value.message.startswith(words)
-        assert "\n" not in refused.value.line()
+        assert refused.value.line().startswith("error: ")
 
     def test_a_step_outside_of_the_block(self, record):
         recorder = record()

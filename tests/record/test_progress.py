@@ -32,3 +32,18 @@ def test_marks_only_for_who_asked(monkeypatch, value, asked):
     if value is not None:
         monkeypatch.setenv(progress.VARIABLE, value)
     assert progress.is_enabled() is asked
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("ab12/3", ("ab12", 3)),
+        ("ab12/0", (None, None)),
+        ("ab12/", (None, None)),
+        ("/3", (None, None)),
+        ("", (None, None)),
+    ],
+)
+def test_session_and_round_of_the_environment(value, known):
+    assert progress.session_of({progress.SESSION: value}) == known
+    assert progress.session_of({}) == (None, None)

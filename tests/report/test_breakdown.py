@@ -1,4 +1,4 @@
-"""Where the time goes, of several runs beside each other."""
+"""Where the time goes, of several runs side by side."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def table(*runs):
     return found.header[1:], {title: tuple(cells) for title, *cells in found.rows}, note
 
 
-def test_two_sides_stand_beside_each_other_with_their_shares():
+def test_two_systems_are_columns_with_their_shares():
     other = {**PARTS, "total": 2.0, "idle": 1.1, "kernel other": 0.3}
     names, rows, note = table(traced(), traced(device=MI300X, stack="rocm", breakdown=other))
-    assert names == ["8×H100 80GB HBM3", "8×MI300X"]
+    assert names == ["8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"]
     assert list(rows)[:4] == ["total", "computation", "exposed communication", "idle"]
     assert rows["total"] == ("1.000 s", "2.000 s")
     assert rows["idle"] == ("100.00 ms (10.0%)", "1.100 s (55.0%)")
     assert rows["kernel other"] == ("–", "300.00 ms (15.0%)")
-    assert "unstated number of steps" in note
+    assert "does not state the number of steps" in note
 
 
 def test_a_part_that_is_unknown_is_not_zero():
@@ -36,7 +36,7 @@ def test_a_part_that_is_unknown_is_not_zero():
     assert rows["idle"] == ("100.00 ms (10.0%)", "–")
 
 
-def test_only_one_side_has_one():
+def test_only_one_system_has_one():
     assert breakdowns(comparison(traced(), make_run(MI300X, stack="rocm")).models[0]) == []
 
 

@@ -14,29 +14,19 @@ import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
 from tprimat.catalog.prices import Price
+from tprimat.compare.cost import cost
 from tprimat.report import Picture, Provenance, page
-from tprimat.report.page import library
+from tprimat.report.page import library, view
+from tprimat.report.verdict import cost_sentence, verdicts
 from tprimat.results.run import Data, Source, SourceFile
 
 AMD = {"device": MI300X, "stack": "rocm"}
 PICTURE = Picture("pictures/plot.png", "png", b"\x89PNG picture")
-VOID = {"meta", "img", "input"}
-SECTIONS = [
-    "Verdict",
-    "Figures",
-    "Throughput",
-    "Steps over time",
-    "Loss",
-    "Memory",
-    "Cost",
-    "Ledger of differences",
-    "Evidence",
-    "Hardware",
-    "What this rests on",
-    "How to repeat it",
-]
+VOID = {"meta", "img", "input", "br"}
+FOLDS = ("next", "tables", "config_diff", "method", "charts", "evidence", "warnings", "reproduce")
+ALWAYS = {"tables", "method", "charts", "evidence", "reproduce"}
 LARGEST = 2_500_000
-"""Bytes of a page of four runs of 500 steps: what a mailbox takes without a word."""
+"""Bytes of a page of four runs of 500 steps, which a mailbox takes."""
 
 
 class Page(HTMLParser):
@@ -88,24 +78,32 @@ def embedded(text, name):
     return json.loads(content)
 
 
+def repeated(number, **fields):
+    step_time = fields.pop("step_time", 3.2)
+    return tuple(
+        make_run(**fields, step_time=step_time + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00")
+        for k in range(number)
+    )
+
+
+CHANGED = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
 CASES = {
-    "one_side": lambda: comparison(make_run()),
-    "two_sides": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
-    "several_runs": lambda: comparison(
-        tuple(make_run(step_time=3.2 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00") for k in range(3)),
-        tuple(make_run(**AMD, step_time=2.4 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00Z") for k in range(3)),
-    ),
-    "levels": lambda: comparison(
-        make_run(steps=200, step_times=(*(3.0 + 0.001 * (k % 5) for k in range(100)), *[2.0, 2.001] * 50)), make_run()
-    ),
+    "one_system": lambda: comparison(make_run()),
+    "pair": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
+    "two_runs": lambda: comparison(repeated(2), repeated(2, **AMD, step_time=2.4)),
+    "several_runs": lambda: comparison(repeated(3), repeated(3, **AMD, step_time=2.4)),
+    "speed_changed": lambda: comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=CHANGED)),
     "failed": lambda: comparison(make_run(), failed_run()),
     "all_failed": lambda: comparison(failed_run()),
-    "refused": lambda: comparison(make_run(**AMD), make_run(step_time=0.01)),
-    "six_sides": lambda: comparison(
+    "excluded": lambda: comparison(make_run(**AMD), make_run(step_time=0.01)),
+    "six_systems": lambda: comparison(
         *(make_run(label=f"setting {index}", step_time=3 + 0.1 * index) for index in range(6))
     ),
+    "twenty_systems": lambda: comparison(
+        *(make_run(label=f"setting {index}", step_time=3 + 0.1 * index) for index in range(20))
+    ),
     "two_models": lambda: comparison(
-        make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen", step_time=3.25)
+        repeated(2), repeated(2, **AMD), repeated(2, model="qwen"), repeated(2, **AMD, model="qwen", step_time=2.25)
     ),
     "nothing_known": lambda: comparison(
         make_run(None, gpus=None, batch=None, length=None, precision=None, losses=False)
@@ -118,10 +116,16 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 class TestWhole:
-    def test_every_tag_is_closed_and_every_section_in_its_place(self, name):
+    def test_every_tag_is_closed_and_all_but_the_card_is_folded(self, name):
         found = parsed(CASES[name]())
         assert found.open == []
-        assert [title for title in found.texts["h2"] if title != "Footnotes"] == SECTIONS
+        folds = [
+            attributes["id"] for tag, attributes in found.tags if tag == "details" and attributes.get("id") in FOLDS
+        ]
+        assert folds == [anchor for anchor in FOLDS if anchor in folds]
+        assert set(folds) >= ALWAYS
+        assert not any("open" in attributes for _, attributes in found.tags if attributes.get("id") in FOLDS)
+        assert found.ids().index("card") < found.ids().index("tables")
 
     def test_every_link_leads_somewhere(self, name):
         found = parsed(CASES[name]())
@@ -133,7 +137,7 @@ class TestWhole:
 
     def test_its_data_is_json_for_any_reader(self, name):
         text = text_of(CASES[name]())
-        assert set(embedded(text, "data")) == {"palettes", "sides", "runs", "charts", "windows", "cost"}
+        assert set(embedded(text, "data")) == {"palettes", "systems", "runs", "charts", "windows", "cost"}
         results = embedded(text, "results")
         assert len(results) == len(embedded(text, "data")["runs"])
 
@@ -144,35 +148,101 @@ class TestWhole:
                 assert attributes["for"] in found.ids()
 
 
-def test_the_verdict_stands_first():
-    text = text_of(CASES["two_sides"]())
-    first = text.index('<p class="headline">')
-    assert text[first:].startswith('<p class="headline">8×MI300X is 2.67 times as fast as 8×H100 80GB HBM3')
-    assert text.index("<h2>Verdict</h2>") < first < text.index("<nav") < text.index("<h2>Figures</h2>")
+def card_of(text):
+    return text[text.index('<section id="card"') : text.index("</section>")]
 
 
-def test_the_four_questions_are_answered():
-    found = parsed(CASES["several_runs"]())
-    assert found.texts["dt"] == ["How much", "How sure", "Is it fair", "Is it possible"]
-    said = " ".join(found.texts["dd"])
-    assert "3 runs a side; intervals are of the ratio of the runs' means, 95 %, by log-Welch t." in said
-    assert "identical configurations, as far as they are stated: " in said
+def chips(text):
+    return re.findall(r'<details class="chip (\w+)"><summary>(.*?)</summary>', text)
 
 
-def test_a_run_that_changes_its_level_has_no_single_ratio():
-    times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
-    run = make_run(**AMD, steps=200, step_times=times)
-    text = text_of(comparison(make_run(steps=200), run))
-    headline = text[text.index('<p class="headline">') : text.index('<p class="headline">') + 400]
-    assert re.search(r"1\.07 times .* in its steps 1–100 and 1\.60 times in its steps 101–200", headline)
-    assert "1.07–1.60× by level" in text
-    chart = next(each for each in embedded(text, "data")["charts"] if each["kind"] == "throughput")
-    assert [len(trace["values"]) for trace in chart["traces"]] == [1, 2]
+class TestCard:
+    def test_the_headline_is_that_of_the_verdict(self):
+        result = CASES["several_runs"]()
+        (answer,) = verdicts(result.models[0])
+        card = card_of(text_of(result))
+        assert '<p class="headline">8×MI300X (BF16) is <strong>33% faster</strong> per GPU than 8×H100' in card
+        assert f'<p class="certainty">{answer.certainty}</p>' in card
+        assert "95% CI" in answer.certainty
+
+    @pytest.mark.parametrize(
+        ("name", "standing"),
+        [
+            ("pair", "unknown"),
+            ("two_runs", "preliminary"),
+            ("several_runs", "significant"),
+            ("excluded", "excluded"),
+            ("one_system", "single"),
+        ],
+    )
+    def test_its_border_says_how_certain_it_is(self, name, standing):
+        assert f'class="card {standing}"' in text_of(CASES[name]())
+
+    def test_the_interval_bar_holds_the_interval_and_no_difference(self):
+        (found,) = re.findall(r'<div class="interval".*?</div>', text_of(CASES["several_runs"]()))
+        left, width = map(float, re.search(r'class="range" style="left:([\d.]+)%;width:([\d.]+)%', found).groups())
+        one, dot = (float(re.search(rf'class="{name}" style="left:([\d.]+)%', found)[1]) for name in ("one", "dot"))
+        assert 0 < one < left < dot < left + width < 100
+        assert "no difference is 1.00" in found
+
+    def test_a_single_run_has_a_point_and_an_excluded_one_nothing(self):
+        assert 'class="interval unknown"' in text_of(CASES["pair"]())
+        assert 'class="interval' not in text_of(CASES["excluded"]())
+
+    def test_a_single_run_that_changed_speed_has_the_range_of_its_segments(self):
+        card = card_of(text_of(CASES["speed_changed"]()))
+        assert re.search(r"<strong>7–60% faster</strong> .*; 8×MI300X \(BF16\) sped up at step 101", card)
+        assert 'class="range"' in card
+
+    def test_bars_are_as_long_as_the_throughput_and_carry_its_interval(self):
+        card = card_of(text_of(CASES["several_runs"]()))
+        fast, slow = (float(width) for width in re.findall(r'class="fill" style="width:([\d.]+)%"', card))
+        assert slow / fast == pytest.approx(2.41 / 3.21, abs=0.002)
+        assert card.count("95% CI of the mean of 3 runs") == 2
+
+    def test_what_is_excluded_has_no_bar_and_its_explanations(self):
+        card = card_of(text_of(CASES["excluded"]()))
+        assert '(excluded)</span><span class="track"></span>' in card
+        assert "Possible explanations, most likely first</p><ol><li>" in card
+        assert ("bad", "8×H100 80GB HBM3 (BF16) excluded") in chips(card)
+
+    def test_chips_say_what_could_change_the_decision_first(self):
+        found = chips(text_of(CASES["pair"]()))
+        styles = [style for style, _ in found]
+        assert styles == sorted(styles, key=["bad", "warn", "ok", "info"].index)
+        assert ("warn", "Global batch differs: 128 vs 64 sequences") in found
+        assert ("info", "Settings differ: framework and stack") in found
+
+    def test_a_chip_opens_its_paragraph(self):
+        card = card_of(text_of(CASES["pair"]()))
+        assert (
+            '<details class="chip warn"><summary>Global batch differs: 128 vs 64 sequences</summary>'
+            "<p>global batch differs: 128 vs 64 sequences; compare tokens/s, not step time</p></details>" in card
+        )
+
+    def test_checks_that_passed_are_green(self):
+        found = chips(text_of(CASES["six_systems"]()))
+        assert ("ok", "Same configuration") in found
+        assert any(style == "ok" and label.startswith("Within hardware peak (") for style, label in found)
+
+    def test_several_models_are_a_row_each_below_one_headline(self):
+        text = text_of(CASES["two_models"]())
+        card = card_of(text)
+        assert card.count('<p class="headline">') == 1
+        assert '<p class="headline">8×MI300X (BF16) is faster in 1 of 2 models; undecided in 1</p>' in card
+        rows = re.findall(r'<div class="answer row (\w+)"><p><strong>(.*?):</strong>', card)
+        assert rows == [("none", "Llama 3.1 8B"), ("preliminary", "Qwen 2.5 7B")]
+        assert len(re.findall("data-price=", card)) == 2
+
+    def test_many_systems_are_folded_beyond_the_first(self):
+        card = card_of(text_of(CASES["twenty_systems"]()))
+        assert card.count("<summary>13 more systems</summary>") == 2
+        assert card.count('<p class="bar"') == 20
 
 
 class TestSafety:
     def test_nothing_is_fetched_and_only_the_two_known_scripts_run(self, plotly):
-        text = text_of(CASES["two_sides"](), None, plotly)
+        text = text_of(CASES["pair"](), None, plotly)
         found = Page(text)
         policy = next(a["content"] for _, a in found.tags if a.get("http-equiv") == "Content-Security-Policy")
         (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -211,7 +281,7 @@ class TestSafety:
         assert found.open == []
         assert not {"b", "i", "img"} & {tag for tag, _ in found.tags}
         assert [tag for tag, _ in found.tags].count("script") == 4
-        assert found.texts["title"] == ["Comparison: </title></script><script>alert(1)</script>"]
+        assert found.texts["title"][0].startswith("</title></script><script>alert(1)</script> · ")
         said = "".join(text for tag, texts in found.texts.items() if tag != "script" for text in texts)
         assert "&lt;script&gt;" in said
         for character in "\x1b\u202e\u2028\u2029":
@@ -230,23 +300,23 @@ class TestSafety:
 
 class TestWithoutTheLibrary:
     def test_the_picture_stands_in_the_place_of_the_charts(self):
-        found = parsed(CASES["two_sides"]())
+        found = parsed(CASES["pair"]())
         (image,) = (attributes for tag, attributes in found.tags if tag == "img")
         kind, _, data = image["src"].partition(";base64,")
         assert (kind, base64.b64decode(data)) == ("data:image/png", PICTURE.content)
         assert "pip install plotly" in found.texts["code"]
 
     def test_without_a_picture_there_is_no_image(self):
-        assert not [tag for tag, _ in parsed(CASES["one_side"](), None).tags if tag == "img"]
+        assert not [tag for tag, _ in parsed(CASES["one_system"](), None).tags if tag == "img"]
 
     def test_a_pdf_is_named_since_no_browser_shows_it_as_an_image(self):
-        found = parsed(CASES["one_side"](), Picture("plot.pdf", "pdf", b"%PDF"))
+        found = parsed(CASES["one_system"](), Picture("plot.pdf", "pdf", b"%PDF"))
         assert not [tag for tag, _ in found.tags if tag == "img"]
         assert "plot.pdf" in found.texts["code"]
 
     def test_the_command_writes_that_page(self, monkeypatch):
         monkeypatch.setattr(library, "load", lambda: None)
-        assert b"pip install plotly" in page.render(CASES["one_side"](), Provenance("1", "x"), None)
+        assert b"pip install plotly" in page.render(CASES["one_system"](), Provenance("1", "x"), None)
 
 
 def test_four_runs_of_500_steps_fit_a_mailbox(plotly):
@@ -274,13 +344,13 @@ def test_columns_of_figures_are_aligned_to_the_right():
     assert re.search(
         r'<th scope="row">Step time, mean</th><td class="right"><a class="figure" href="#s0-avg_step_time_seconds">'
         r"3\.200 s</a></td>",
-        text_of(CASES["one_side"]()),
+        text_of(CASES["one_system"]()),
     )
 
 
 class TestEvidence:
     def test_a_figure_leads_to_its_formula_steps_and_file(self):
-        text = text_of(CASES["one_side"]())
+        text = text_of(CASES["one_system"]())
         row = re.search(r'<tr id="s0-tokens_per_second_per_gpu">(.*?)</tr>', text)[1]
         assert re.search(r"= 64 × 2048 / 3\.\d+ s / 8<", row)
         assert "steps 4–60 of results/file_1.json" in row
@@ -295,22 +365,38 @@ class TestEvidence:
         text = text_of(comparison(make_run(), make_run(**AMD, step_time=1.6)))
         row = re.search(r'<tr id="p0">(.*?)</tr>', text)[1]
         assert "10,240 / 5,120 tokens/s/GPU" in row
-        assert 'href="#s1-tokens_per_second_per_gpu"' in row
+        assert 'href="#s0-tokens_per_second_per_gpu"' in row
+
+    def test_a_page_holds_so_many_runs_and_the_values_of_all(self, monkeypatch):
+        monkeypatch.setattr(view, "MOST_RUNS", 4)
+        text = text_of(comparison(repeated(4), repeated(4, **AMD, step_time=2.4)))
+        assert len(embedded(text, "results")) == 4
+        assert "Shown: 4 of 8 runs." in text
+        assert "4 runs each" in card_of(text)
 
 
 class TestCost:
-    def test_prices_of_the_command_line_stand_in_the_fields(self):
-        found = dataclasses.replace(
-            CASES["several_runs"](), prices={"8×H100 80GB HBM3": Price(2.95, 2.95), "8×MI300X": Price(1.5, 2)}
-        )
-        fields = [attributes for _, attributes in parsed(found).tags if "data-price" in attributes]
-        assert [field.get("value") for field in fields] == ["2.95", "1.5:2"]
+    def fields(self, result):
+        return [attributes for _, attributes in parsed(result).tags if "data-price" in attributes]
+
+    def test_prices_of_the_command_line_are_in_the_fields(self):
+        prices = {"8×H100 80GB HBM3 (BF16)": Price(2.95, 2.95), "8×MI300X (BF16)": Price(1.5, 2)}
+        result = dataclasses.replace(CASES["several_runs"](), prices=prices)
+        assert {field["data-price"]: field["value"] for field in self.fields(result)} == {"0": "2.95", "1": "1.5:2"}
+        found = cost(result, result.models[0].groups[0].leaders)
+        assert cost_sentence(found, prices) in text_of(result)
 
     def test_there_is_no_price_of_ours(self):
-        fields = [attributes for _, attributes in parsed(CASES["two_sides"]()).tags if "data-price" in attributes]
-        assert [field.get("value") for field in fields] == [None, None]
+        assert [field["value"] for field in self.fields(CASES["pair"]())] == ["", ""]
+        assert "Enter your price per GPU-hour" in text_of(CASES["pair"]())
 
-    def test_what_is_refused_costs_nothing_that_could_be_said(self):
-        cost = embedded(text_of(CASES["refused"]()), "data")["cost"]
-        assert [len(side["levels"]) for side in cost["sides"]] == [1, 0]
-        assert cost["pairs"] == []
+    def test_what_is_excluded_has_no_cost(self):
+        assert len(self.fields(CASES["excluded"]())) == 1
+        values = embedded(text_of(CASES["excluded"]()), "data")["cost"]
+        assert [system["cost"] is None for system in values["systems"]] == [False, True]
+        assert values["pairs"] == []
+
+    def test_a_price_becomes_a_cost_per_token(self):
+        values = embedded(text_of(CASES["one_system"]()), "data")["cost"]
+        rate = CASES["one_system"]().systems[0].value("tokens_per_second_per_gpu")
+        assert values["systems"][0]["cost"] == pytest.approx(1e9 / rate / 3600)

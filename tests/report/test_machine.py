@@ -7,11 +7,11 @@ import json
 import pytest
 from made_runs import MI300X, comparison, make_run
 
-from tprimat.compare import Loaded, money
-from tprimat.compare.allowance import parse
-from tprimat.compare.gate import gate
-from tprimat.report import gate as gate_report
+from tprimat.compare import Loaded, cost
+from tprimat.compare.regression import check_regression
+from tprimat.compare.threshold import parse
 from tprimat.report import json_values
+from tprimat.report import regression as regression_report
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -22,43 +22,61 @@ def values(found):
 
 def test_a_comparison_and_its_metrics():
     found = values(
-        money.with_prices(comparison(make_run(), make_run(**AMD, step_time=1.6)), ["2", "3"], source="a list")
+        cost.with_prices(comparison(make_run(), make_run(**AMD, step_time=1.6)), ["2", "3"], source="a list")
     )
-    assert (found["status"], found["mode"]) == (0, "max")
+    assert (found["status"], found["mode"]) == (0, "best")
     (group,) = found["models"][0]["groups"]
-    assert group["headline"].startswith("8×MI300X is 2.00 times as fast")
-    assert [side["name"] for side in group["sides"]] == ["8×H100 80GB HBM3", "8×MI300X"]
-    assert group["sides"][0]["figures"]["tokens_per_second_per_gpu"]["value"] == pytest.approx(5120, rel=0.01)
+    assert group["headline"] == "8×MI300X (BF16) is 2.0× as fast per GPU as 8×H100 80GB HBM3 (BF16)"
+    assert [system["name"] for system in group["systems"]] == ["8×MI300X (BF16)", "8×H100 80GB HBM3 (BF16)"]
+    assert group["systems"][1]["values"]["tokens_per_second_per_gpu"]["value"] == pytest.approx(5120, rel=0.01)
+    assert {caveat["severity"] for caveat in group["caveats"]} <= {"warning", "info"}
     (pair,) = group["pairs"]
-    assert pair["ratio"]["value"] == pytest.approx(2)
-    assert (pair["ratio"]["low"], pair["ratio"]["shown"]) == (None, None)
-    assert pair["money"]["winner"] == "8×MI300X"
-    assert pair["money"]["other_wins_below_usd_per_gpu_hour"] == [pytest.approx(1.5)] * 2
-    assert {entry["standing"] for entry in pair["ledger"]} <= {"equal", "different", "unknown", "disqualifying"}
-    figures = found["metrics"][0]["levels"][0]["figures"]
-    assert figures["tokens_per_dollar"]["value"] == pytest.approx(5120 * 1800, rel=0.01)
-    assert found["metrics"][0]["price_usd_per_gpu_hour"] == [2, 2]
+    assert pair == group["leaders"]
+    assert (pair["faster"], pair["slower"]) == ("8×MI300X (BF16)", "8×H100 80GB HBM3 (BF16)")
+    speedup = pair["speedup"]
+    assert speedup["value"] == pytest.approx(2)
+    assert [speedup[key] for key in ("low", "high", "method", "significant", "runs_needed")] == [None] * 5
+    assert speedup["minimum_detectable_effect"] is None
+    assert pair["cost"]["cheaper"] == "8×MI300X (BF16)"
+    assert pair["cost"]["break_even_usd_per_gpu_hour"] == [pytest.approx(1.5)] * 2
+    assert {entry["status"] for entry in pair["config_diff"]} <= {"equal", "different", "unknown", "disqualifying"}
+    metrics = {each["system"]: each for each in found["metrics"]}["8×H100 80GB HBM3 (BF16)"]
+    assert metrics["columns"][0]["values"]["tokens_per_dollar"]["value"] == pytest.approx(5120 * 1800, rel=0.01)
+    assert metrics["price_usd_per_gpu_hour"] == [2, 2]
     assert found["files"][0]["sha256"] == "1" * 64
 
 
-def test_a_refusal_has_its_reason_and_what_would_explain_it():
+def test_the_speedup_is_1_or_more_also_where_the_baseline_is_faster():
+    slow = make_run(**AMD, steps=300, warmup=(20.0, *[5.13] * 149), step_time=4.87)
+    runs = make_run(steps=300), slow
+    found = values(comparison(*runs, reference="H100"))
+    (pair,) = found["models"][0]["groups"][0]["pairs"]
+    assert (pair["baseline"], pair["faster"]) == ("8×H100 80GB HBM3 (BF16)", "8×H100 80GB HBM3 (BF16)")
+    assert pair["speedup"]["value"] == pytest.approx(5 / 3.2, rel=0.01)
+    first, second = pair["speedup"]["segments"]
+    assert (first["system_steps"], first["baseline_steps"]) == ("2–150", None)
+    assert first["value"] > second["value"] > 1
+
+
+def test_an_exclusion_has_its_reason_and_what_would_explain_it():
     found = values(comparison(make_run(), make_run(step_time=0.3, label="fast")))
     (pair,) = found["models"][0]["groups"][0]["pairs"]
-    assert (found["status"], pair["ratio"]) == (4, None)
-    assert "of the dense bf16 peak" in pair["reason"]
-    side = found["models"][0]["groups"][0]["sides"][1]
-    assert side["refused"] is True
-    assert side["findings"][0]["rule"] == "above-peak"
-    assert side["findings"][0]["explanations"]
-    assert found["metrics"][1]["levels"] == []
-    assert found["metrics"][1]["why_none"].startswith("Left out: ")
+    assert (found["status"], pair["speedup"], pair["faster"]) == (4, None, None)
+    assert "of the dense BF16 peak" in pair["reason"]
+    system = found["models"][0]["groups"][0]["systems"][1]
+    assert system["excluded"] is True
+    assert system["findings"][0]["severity"] == "error"
+    assert system["findings"][0]["rule"] == "above-peak"
+    assert system["findings"][0]["explanations"]
+    assert found["metrics"][1]["columns"] == []
+    assert found["metrics"][1]["reason"].startswith("excluded: ")
 
 
 def test_infinity_is_null():
     assert json.loads(json_values.dumped({"a": [float("inf"), float("nan"), 1.5]})) == {"a": [None, None, 1.5]}
 
 
-def a_gate(slower="3%", candidate=3.4):
+def a_check(slower="3%", candidate=3.4, count=3, **options):
     files = [
         [
             Loaded(
@@ -66,48 +84,60 @@ def a_gate(slower="3%", candidate=3.4):
                 "0" * 64,
                 tuple(
                     make_run(step_time=step * factor, timestamp=f"2026-03-0{day}T00:00:00+00:00")
-                    for day, factor in enumerate((0.998, 1.0, 1.002), start=1)
+                    for day, factor in enumerate((0.998, 1.0, 1.002)[:count], start=1)
                 ),
             )
         ]
         for name, step in (("old", 3.2), ("new", candidate))
     ]
-    return gate(*files, parse(slower, ["peak_memory_allocated_gb=1"]))
+    return check_regression(*files, parse(slower, ["peak_memory_allocated_gb=1"]), **options)
 
 
-def test_a_gate():
-    found = json.loads(json_values.dumped(json_values.gate_values(a_gate())))
+def test_a_regression_check():
+    found = json.loads(json_values.dumped(json_values.regression_values(a_check())))
     rate, memory = found["checks"]
     assert found["status"] == 1
-    assert (rate["metric"], rate["answer"], rate["allowed"], rate["allowed_in"]) == (
-        "tokens_per_second_per_gpu",
-        "worse",
-        3.0,
-        "%",
-    )
+    assert [rate[key] for key in ("metric", "answer", "threshold", "threshold_unit", "method")] == [
+        *("tokens_per_second_per_gpu", "worse", 3.0, "%", "welch")
+    ]
     assert rate["low"] < rate["change"] < rate["high"] < 0.97
     assert (rate["baseline_runs"], rate["candidate_runs"], rate["runs_needed"]) == (3, 3, None)
-    assert (memory["answer"], memory["allowed_in"], memory["change"]) == ("within", "unit", 0)
-    assert found["pairs"][0]["ratio"]["shown"] is True
+    assert (memory["answer"], memory["threshold_unit"], memory["change"]) == ("within", "GB", 0)
+    assert (found["pairs"][0]["faster"], found["pairs"][0]["speedup"]["significant"]) == ("the baseline", True)
 
 
-class TestGateAsText:
+class TestRegressionCheckAsText:
     def test_the_answer_comes_first(self):
-        text = gate_report.console(a_gate())
-        assert text.startswith("Worse than allowed (1 of 2 checks).\n- Llama 3.1 8B")
+        text = regression_report.console(a_check())
+        assert text.startswith("Fail: regression (1 of 2 checks)\n\n")
+        assert "FAIL:\ntokens/s/GPU " in text
         assert "-5.9%" in text
         assert max(map(len, text.splitlines())) <= 80
 
-    def test_not_worse(self):
-        assert gate_report.verdict(a_gate("10%")) == "Not worse than allowed (2 of 2 checks)."
+    def test_pass(self):
+        assert regression_report.verdict(a_check("10%")) == "Pass (2 of 2 checks)"
 
     def test_the_summary_is_markdown(self):
-        text = gate_report.summary(a_gate(), "compare_results.py --baseline old --candidate new").decode()
-        assert text.startswith("### Speed: Worse than allowed (1 of 2 checks).\n\n- Llama 3.1 8B")
-        assert "| Llama 3.1 8B: Throughput per GPU, tokens/s/GPU |" in text
-        assert text.rstrip().endswith("Made by: compare_results.py --baseline old --candidate new")
+        command = "compare_results.py --baseline old --candidate new"
+        text = regression_report.summary(a_check(), command).decode()
+        assert text.startswith("### Speed: Fail: regression (1 of 2 checks)\n\n")
+        assert "| tokens/s/GPU " in text
+        assert text.rstrip().endswith(f"Command: {command}")
 
-    def test_what_cant_be_told_is_marked(self):
-        text = gate_report.console(a_gate("5.9%"), width=120)
-        assert text.startswith("Can't tell with this many runs")
-        assert "~ -5.9%" in text
+    def test_an_inconclusive_check_is_a_warning(self):
+        text = " ".join(regression_report.console(a_check("5.9%")).split())
+        assert text.startswith("Inconclusive: more runs needed")
+        assert "warning: Llama 3.1 8B, throughput per GPU -5.9%: " in text
+        assert "an inconclusive check ends with status 0" in text
+
+    def test_a_large_regression_without_an_interval_is_named(self):
+        check = a_check(candidate=4.8, count=1)
+        first, hint = (line for line in regression_report.warnings(check) if "memory" not in line)
+        assert first == (
+            "warning: Llama 3.1 8B, throughput per GPU -33.3%: beyond the threshold of -3%, but with 1 run each, "
+            "run-to-run variation is unknown; about 2 runs each would decide if runs vary by 1%"
+        )
+        assert hint.startswith("hint: ")
+        failing = a_check(candidate=4.8, count=1, fail_on_inconclusive=True)
+        assert failing.status == 6
+        assert not any(line.startswith("hint") for line in regression_report.warnings(failing))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from markdown_it import MarkdownIt
 
+from tprimat.compare.cost import with_prices
 from tprimat.report import Picture, Provenance, blocks, markdown
 from tprimat.results.run import Source, SourceFile
 from tprimat.text import plain
@@ -29,37 +30,84 @@ def tokens(text):
 
 
 CASES = {
-    "two_sides": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
+    "two_systems": lambda: comparison(make_run(precision=None), make_run(**AMD, step_time=2.4, batch=128)),
     "failed": lambda: comparison(make_run(), failed_run()),
-    "six_sides": lambda: comparison(
+    "six_systems": lambda: comparison(
         *(make_run(label=f"setting {index}", step_time=3 + 0.1 * index) for index in range(6))
+    ),
+    "models": lambda: comparison(
+        *(
+            tuple(
+                make_run(
+                    **fields,
+                    model=model,
+                    step_time=seconds * (1 + 0.001 * day),
+                    timestamp=f"2026-02-0{day}T00:00:00+00:00",
+                )
+                for day in (1, 2, 3)
+            )
+            for model in ("llama", "qwen")
+            for fields, seconds in (({}, 3.2), (AMD, 2.4))
+        )
     ),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["two_systems", "failed", "six_systems"])
 def test_golden(name):
     golden.check(f"report_{name}.md", render(CASES[name]()))
 
 
-def test_has_the_sections_that_readers_look_for():
-    text = render(CASES["two_sides"]())
+def test_the_answer_comes_first():
+    lines = [line for line in render(CASES["two_systems"]()).splitlines() if line]
+    assert lines[2] == "**8×MI300X (BF16) is 2.7× as fast per GPU as 8×H100 80GB HBM3**"
+    assert lines[3] == "2.67×, 1 run each: run-to-run variation unknown"
+    assert lines.index("Caveats:") < lines.index("Next steps:") < lines.index("## Performance metrics")
+
+
+def test_sections():
+    text = render(CASES["two_systems"]())
     titles = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
     assert titles == [
         "Executive summary",
-        "Hardware configuration",
         "Performance metrics",
+        "Configuration diff",
+        "Efficiency and cost",
         "Memory usage",
-        "What the speed is worth",
+        "Hardware configuration",
         "Detailed analysis",
-        "What this rests on",
-        "How to repeat it",
+        "Sources",
+        "Reproduce",
     ]
 
 
+def test_a_caveat_of_all_models_is_said_once():
+    text = render(CASES["models"]())
+    assert "**8×MI300X (BF16) is faster in 2 of 2 models**" in text
+    assert text.count("- settings differ: framework and stack") == 1
+    assert "### Qwen 2.5 7B" in text
+    assert "**Qwen 2.5 7B: 8×MI300X (BF16) is 33% faster per GPU than 8×H100 80GB HBM3 (BF16)**" in text
+
+
+@pytest.mark.parametrize("reference", ["H100", "MI300X"])
+def test_ratios_name_the_faster_system_whatever_the_baseline_is(reference):
+    text = render(comparison(make_run(), make_run(**AMD, step_time=2.4), reference=reference))
+    assert "- 8×MI300X (BF16) vs 8×H100 80GB HBM3 (BF16): 1.33×" in text
+    assert re.search(r"with other common step windows 1\.\d\d–1\.\d\d×", text)
+    assert "0.75" not in text
+
+
+def test_cost_is_below_the_results():
+    result = comparison(make_run(), make_run(**AMD, step_time=2.4))
+    text = render(with_prices(result, ["H100=3", "MI300X=2"]))
+    results, rest = text.replace("\\", "").split("## Performance metrics")[1].split("## Configuration diff")
+    assert "8×MI300X (BF16) at $2.00 is 50% cheaper per token than 8×H100 80GB HBM3 (BF16) at $3.00" in results
+    assert "| 8×MI300X (BF16), $2.00 per GPU-hour |" in rest
+
+
 def test_what_the_page_links_or_replaces_is_text_here():
-    pieces = [blocks.Link("1.2", "s0"), blocks.Output(" and ", "x"), blocks.Styled("|3", "state")]
-    assert markdown.text_of([blocks.Paragraph(pieces)]) == "1.2and\\|3\n"
+    pieces = [blocks.Link("1.2", "s0"), blocks.Output(" and |3", "x")]
+    assert markdown.text_of([blocks.Paragraph(pieces)]) == "1.2and \\|3\n"
 
 
 def test_the_picture_is_linked_where_there_is_one():
@@ -76,11 +124,10 @@ def test_tables_are_aligned(name):
         assert len({len(line) for line in lines}) == 1
 
 
-def test_every_mark_has_its_footnote():
+def test_a_warning_is_said_once_with_the_systems_that_it_is_of():
     text = render(comparison(make_run(warnings=("one", "two")), make_run(**AMD, steps=10, warnings=("two",))))
-    marks = set(re.findall(r"\[\^(\d+)\](?!:)", text))
-    notes = set(re.findall(r"^\[\^(\d+)\]:", text, flags=re.MULTILINE))
-    assert marks == notes == {"1", "2", "3"}
+    warnings = text.split("Warnings:")[1].split("\n\n")[1].splitlines()
+    assert warnings == ["- 8×H100 80GB HBM3 (BF16): one", "- two"]
 
 
 def test_logs_behind_a_result_are_named_with_their_digest():
@@ -94,7 +141,7 @@ def test_hardware_that_changed_between_models_is_shown():
         make_run(model=name, gpu_info=msgspec.structs.replace(make_run().gpu_info, pytorch_version=version))
         for name, version in (("llama", "2.8"), ("qwen", "2.9"))
     ]
-    assert re.search(r"^\| torch +\| 2\.8, 2\.9 ", render(comparison(*models)), flags=re.MULTILINE)
+    assert re.search(r"^\| PyTorch +\| 2\.8, 2\.9 ", render(comparison(*models)), flags=re.MULTILINE)
 
 
 class TestHostileText:

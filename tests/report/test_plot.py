@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -19,8 +20,24 @@ AMD = {"device": MI300X, "stack": "rocm"}
 
 def panels(result):
     figure = plot.figure(result)
-    throughput, steps, loss, memory = figure.axes
-    return figure, throughput, steps, loss, memory
+    averages, throughput, memory, steps = figure.axes
+    return figure, averages, throughput, memory, steps
+
+
+def repeated(step_time, factors=(1.0, 1.003, 0.997), **fields):
+    """One run for each factor, a day apart."""
+    return tuple(
+        make_run(step_time=step_time * factor, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+        for day, factor in enumerate(factors, 1)
+    )
+
+
+def title(figure):
+    return figure.get_suptitle().splitlines()
+
+
+def subtitle(figure):
+    return [line for text in figure.texts if text is not figure._suptitle for line in text.get_text().splitlines()]
 
 
 def texts(axes):
@@ -36,103 +53,151 @@ def pair():
     return comparison(make_run(), make_run(**AMD, step_time=2.4))
 
 
+class TestTitle:
+    def test_it_is_the_headline_and_below_it_the_certainty(self):
+        figure, *_ = panels(comparison(repeated(3.2), repeated(2.8, **AMD)))
+        assert title(figure) == ["8×MI300X (BF16) is 14% faster per GPU than 8×H100 80GB HBM3 (BF16)"]
+        assert subtitle(figure) == ["1.143× [95% CI 1.135–1.151], 3 runs each", "Llama 3.1 8B"]
+
+    def test_several_models_of_two_systems_have_one(self):
+        runs = [
+            make_run(**fields, model=model) for model in ("llama", "qwen") for fields in ({}, {**AMD, "step_time": 2.8})
+        ]
+        figure, *_ = panels(comparison(*runs))
+        assert title(figure) == ["8×MI300X (BF16) is faster in 2 of 2 models (run-to-run variation unknown)"]
+        assert [line.partition(":")[0] for line in subtitle(figure)] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
+        assert "14% faster per GPU than" in subtitle(figure)[0]
+
+    def test_other_models_have_their_own(self):
+        result = comparison(make_run(), make_run(**AMD, step_time=2.8), make_run(model="qwen"))
+        figure, *_ = panels(result)
+        assert [line.partition(":")[0] for line in title(figure)] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
+        assert subtitle(figure) == ["Llama 3.1 8B: 1.14×, 1 run each: run-to-run variation unknown"]
+
+    def test_of_many_models_the_first(self):
+        figure, *_ = panels(comparison(*(make_run(model=f"model {index}") for index in range(7))))
+        assert len([line for line in title(figure) if line.startswith("model")]) == 4
+        assert subtitle(figure)[0] == "3 more: see the report"
+
+    def test_a_long_one_is_wrapped_and_covers_nothing(self):
+        long = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
+        figure, *axes = panels(comparison(*(make_run(long, label=f"a long label {index}") for index in range(3))))
+        FigureCanvasAgg(figure).draw()
+        boxes = [text.get_window_extent() for text in figure.texts]
+        assert all(box.x1 <= figure.bbox.x1 for box in boxes)
+        assert boxes[0].y0 >= boxes[1].y1
+        assert boxes[1].y0 >= axes[0].title.get_window_extent().y1
+
+
 class TestPanels:
     def test_titles_and_units(self, pair):
-        _, throughput, steps, loss, memory = panels(pair)
-        assert throughput.get_title(loc="left") == "Throughput, tokens/s/GPU (more is better)"
-        assert throughput.get_xlabel() == "tokens/s/GPU"
-        assert (steps.get_title(loc="left"), steps.get_ylabel(), steps.get_xlabel()) == (
+        _, averages, throughput, memory, steps = panels(pair)
+        assert [axes.get_title(loc="left") for axes in (averages, throughput, memory, steps)] == [
+            "Average step time, s (lower is better)",
+            "Throughput, tokens/s/GPU (higher is better)",
+            "Memory per device, GB (10⁹ bytes)",
             "Step time over the steps",
+        ]
+        assert [axes.get_xlabel() for axes in (averages, throughput, memory, steps)] == [
             "s per step",
+            "tokens/s/GPU",
+            "GB",
             "optimizer step",
+        ]
+        assert steps.get_ylabel() == "s per step"
+
+    def test_step_times_below_a_second_are_in_ms(self):
+        _, averages, *_, steps = panels(
+            comparison(make_run(step_time=0.16, batch=1), make_run(**AMD, step_time=0.098, batch=1))
         )
-        assert (loss.get_ylabel(), loss.get_xlabel()) == ("loss, nats/token", "10⁶ tokens")
-        assert memory.get_xlabel() == "GB"
+        assert texts(averages)[:2] == ["98.0 ms\n1 run", "160 ms\n1 run"]
+        assert averages.get_xlabel() == steps.get_ylabel() == "ms per step"
 
-    def test_throughput_bars_carry_their_values(self, pair):
-        _, throughput, *_ = panels(pair)
-        assert [round(bar.get_width()) for bar in throughput.patches] == [5120, 6827]
-        assert texts(throughput) == ["5,120\nn = 1 (reference)", "6,827\nn = 1 (1.33×)"]
-        assert labels(throughput) == ["8×H100 80GB HBM3", "8×MI300X"]
+    def test_bars_carry_their_values_and_the_faster_one_the_speedup(self, pair):
+        _, averages, throughput, *_ = panels(pair)
+        assert [round(bar.get_width()) for bar in throughput.patches] == [6827, 5120]
+        assert texts(throughput) == ["6,827\n1 run, 1.33×", "5,120\n1 run"]
+        assert [round(bar.get_width(), 3) for bar in averages.patches] == [2.4, 3.2]
+        assert texts(averages) == ["2.400 s\n1 run", "3.200 s\n1 run"]
+        assert labels(throughput) == labels(averages) == ["8×MI300X (BF16)", "8×H100 80GB HBM3 (BF16)"]
 
-    def test_several_runs_have_a_range(self):
-        second = make_run(step_time=3.3, timestamp="2026-02-03T00:00:00+00:00")
-        _, throughput, *_ = panels(comparison((make_run(), second)))
-        assert texts(throughput) == ["5,043 ±1.5% (range)\nn = 2"]
-        assert len(throughput.collections) + len(throughput.containers) >= 2
+    def test_the_speedup_of_two_is_the_same_with_either_as_the_baseline(self):
+        shown = [
+            texts(panels(comparison(make_run(), make_run(**AMD, step_time=2.4), reference=name))[2])
+            for name in ("H100", "MI300X")
+        ]
+        assert shown[0] == shown[1]
 
-    def test_three_runs_have_the_interval_between_them(self):
-        runs = tuple(make_run(step_time=3.2 + 0.01 * k, timestamp=f"2026-02-0{k + 1}T00:00:00+00:00") for k in range(3))
-        _, throughput, *_ = panels(comparison(runs))
-        (text,) = texts(throughput)
-        assert text == "5,104 ±0.8%\nn = 3"
+    def test_of_three_each_is_compared_with_the_baseline(self):
+        runs = make_run(), make_run(**AMD, step_time=2.4), make_run("NVIDIA B200", step_time=2.0)
+        _, _, throughput, *_ = panels(comparison(*runs, reference="MI300X"))
+        assert [text.splitlines()[1] for text in texts(throughput)] == [
+            "1 run, 1.20×",
+            "1 run, baseline",
+            "1 run, slower, 1.33×",
+        ]
 
-    def test_a_single_run_of_many_steps_has_the_interval_within_it(self):
-        _, throughput, *_ = panels(comparison(make_run(steps=300)))
-        assert texts(throughput)[0].endswith("% within the run\nn = 1")
+    def test_several_runs_have_the_interval_between_them(self):
+        _, averages, throughput, *_ = panels(comparison(repeated(3.2), repeated(2.8, **AMD)))
+        assert texts(throughput) == ["5,852 ± 0.7%\n3 runs, 1.143× [1.135–1.151]", "5,120 ± 0.7%\n3 runs"]
+        assert texts(averages) == ["2.800 s ± 0.7%\n3 runs", "3.200 s ± 0.7%\n3 runs"]
+        for axes in (averages, throughput):
+            assert len(axes.containers) == 2 + 2
+            assert axes.get_xlabel().endswith("; mean over runs with 95% CI")
 
-    def test_a_run_that_changes_its_level_has_no_single_figure(self):
+    def test_a_single_run_has_none(self, pair):
+        _, averages, throughput, *_ = panels(pair)
+        assert len(averages.containers) == len(throughput.containers) == 2
+        assert "CI" not in throughput.get_xlabel()
+
+    def test_a_wide_interval_leaves_the_bars_readable(self):
+        _, _, throughput, *_ = panels(comparison(repeated(3.2, (0.8, 1.2)), repeated(3.0, (0.8, 1.2), **AMD)))
+        longest = max(bar.get_width() for bar in throughput.patches)
+        assert throughput.get_xlim()[1] < 4 * longest
+        assert [line.get_marker() for line in throughput.lines].count(">") == 2
+        assert all(re.match(r"5,\d{3} \[\d{3}\.\d–\d\d,\d{3}\]\n2 runs", text) for text in texts(throughput))
+
+    def test_the_bars_are_of_the_whole_run_where_its_speed_changes(self):
         times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
-        result = comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=times))
-        figure, throughput, steps, *_ = panels(result)
-        assert texts(throughput)[1] == "5,458–8,184 by level\nn = 1 (1.07–1.60× by level)"
-        assert [round(bar.get_width()) for bar in throughput.patches[1:]] == [8184, 5458]
-        # Both levels are drawn in full: only what comes before the first one is pale.
-        assert list(steps.lines[2].get_xdata()) == [1]
-        said = [text.get_text() for text in figure.legends[0].get_texts()]
-        assert said[1] == "8×MI300X: by level 3.002 s then 2.002 s"
-
-    def test_several_runs_with_levels_are_drawn(self):
-        times = (*(3.0 + 0.001 * (k % 5) for k in range(100)), *(2.0 + 0.001 * (k % 5) for k in range(100)))
-        runs = tuple(
-            make_run(steps=200, step_times=times[k:] + times[:k], timestamp=f"2026-02-0{k + 1}T00:00:00+00:00")
-            for k in range(3)
+        figure, _, throughput, _, steps = panels(
+            comparison(make_run(steps=200), make_run(**AMD, steps=200, step_times=times))
         )
-        _, throughput, *_ = panels(comparison(runs))
-        assert texts(throughput)[0].endswith("(range)\nn = 3")
+        assert texts(throughput)[0].splitlines()[1] == "1 run, 1.28×"
+        assert "sped up at step 101" in " ".join(title(figure))
+        # Both segments are drawn in full: only the warm-up is faded.
+        assert list(steps.lines[0].get_xdata()) == [1]
 
-    def test_the_legend_says_the_average(self, pair):
+    def test_the_legend_names_the_systems(self, pair):
         figure, *_ = panels(pair)
         assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-            "8×H100 80GB HBM3: mean 3.200 s",
-            "8×MI300X: mean 2.400 s",
+            "8×MI300X (BF16)",
+            "8×H100 80GB HBM3 (BF16)",
         ]
 
     def test_warm_up_is_shaded_and_off_the_scale(self, pair):
-        _, _, steps, *_ = panels(pair)
+        *_, steps = panels(pair)
         assert [patch.get_x() + patch.get_width() for patch in steps.patches] == [3.5, 3.5]
         assert steps.get_ylim()[1] < 4
-        assert "shaded: not in the figures" in texts(steps)[0]
-        assert "6 steps lie off the scale, the longest at 30.000 s" in texts(steps)[0]
+        (text,) = texts(steps)
+        assert text == "faded and shaded: warm-up, excluded from the averages\n6 steps off scale, up to 30.000 s"
 
     def test_steps_hold_every_record(self, pair):
-        _, _, steps, *_ = panels(pair)
+        *_, steps = panels(pair)
         pale, line, *_ = steps.lines
         assert list(pale.get_xdata()) == [1, 2, 3, 4]
         assert list(line.get_xdata()) == list(range(4, 61))
-        assert list(line.get_ydata()) == list(make_run().step_times[3:])
+        assert list(line.get_ydata()) == list(make_run(step_time=2.4).step_times[3:])
 
     def test_unlike_step_times_get_a_log_scale(self):
-        _, _, steps, *_ = panels(comparison(make_run(step_time=0.1, warmup=(1.0,)), make_run(**AMD, step_time=3.0)))
+        *_, steps = panels(comparison(make_run(step_time=0.1, warmup=(1.0,)), make_run(**AMD, step_time=3.0)))
         assert steps.get_yscale() == "log"
 
-    def test_spikes_dont_flatten_the_rest(self):
+    def test_outliers_dont_flatten_the_rest(self):
         run = make_run(steps=300)
         run = make_run(steps=300, step_times=(*run.step_times[:200], 300.0, *run.step_times[201:]))
-        _, _, steps, *_ = panels(comparison(run))
+        *_, steps = panels(comparison(run))
         assert steps.get_ylim()[1] < 5
-        assert "the longest at 300.000 s" in texts(steps)[0]
-
-    def test_loss_over_tokens(self, pair):
-        *_, loss, _ = panels(pair)
-        line = loss.lines[0]
-        assert line.get_xdata()[-1] == pytest.approx(60 * 64 * 2048 / 1e6)
-        assert line.get_ydata()[0] == pytest.approx(11.8)
-
-    def test_entropy_of_the_data_is_a_floor(self):
-        *_, loss, _ = panels(comparison(make_run(data=Data(kind="markov", entropy=1.9))))
-        assert list(loss.lines[-1].get_ydata()) == [1.9, 1.9]
-        assert "dotted: 1.9, the entropy of the data" in texts(loss)[0]
+        assert "up to 300.000 s" in texts(steps)[0]
 
     def test_memory_kinds_have_their_own_bars(self):
         memory = MemoryMetrics(
@@ -142,43 +207,46 @@ class TestPanels:
             peak_memory_reserved_gb=50.0,
             peak_memory_device_used_gb=60.0,
         )
-        *_, axes = panels(comparison(make_run(memory_metrics=memory)))
+        _, _, _, axes, _ = panels(comparison(make_run(memory_metrics=memory)))
         assert texts(axes) == ["30.0 average, 35.0 peak", "50.0 average and peak", "60.0 peak"]
         assert [text.get_text() for text in axes.get_legend().get_texts()] == [
             "allocated",
             "reserved",
             "in use on the device",
-            "to the average",
-            "to the peak",
+            "average",
+            "peak",
         ]
         assert len({patch.get_hatch() for patch in axes.get_legend().get_patches()[:3]}) == 3
 
     def test_models_are_groups(self):
         result = comparison(make_run(), make_run(**AMD), make_run(model="qwen"), make_run(**AMD, model="qwen"))
-        figure, throughput, *_ = panels(result)
-        assert labels(throughput) == [
-            "Llama 3.1 8B",
-            "8×H100 80GB HBM3",
-            "8×MI300X",
-            "Qwen 2.5 7B",
-            "8×H100 80GB HBM3",
-            "8×MI300X",
-        ]
+        _, _, throughput, *_ = panels(result)
+        h100, mi300x = "8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"
+        assert labels(throughput) == ["Llama 3.1 8B", h100, mi300x, "Qwen 2.5 7B", h100, mi300x]
         colors = [bar.get_facecolor() for bar in throughput.patches]
         assert colors[:2] == colors[2:]
-        assert figure.get_suptitle().startswith("Training speed: Llama 3.1 8B, Qwen 2.5 7B")
+
+    def test_eight_systems_have_eight_colors(self):
+        _, _, throughput, *_ = panels(comparison(*(make_run(label=str(index)) for index in range(8))))
+        assert len({bar.get_facecolor() for bar in throughput.patches}) == 8
+
+    def test_steps_of_different_work_are_called_so(self):
+        _, averages, *_ = panels(comparison(make_run(), make_run(**AMD, batch=32)))
+        assert any("compare throughput, not step time" in text for text in texts(averages))
 
 
 class TestWhatIsMissing:
-    def test_a_withheld_rate_has_its_reason_in_the_place_of_the_bar(self):
+    def test_an_excluded_system_has_its_reason_in_the_place_of_the_bar(self):
         run = make_run(**AMD, native_metrics={"tokens_per_second": 1e6})
-        _, throughput, *_ = panels(comparison(make_run(), run))
-        assert texts(throughput)[1].startswith("left out: the printed 1,000,000 tokens/s")
+        figure, averages, throughput, *_ = panels(comparison(make_run(), run))
+        for axes in (averages, throughput):
+            assert len(axes.patches) == 1
+            assert texts(axes)[1].startswith("excluded: the printed 1,000,000 tokens/s")
+        assert figure.legends[0].get_texts()[1].get_text().endswith("(excluded)")
 
     def test_a_failed_run(self):
-        _, throughput, _, loss, memory = panels(comparison(make_run(), failed_run()))
+        _, _, throughput, memory, _ = panels(comparison(make_run(), failed_run()))
         assert "no step times: the run failed (out of memory)" in texts(throughput)
-        assert "8×MI300X: no loss was recorded" in texts(loss)[0]
         assert "not measured" in texts(memory)
 
     def test_nothing_at_all(self):
@@ -187,12 +255,13 @@ class TestWhatIsMissing:
         assert figure.legends == []
 
     def test_no_memory_anywhere(self):
-        *_, memory = panels(comparison(make_run(memory_metrics=MemoryMetrics())))
-        assert texts(memory)[0].startswith("not measured")
+        *_, memory, _ = panels(comparison(make_run(memory_metrics=MemoryMetrics())))
+        assert texts(memory) == ["not measured"]
 
-    def test_loss_without_tokens(self):
-        *_, loss, _ = panels(comparison(make_run(batch=None)))
-        assert "tokens per step are unknown" in texts(loss)[0]
+    def test_step_times_without_throughput(self):
+        _, averages, throughput, *_ = panels(comparison(make_run(batch=None)))
+        assert texts(averages) == ["3.200 s\n1 run"]
+        assert texts(throughput)[0].startswith("not measured")
 
     def test_gaps_in_the_series(self):
         times = make_run().step_times
@@ -209,16 +278,17 @@ class TestSizes:
         ]
         figure, *axes = panels(comparison(*runs))
         FigureCanvasAgg(figure).draw()
-        for each in (axes[0], axes[3]):
+        for each in axes[:3]:
             boxes = [label.get_window_extent() for label in each.get_yticklabels()]
             assert len(boxes) == count
             assert all(upper.y0 >= lower.y1 for upper, lower in itertools.pairwise(boxes))
             assert all(box.x0 >= 0 for box in boxes)
-        right = axes[0].get_window_extent().x1
-        assert all(text.get_window_extent().x1 <= right + 12 for text in axes[0].texts)
+        for each in axes[:2]:
+            right = each.get_window_extent().x1
+            assert all(text.get_window_extent().x1 <= right + 12 for text in each.texts)
 
     def test_a_single_bar_doesnt_fill_the_panel(self):
-        _, throughput, *_ = panels(comparison(make_run()))
+        _, _, throughput, *_ = panels(comparison(make_run()))
         low, high = sorted(throughput.get_ylim())
         assert throughput.patches[0].get_height() < 0.25 * (high - low)
 
@@ -228,9 +298,17 @@ class TestSizes:
         )
         assert many.get_figheight() > 1.3 * few.get_figheight()
 
+    def test_of_many_systems_and_runs_the_first_are_drawn(self):
+        figure, averages, *_ = panels(comparison(*(make_run(label=str(index)) for index in range(25))))
+        assert len(averages.patches) == 20
+        assert subtitle(figure)[-1].endswith("20 of 25 systems")
+        *_, steps = panels(comparison(repeated(3.2, [1 + 0.001 * day for day in range(25)])))
+        assert len(steps.lines) == 2 * 20
+        assert texts(steps)[0].endswith("the first 20 of up to 25 runs of a system")
+
     def test_long_names_keep_their_ends(self):
         long = "8×NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-        _, throughput, *_ = panels(comparison(make_run(long, label="first"), make_run(long, label="second")))
+        _, _, throughput, *_ = panels(comparison(make_run(long, label="first"), make_run(long, label="second")))
         assert [label.splitlines()[-1] for label in labels(throughput)] == ["first", "second"]
 
 
@@ -285,29 +363,34 @@ class TestOutsideInfluence:
 
 
 class TestFrameworks:
+    """The plot of compare-frameworks and nvd_compare, whose users know a panel of the loss."""
+
     def test_panels(self, pair):
         figure = plot.figure(pair, layout="frameworks")
-        throughput, _, _, average = figure.axes
         assert [axes.get_title(loc="left") for axes in figure.axes] == [
-            "Throughput, tokens/s/GPU (more is better)",
+            "Throughput, tokens/s/GPU (higher is better)",
             "Loss over tokens",
             "Step time over the steps",
-            "Average step time, s (less is better)",
+            "Average step time, s (lower is better)",
         ]
-        assert [round(bar.get_width(), 3) for bar in average.patches] == [3.2, 2.4]
-        assert texts(average) == ["3.200 s", "2.400 s"]
-        assert labels(average) == labels(throughput)
+        assert title(figure)[0].startswith("8×MI300X (BF16) is 33% faster")
 
-    def test_steps_of_different_work_are_called_so(self):
-        figure = plot.figure(comparison(make_run(), make_run(**AMD, batch=32)), layout="frameworks")
-        assert any("isn't a faster training" in text for text in texts(figure.axes[3]))
+    def test_loss_over_tokens(self, pair):
+        loss = plot.figure(pair, layout="frameworks").axes[1]
+        line = loss.lines[0]
+        assert line.get_xdata()[-1] == pytest.approx(60 * 64 * 2048 / 1e6)
+        assert line.get_ydata()[0] == pytest.approx(11.8)
+        assert (loss.get_ylabel(), loss.get_xlabel()) == ("loss, nats/token", "10⁶ tokens")
+
+    def test_entropy_of_the_data_is_a_floor(self):
+        figure = plot.figure(comparison(make_run(data=Data(kind="markov", entropy=1.9))), layout="frameworks")
+        assert list(figure.axes[1].lines[-1].get_ydata()) == [1.9, 1.9]
+        assert texts(figure.axes[1]) == ["dotted: 1.9 nats/token, data entropy (lowest achievable loss)"]
+
+    def test_loss_without_tokens(self):
+        loss = plot.figure(comparison(make_run(batch=None)), layout="frameworks").axes[1]
+        assert "tokens per step are unknown" in texts(loss)[0]
 
     def test_without_any_times(self):
         figure = plot.figure(comparison(failed_run(), failed_run("NVIDIA H100")), layout="frameworks")
         assert "not measured" in texts(figure.axes[3])[0]
-
-    def test_impossible_bars_are_not_drawn(self):
-        result = comparison(make_run(step_time=0.01), make_run(**AMD))
-        average = plot.figure(result, layout="frameworks").axes[3]
-        assert len(average.patches) == 1
-        assert any("left out" in text for text in texts(average))

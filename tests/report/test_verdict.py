@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-import msgspec
 import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
 from tprimat.report.rates import rate, rate_unit
-from tprimat.report.verdict import answers, fold
-from tprimat.results.run import Environment
+from tprimat.report.verdict import verdicts
+from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
 
 def answer(*runs, **options):
-    (found,) = answers(comparison(*runs, **options).models[0])
+    (found,) = verdicts(comparison(*runs, **options).models[0])
     return found
 
 
@@ -23,119 +22,122 @@ def test_rates_have_three_digits_or_more(value, text):
     assert rate(value) == text
 
 
-@pytest.mark.parametrize(("ratio", "text"), [(1.3621, "1.36 times"), (1.0312, "1.031 times"), (12.3, "12.30 times")])
-def test_fold(ratio, text):
-    assert fold(ratio) == text
-
-
 class TestUnit:
     def test_of_gpus(self):
-        assert rate_unit(comparison(make_run()).models[0].sides) == "tokens/s/GPU"
+        assert rate_unit(comparison(make_run()).models[0].systems) == "tokens/s/GPU"
 
     def test_of_one_processor(self):
-        assert rate_unit(comparison(make_run(None, stack="cpu", gpus=1)).models[0].sides) == "tokens/s"
+        assert rate_unit(comparison(make_run(None, stack="cpu", gpus=1)).models[0].systems) == "tokens/s"
 
     def test_of_several_processes(self):
-        assert rate_unit(comparison(make_run(None, stack="cpu", gpus=4)).models[0].sides) == "tokens/s/process"
+        assert rate_unit(comparison(make_run(None, stack="cpu", gpus=4)).models[0].systems) == "tokens/s/process"
 
     def test_of_both(self):
-        sides = comparison(make_run(None, stack="cpu", gpus=1), make_run()).models[0].sides
-        assert rate_unit(sides) == "tokens/s/device"
+        systems = comparison(make_run(None, stack="cpu", gpus=1), make_run()).models[0].systems
+        assert rate_unit(systems) == "tokens/s/device"
+
+
+def repeated(step_time, factors=(1.0, 1.0005, 0.9995), **fields):
+    """One run for each factor, a day apart."""
+    return tuple(
+        make_run(step_time=step_time * factor, timestamp=f"2026-02-{day:02d}T00:00:00+00:00", **fields)
+        for day, factor in enumerate(factors, 1)
+    )
+
+
+H100_NAME, MI300X_NAME = "8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"
 
 
 class TestHeadline:
-    def test_the_faster_one_is_the_subject(self):
-        slower_second = answer(make_run(), make_run(**AMD, step_time=6.4))
-        assert slower_second.headline.startswith(
-            "8×H100 80GB HBM3 is 2.00 times as fast as 8×MI300X: 5,120 against 2,560"
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_the_faster_one_is_the_subject(self, turned):
+        runs = make_run(), make_run(**AMD, step_time=6.4)
+        found = answer(*(runs[::-1] if turned else runs))
+        assert found.headline == f"{H100_NAME} is 2.0× as fast per GPU as {MI300X_NAME}"
+        assert found.certainty == "2.00×, 1 run each: run-to-run variation unknown"
+        assert found.standing == "unknown"
+
+    def test_below_two_it_is_a_percentage(self):
+        assert answer(make_run(), make_run(**AMD, step_time=2.8)).headline == (
+            f"{MI300X_NAME} is 14% faster per GPU than {H100_NAME}"
         )
 
-    def test_with_other_numbers_of_gpus_it_is_per_gpu(self):
-        found = answer(make_run(), make_run(**AMD, step_time=1.6, gpus=16, batch=256))
-        assert found.headline.startswith("16×MI300X is 4.00 times as fast per GPU as 8×H100 80GB HBM3: ")
+    def test_several_runs_have_an_interval(self):
+        found = answer(repeated(3.2), repeated(2.8, **AMD))
+        assert found.headline == f"{MI300X_NAME} is 14% faster per GPU than {H100_NAME}"
+        assert found.certainty == "1.143× [95% CI 1.142–1.144], 3 runs each"
+        assert found.standing == "significant"
 
-    def test_bounds_can_be_told_apart(self):
-        def runs(step_time, **fields):
-            days = enumerate((1.0, 1.0005, 0.9995), 1)
-            return tuple(
-                make_run(step_time=step_time * factor, timestamp=f"2026-02-0{day}T00:00:00+00:00", **fields)
-                for day, factor in days
-            )
+    def test_two_runs_are_preliminary(self):
+        factors = (1.0, 1.0005)
+        found = answer(repeated(3.2, factors), repeated(2.4, factors, **AMD))
+        assert found.headline == f"Preliminary: {MI300X_NAME} is 33% faster per GPU than {H100_NAME}"
+        assert found.certainty.endswith(", 2 runs each")
+        assert found.standing == "preliminary"
 
-        found = answer(runs(3.2), runs(2.8, **AMD))
-        assert "1.143 times (95 %: 1.142 to 1.144)" in found.headline
-
-    def test_a_run_that_never_settled_is_named_at_once(self):
-        found = answer(make_run(), make_run(**AMD, steps=15))
-        assert "No steady state was found in 8×MI300X: a rough figure." in found.brief
-
-    def test_several_runs_one_of_which_drifts_have_no_single_headline(self):
-        run = make_run(**AMD, steps=160, step_time=1.6, warmup=())
-        grown = tuple(time * (1 + index / 800) for index, time in enumerate(run.step_times))
-        found = answer(
-            make_run(steps=160),
-            (make_run(**AMD, steps=160, step_time=1.6), msgspec.structs.replace(run, step_times=grown)),
-        )
-        assert found.headline.count(" times") > 1
-        assert "of run 2" in found.headline
-
-    def test_equal_sides(self):
-        assert "equally fast" in answer(make_run(), make_run(**AMD)).headline
-
-    def test_no_ratio_is_said_first(self):
-        found = answer(make_run(), failed_run())
-        assert found.headline.startswith("8×MI300X can't be compared with 8×H100 80GB HBM3: ")
-        assert found.brief == ()
-
-    def test_three_sides(self):
-        found = answer(make_run(), make_run(**AMD, step_time=1.6), make_run("NVIDIA H200", step_time=2.0))
+    def test_an_interval_that_includes_one_is_no_significant_difference(self):
+        found = answer(repeated(3.2, (0.9, 1.1)), repeated(3.1, (0.9, 1.1), **AMD))
         assert found.headline == (
-            "Against 8×H100 80GB HBM3 (5,120 tokens/s/GPU), 8×MI300X is 2.00 times as fast, "
-            "8×H200 is 1.60 times as fast."
+            f"No significant difference between {MI300X_NAME} and {H100_NAME} (2 runs each, preliminary)"
+        )
+        assert found.standing == "none"
+
+    def test_one_run_against_three(self):
+        found = answer(repeated(3.2), make_run(**AMD, step_time=2.4))
+        assert "95% prediction interval" in found.certainty
+        assert found.certainty.endswith(", 1 run vs 3; assumes equal run-to-run variation")
+
+    def test_a_single_run_that_changed_its_speed(self):
+        run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.0)
+        found = answer(make_run(steps=300), run)
+        assert (
+            found.headline
+            == f"{MI300X_NAME} is 23–60% faster per GPU than {H100_NAME}; {MI300X_NAME} sped up at step 101"
         )
 
-    def test_many_sides_name_the_ends(self):
-        found = answer(*(make_run(label=str(index), step_time=2.0 + index) for index in range(8)))
-        assert found.headline.endswith("; the other 5 sides lie between.")
+    def test_a_change_in_one_of_several_runs_leaves_the_headline_alone(self):
+        changed = make_run(**AMD, steps=60, warmup=(20.0, *[2.6] * 29), step_time=2.0)
+        found = answer(repeated(3.2), (changed, *repeated(2.2, **AMD)))
+        assert "step" not in found.headline
 
-    def test_equal_refusals_are_one_sentence(self):
+    def test_equal_systems(self):
+        assert " is as fast as " in answer(make_run(), make_run(**AMD)).headline
+
+    def test_what_is_not_compared_says_why(self):
+        found = answer(make_run(), failed_run())
+        assert found.headline == f"Not compared: {MI300X_NAME} has no step times: its run failed (out of memory)"
+        assert (found.certainty, found.standing) == ("", "excluded")
+
+    def test_of_three_the_fastest_and_the_second_fastest(self):
+        found = answer(make_run(), make_run(**AMD, step_time=1.6), make_run("NVIDIA H200", step_time=2.0))
+        assert found.headline == f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the second fastest of 3"
+
+    def test_one_system(self):
+        found = answer(make_run())
+        assert found.headline.startswith("Only one system found (8×H100 80GB HBM3 (BF16), 5,120 tokens/s/GPU)")
+        assert found.standing == "single"
+
+    def test_equal_reasons_are_one_sentence(self):
         found = answer(make_run(), make_run(label="a", length=4096), make_run(label="b", length=4096), reference="H100")
-        assert found.headline.startswith("a and b can't be compared with 8×H100 80GB HBM3: ")
+        assert found.headline.startswith("Not compared: a and b with 8×H100 80GB HBM3: workload mismatch")
+
+    def test_on_a_cpu_it_is_not_per_gpu(self):
+        cpu = {"device": None, "stack": "cpu", "gpus": 1}
+        found = answer(make_run(**cpu, step_time=64.0), make_run(**cpu, precision="fp32", step_time=32.0))
+        assert found.headline == "fp32 is 2.0× as fast as bf16"
 
 
-def test_runs_are_told_with_their_range():
-    second = make_run(step_time=3.3, timestamp="2026-02-03T00:00:00+00:00")
-    found = answer((make_run(), second), make_run(**AMD, step_time=2.0))
-    assert "8×H100 80GB HBM3: 4,965 to 5,120 in 2 runs; 8×MI300X: a single run" in found.why[-1]
-    assert "takes 3 runs a side" in found.why[-1]
-    assert found.brief[0] == "Fewer than 3 runs a side: no claim about other runs."
-    assert found.next[0].startswith("3 runs a side, better 5 and in turns")
+def test_february_is_a_range_and_never_another_number(samples):
+    runs = [
+        store.read(samples / "results" / f"train_{name}_llama-516b342.json")[0] for name in ("nvd_nemo", "amd_prim")
+    ]
+    found = answer(*runs)
+    assert found.headline == "8×MI300X is 28–36% faster per GPU than 8×H100 80GB HBM3; 8×MI300X sped up at step 161"
+    assert "1.41" not in " ".join([found.headline, found.certainty, *(caveat.text for caveat in found.caveats)])
+    assert any(caveat.text.startswith("training runs differ") for caveat in found.caveats)
 
 
-def test_enough_runs_without_an_interval_are_not_asked_for_again():
-    def runs(step_time, **fields):
-        return tuple(
-            make_run(steps=160, step_time=step_time, timestamp=f"2026-02-0{day}T00:00:00+00:00", **fields)
-            for day in (1, 2, 3)
-        )
-
-    drifting = tuple(
-        msgspec.structs.replace(
-            run, step_times=tuple(time * (1 + index / 800) for index, time in enumerate(run.step_times))
-        )
-        for run in runs(1.6, **AMD)
+def test_next_steps_ask_for_runs_first():
+    assert answer(make_run(), make_run(**AMD)).next_steps[0] == (
+        "run each configuration 5 times, interleaved: ./benchmark.py --runs 5"
     )
-    found = answer(runs(3.2), drifting)
-    assert any("They have no interval, since not every run keeps one level." in each for each in found.why)
-
-
-@pytest.mark.parametrize(("instructions", "said"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])
-@pytest.mark.parametrize(
-    ("labels", "whose"), [(("bf16", "fp32"), "its processor"), (("one", "other"), "the processor of one")]
-)
-def test_bf16_in_software_is_a_reason(instructions, said, labels, whose):
-    cpu = {"device": None, "stack": "cpu", "gpus": 1, "environment": Environment(cpu_instructions=instructions)}
-    slow = make_run(**cpu, step_time=64.0, label=labels[0])
-    found = answer(slow, make_run(**cpu, precision="fp32", label=labels[1]))
-    reason = f"bf16 is computed in software: {whose} has no bf16 instructions."
-    assert (reason in found.why) is said

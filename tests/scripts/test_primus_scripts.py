@@ -77,7 +77,8 @@ class TestStarted:
         environment = {**os.environ, "PYTHON": sys.executable, "PRIMUS_PATH": str(tmp_path / "none")}
         done = start(script, "--no-such-option", folder=tmp_path, environment=environment)
         assert done.returncode == 2
-        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith("error: ")
+        assert len(done.stderr.splitlines()) <= 3
 
     def test_a_python_that_is_none_is_said(self, script, tmp_path):
         # The help of the comparison's script needs no Python.
@@ -158,11 +159,12 @@ class TestRunPrimus:
         assert f"(default: {name})" in done.stdout
 
     @pytest.mark.parametrize("script", ["run_primus_all.sh", "scripts/run_primus_llama.sh"])
-    def test_no_primus_is_one_line(self, place, script):
+    def test_no_primus_is_an_error(self, place, script):
         done = place.run(script, PRIMUS_PATH=str(place.folder / "none"))
         assert done.returncode == 2
         assert "error: there is no Primus in" in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith("error: ")
+        assert len(done.stderr.splitlines()) <= 3
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_a_signal_to_the_script_ends_the_training_and_keeps_what_it_did(self, place, number):
@@ -290,7 +292,7 @@ class TestOthers:
         assert shown.returncode == 0, shown.stderr
         assert str(os.getpid() + 10_000_000) in shown.stdout
         killed = start(script, "--kill", folder=place.work, environment=environment)
-        assert "another user's, or run outside of this container" in killed.stdout
+        assert "they belong to other users or run outside this container" in killed.stdout
         assert start(script, "--yes", folder=place.work, environment=environment).returncode == 2
 
     def test_fix_gpu_memory_without_any_tool(self, place):
@@ -298,4 +300,4 @@ class TestOthers:
         if shutil.which("nvidia-smi") or shutil.which("rocm-smi") or shutil.which("amd-smi"):
             pytest.skip("this machine has a driver's tool")
         assert done.returncode == 2
-        assert "none of nvidia-smi, amd-smi and rocm-smi is here" in done.stderr
+        assert "found none of nvidia-smi, amd-smi and rocm-smi" in done.stderr

@@ -67,7 +67,7 @@ class TestBenchmark:
         ],
     )
     def test_a_model_and_how_often(self, called, argv, passed):
-        assert called("run_benchmark.sh", *argv)[0] == passed
+        assert called("run_benchmark.sh", *argv)[0] == [*passed[:2], "--training-lines", *passed[2:]]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -83,7 +83,7 @@ class TestEach:
             text=True,
         )
         assert done.returncode == 2
-        assert "unrecognized arguments: --no-such-option (mine.sh --help says more)" in done.stderr
+        assert "unrecognized arguments: --no-such-option\nhint:  mine.sh --help lists the options" in done.stderr
 
     def test_shellcheck_has_nothing_to_say(self, script, repository):
         if shutil.which("shellcheck") is None:

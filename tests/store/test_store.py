@@ -221,13 +221,13 @@ def test_a_write_that_fails_leaves_the_older_file_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(UsageError) as caught:
         store.save(a_run(2.0), tmp_path)
-    assert "No space left on device: choose another --output-dir" in caught.value.line()
+    assert "No space left on device" in caught.value.line()
     assert path.read_bytes() == before
     assert not list(tmp_path.glob(".*.part"))
 
 
 @pytest.mark.parametrize("below", [False, True])
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, below):
+def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path, below):
     in_the_way = written(tmp_path / "output", "a file")
     folder = in_the_way / "deeper" if below else in_the_way
     with pytest.raises(UsageError) as caught:
@@ -235,7 +235,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, below):
     line = caught.value.line()
     assert line.startswith(f"error: {folder}: the result can't be written")
     assert "choose another --output-dir" in line
-    assert "\n" not in line
 
 
 def test_a_folder_that_is_missing_is_made(tmp_path):

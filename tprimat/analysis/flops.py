@@ -7,6 +7,8 @@ heads and n_kv key/value heads of size d, feed-forward size f, vocabulary V and 
     full   = 6 M + 12 L n_q d s                              attention counted as dense s × s
     causal = 6 M +  6 L n_q d s                              what Megatron-LM and NeMo print
 
+Weights that aren't trained (LoRA) need no gradient of their own: 4 M and 2 for each trainable parameter instead of 6 M.
+
 A feed-forward part that isn't gated has two matrices instead of three. A layer of experts has
 3 h f_expert for each expert that a token passes, the shared ones, and h E for the router. Latent
 attention (MLA) replaces the four projections by those of its compressions. A sliding window W < s
@@ -26,6 +28,8 @@ Sources: Megatron-LM num_floating_point_operations (causal), PaLM appendix B and
 
 from __future__ import annotations
 
+import msgspec
+
 from tprimat.catalog import models
 from tprimat.results.run import ModelConfig, Run
 
@@ -33,8 +37,9 @@ from tprimat.results.run import ModelConfig, Run
 def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = True) -> float | None:
     """Return the model FLOPs of forward and backward for one token; recomputation is never counted.
 
-    Where causal, only the half of the attention matrix that a causal model needs counts. None where a part of the
-    shape is unknown, and for an encoder-decoder with experts or latent attention.
+    Where causal, only the half of the attention matrix that a causal model needs counts; with a sequence length of 0
+    the weights alone do. None where a part of the shape is unknown, and for an encoder-decoder with experts or latent
+    attention.
     """
     layers, hidden, heads, vocabulary = model.num_layers, model.hidden_size, model.num_attention_heads, model.vocab_size
     if layers is None or hidden is None or heads is None or vocabulary is None:
@@ -60,7 +65,8 @@ def flops_per_token(model: ModelConfig, sequence_length: int, *, causal: bool = 
         encoders = model.num_encoder_layers
         weights += encoders * (projections + feed_forward // layers) + layers * projections
         seen += (encoders + layers) * sequence_length
-    return 6.0 * weights + 6.0 * heads * attended * seen
+    trained = min(weights, model.trainable_parameters or weights)
+    return 4.0 * weights + 2.0 * trained + 6.0 * heads * attended * seen
 
 
 def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
@@ -76,7 +82,9 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
         return None, f"the shape of {models.title(run.model)} is not stated: no FLOPs"
     if run.scale not in (None, "full"):
         return None, f"the shape of {known.title} at scale {run.scale} is not stated: no FLOPs"
-    return known.shape, f"the result states no model shape; FLOPs are those of {known.title}"
+    trainable = run.model_config.trainable_parameters
+    shape = msgspec.structs.replace(known.shape, trainable_parameters=trainable)
+    return shape, f"the result states no model shape; FLOPs are those of {known.title}"
 
 
 def _feed_forward(model: ModelConfig, layers: int, hidden: int) -> int | None:

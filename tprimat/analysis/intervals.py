@@ -6,7 +6,9 @@ stands in docs/statistics.md; benchmarks/coverage.py repeats it.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 import itertools
 import math
 import statistics
@@ -21,11 +23,9 @@ FULL_COVERAGE_STEPS = 500
 BATCH_MEANS_STEPS = 200
 MEDIAN_STEPS = 20
 WINDOWED_STEPS = 100
-RUNS_FOR_SIGNIFICANCE = 3
-"""Log-Welch on two runs each covers well but its intervals are some ±6 % wide at a spread of
-1 %, and one odd run decides; from three on it is a statement."""
-
 POWER = 0.8
+
+Method = Literal["welch", "paired", "prediction"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,74 +104,111 @@ def _side_autocorrelation(values: Sequence[float]) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class RatioInterval:
-    """One system over the other: the ratio of the geometric means of their runs, with its 95 % interval.
+class Difference:
+    """An estimated difference of two means, with which Student's t gives intervals and p values.
 
     Attributes:
-        p: two-sided, of no difference.
-        minimum_detectable_effect: the smallest relative difference that so many runs with this
-            spread find in 80 % of the cases.
+        value: the first mean minus the second; of logarithms, the logarithm of their ratio.
+        error: its standard error.
+        freedom: degrees of freedom of that.
+        method: "welch" compares independent runs, "paired" the runs of each round of one session, "prediction" a
+            single run with several, as if its own system varied as much as theirs does.
     """
 
-    ratio: float
-    low: float
-    high: float
-    p: float
-    minimum_detectable_effect: float
+    value: float
+    error: float
+    freedom: float
+    method: Method = "welch"
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Return the bounds of the difference."""
+        half = _t_quantile(self.freedom, confidence) * self.error
+        return self.value - half, self.value + half
+
+    def p(self, expected: float = 0.0) -> float:
+        """Return the two-sided p value of a true difference of `expected`."""
+        from scipy import special
+
+        return float(2 * special.stdtr(self.freedom, -abs(self.value - expected) / self.error))
 
     @property
-    def is_significant(self) -> bool:
-        """Whether the interval excludes that both are equal."""
-        return not self.low <= 1 <= self.high
+    def minimum_detectable_effect(self) -> float:
+        """The smallest relative difference, of logarithms, that so many runs of this spread find with 80 % power."""
+        return _detectable(self.error, self.freedom)
 
 
 def between_run_interval(means: Sequence[float]) -> Interval | None:
-    """Return the interval of the mean over runs of one setup, by Student's t on logarithms; None below three runs."""
-    if len(means) < RUNS_FOR_SIGNIFICANCE:
+    """Return the interval of the mean over runs of one setup, by Student's t on logarithms; None for a single run."""
+    if len(means) < 2:
         return None
     logs = [math.log(value) for value in means]
     centre, half = statistics.fmean(logs), _t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
 
 
-def log_welch(first: Sequence[float], second: Sequence[float]) -> RatioInterval | None:
-    """Return the ratio of two systems from the means of their runs, by Welch's t on logarithms.
+def difference(
+    first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0)
+) -> Difference | None:
+    """Compare two systems by a value of each of their runs, usually the logarithm of its mean rate.
 
     Steps of one run are no independent samples of a machine: runs vary more than steps do. So each run counts once.
-    None below three runs of either, or where neither varies at all.
+    Two runs of each give Welch's interval; one against three or more a prediction interval,
+    t(n-1) · s · √(1 + 1/n). None where there are fewer, or where nothing varies.
+
+    Args:
+        first: shape (runs,).
+        second: shape (runs,).
+        floors: variance of one run's value that rounding alone gives, of either system. Equal rounded values don't
+            make a system certain.
     """
-    from scipy import special
-
-    welch = _welch(*([math.log(value) for value in side] for side in (first, second)))
-    if welch is None:
+    if len(first) > 1 and len(second) > 1:
+        return welch(first, second, floors=floors)
+    counts = len(first), len(second)
+    if min(counts) != 1 or max(counts) < 3:
         return None
-    difference, half, error, freedom = welch
-    return RatioInterval(
-        ratio=math.exp(difference),
-        low=math.exp(difference - half),
-        high=math.exp(difference + half),
-        p=float(2 * special.stdtr(freedom, -abs(difference) / error)),
-        minimum_detectable_effect=_detectable(error, freedom),
+    many, count = (first, len(first)) if counts[1] == 1 else (second, len(second))
+    variance = max(statistics.variance(many), *floors)
+    value = statistics.fmean(first) - statistics.fmean(second)
+    return Difference(value, math.sqrt(variance * (1 + 1 / count)), count - 1, "prediction") if variance else None
+
+
+def welch(
+    first: Sequence[float], second: Sequence[float], *, floors: tuple[float, float] = (0.0, 0.0)
+) -> Difference | None:
+    """Return the difference of two means by Welch's t; None below two values of either, or where neither varies."""
+    if min(len(first), len(second)) < 2:
+        return None
+    parts = [
+        max(statistics.variance(values), floor) / len(values)
+        for values, floor in zip((first, second), floors, strict=True)
+    ]
+    variance = sum(parts)
+    if variance == 0:
+        return None
+    freedom = variance**2 / sum(
+        part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True)
     )
+    return Difference(statistics.fmean(first) - statistics.fmean(second), math.sqrt(variance), freedom)
 
 
-def welch_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the first mean minus the second, in the unit of the values; None as for log_welch."""
-    welch = _welch(first, second)
-    return None if welch is None else (welch[0] - welch[1], welch[0] + welch[1])
-
-
-def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float, float] | None:
-    """Return the difference of the means, half its interval, its standard error, and the degrees of freedom."""
-    if min(len(first), len(second)) < RUNS_FOR_SIGNIFICANCE:
+def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None:
+    """Return the mean difference of pairs, shape (rounds,) each; None below two, or where it never varies."""
+    differences = [one - other for one, other in zip(first, second, strict=True)]
+    spread = statistics.stdev(differences) if len(differences) > 1 else 0.0
+    if not spread:
         return None
-    variances = [statistics.variance(side) / len(side) for side in (first, second)]
-    error = math.sqrt(sum(variances))
-    if error == 0:
-        return None
-    shares = (v * v / (len(side) - 1) for v, side in zip(variances, (first, second), strict=True))
-    freedom = sum(variances) ** 2 / sum(shares)
-    return statistics.fmean(first) - statistics.fmean(second), _t_quantile(freedom) * error, error, freedom
+    count = len(differences)
+    return Difference(statistics.fmean(differences), spread / math.sqrt(count), count - 1, "paired")
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p values, in their order, corrected by Holm for being so many."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, highest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * p_values[index]))
+        corrected[index] = highest
+    return corrected
 
 
 def minimum_detectable_effect(spread: float, runs: int) -> float:
@@ -184,11 +221,20 @@ def minimum_detectable_effect(spread: float, runs: int) -> float:
 
 def runs_needed(difference: float, spread: float, *, most: int = 100) -> int | None:
     """Return how many runs of each find a relative difference with 80 % power; None when more than `most`."""
-    candidates = range(RUNS_FOR_SIGNIFICANCE, most + 1)
-    return next((runs for runs in candidates if minimum_detectable_effect(spread, runs) <= difference), None)
+    # The more runs, the smaller the effect.
+    fewer = bisect.bisect_left(
+        range(2, most + 1), True, key=lambda runs: minimum_detectable_effect(spread, runs) <= difference
+    )
+    return None if fewer == most - 1 else 2 + fewer
 
 
 def _detectable(error: float, freedom: float) -> float:
+    return math.expm1(_detectable_errors(freedom) * error)
+
+
+@functools.lru_cache(maxsize=1024)
+def _detectable_errors(freedom: float) -> float:
+    """Return the difference, in standard errors, that is found with 80 % power."""
     from scipy import special
 
     critical = _t_quantile(freedom)
@@ -198,13 +244,13 @@ def _detectable(error: float, freedom: float) -> float:
         return 1 - float(below)
 
     low, high = 0.0, 60.0
-    for _ in range(60):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if power(middle) < POWER else (low, middle)
-    return math.expm1(high * error)
+    return high
 
 
-def _t_quantile(freedom: float) -> float:
+def _t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
     from scipy import special
 
-    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    return float(special.stdtrit(freedom, (1 + confidence) / 2))

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from tprimat.analysis.intervals import log_welch
+from tprimat.analysis.intervals import welch
 
 EXACT_RUNS = 40
 """Up to here Kendall's distribution is counted; beyond, the normal one is as good."""
@@ -53,9 +53,9 @@ def run_order_trend(means: Sequence[float]) -> Order | None:
 
 def _alternates(odd: Sequence[float], even: Sequence[float]) -> bool:
     """Return whether odd and even runs differ."""
-    welch = log_welch(odd, even)
-    if welch is not None:
-        return welch.p < 0.001
+    found = welch(odd, even)
+    if found is not None:
+        return found.p() < 0.001
     # Means that were rounded may not vary on either side. By chance alone two values fall so
     # into place in 2 of all the ways to choose the odd runs.
     return odd[0] != even[0] and 2 / math.comb(len(odd) + len(even), len(odd)) < 0.01

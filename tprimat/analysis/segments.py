@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 
 from tprimat.analysis import warmup
 from tprimat.analysis.changepoints import (
-    CHANGE_SIGMAS,
+    CERTAINTY,
     LEAST_CHANGE,
     LEAST_RECORDS,
-    MEDIAN_ERROR,
     NEAR,
     change_points,
     relative_change,
 )
-from tprimat.analysis.stats import MAD_TO_SIGMA, median
+from tprimat.analysis.intervals import BATCHES
+from tprimat.analysis.stats import median
 
 if TYPE_CHECKING:
     from tprimat.analysis.stats import Values
+
+DRIFT_RECORDS = 5 * BATCHES
+"""A drift is looked for in segments of at least so many records."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +32,8 @@ class Segment:
     """Records between two change points, from start until before stop, with the median of their values.
 
     Attributes:
-        drift: largest quarter median over the smallest, minus one, where that is more than noise;
-            where only the first ten values are off, their median against that of all; None where
-            the segment is steady.
+        drift: relative change from its beginning to its end, negative where the values fall; None where that is
+            small or may be noise.
     """
 
     start: int
@@ -67,21 +69,27 @@ def find_segments(values: Sequence[float], *, minimum: int = warmup.MINIMUM_RECO
 
 
 def _drift(series: Values) -> float | None:
-    """Return by how much the quarters of a segment differ, or its first values from all, where that is
-    more than noise.
+    """Return by how much a straight line through the means of ten batches rises or falls from one end of the segment
+    to the other; or, where a ramp too short for that is left at the beginning, by how much its first ten values are
+    off. None where that is below 2 %, or may be noise.
     """
     import numpy as np
+    from scipy import special
 
-    if len(series) < LEAST_RECORDS:
+    if len(series) < DRIFT_RECORDS:
         return None
-    centre = median(series)
-    sigma = MAD_TO_SIGMA * median(abs(series - centre))
-    change = relative_change(*(median(quarter) for quarter in np.array_split(series, 4)))
-    noise = CHANGE_SIGMAS * MEDIAN_ERROR * sigma / math.sqrt(len(series) / 4) / centre if sigma else 0.0
-    if change > max(LEAST_CHANGE, noise):
-        return change
-    # A ramp of less than half a quarter shows in no quarter's median.
-    first = median(series[:NEAR])
-    if abs(first - centre) > max(warmup.BAND_SIGMAS * sigma, warmup.BAND_FRACTION * centre):
-        return relative_change(first, centre)
-    return None
+    means = np.array([batch.mean() for batch in np.array_split(series, BATCHES)])
+    places = np.arange(BATCHES) - (BATCHES - 1) / 2
+    squares = float(places @ places)
+    slope, middle = float(places @ means) / squares, float(means.mean())
+    rest = means - middle - slope * places
+    error = math.sqrt(float(rest @ rest) / (BATCHES - 2) / squares)
+    first, last = middle - slope * BATCHES / 2, middle + slope * BATCHES / 2
+    certain = error == 0 or 2 * special.stdtr(BATCHES - 2, -abs(slope) / error) < CERTAINTY
+    if certain and min(first, last) > 0 and relative_change(first, last) >= LEAST_CHANGE:
+        return last / first - 1
+    # A ramp at the beginning shows in the medians of the first tens: each comes nearer to what follows.
+    tens = [median(series[low : low + NEAR]) for low in (0, NEAR, 2 * NEAR)] + [median(series)]
+    steps = [after / before - 1 for before, after in itertools.pairwise(tens) if before > 0]
+    ramp = len(steps) == 3 and min(map(abs, steps)) >= LEAST_CHANGE and len({step > 0 for step in steps}) == 1
+    return tens[-1] / tens[0] - 1 if ramp else None

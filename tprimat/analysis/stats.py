@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,3 +58,8 @@ def robust_sigma(values: Sequence[float]) -> float:
     """Return the standard deviation that normal values of this median absolute deviation have."""
     centre = statistics.median(values)
     return MAD_TO_SIGMA * statistics.median([abs(value - centre) for value in values])
+
+
+def resolution(values: Iterable[float]) -> float:
+    """Return the unit of the last decimal that any of some printed values has: 0.01 for 1.5 and 1.25."""
+    return 10.0 ** min((int(decimal.Decimal(repr(value)).as_tuple().exponent) for value in values), default=0)

@@ -23,6 +23,9 @@ OUTLIER_FRACTION = 0.10
 OUTLIER_SIGMAS = 4.0
 """A record is an outlier when it lies above its segment's median by both 10 % and four robust sigmas."""
 
+ROUNDED = 50
+"""Step times that show how coarsely all are printed."""
+
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
 
@@ -30,39 +33,28 @@ EMULATED = "an emulated device trained, whose times mean nothing: there are no s
 
 
 @dataclasses.dataclass(frozen=True)
-class StepRange:
-    """Some steps of a run, by the numbers of the first and the last.
+class SegmentMetrics:
+    """The values of the steps between two change points, by the numbers of the first and the last.
 
     Attributes:
         mean: step time, s, weighted by the steps of each record.
         tokens_per_second_per_gpu: from the mean; None where it is unknown or withheld.
+        median: step time, s.
+        interval: of the step time within this run, s.
+        drift: relative change from the first step to the last, where that is large and certain; else None.
+        outliers: records far above the median.
+        outlier_share: share of the segment's time that they took beyond the median.
     """
 
     first_step: int
     last_step: int
     mean: float
     tokens_per_second_per_gpu: float | None
-
-
-@dataclasses.dataclass(frozen=True)
-class SegmentMetrics(StepRange):
-    """The values of a segment.
-
-    Attributes:
-        median: step time, s.
-        interval: of the step time within this run, s.
-        drift: by how much the quarter medians differ, where that is more than noise; else None.
-        outliers: records far above the median.
-        outlier_share: share of the segment's time that they took beyond the median.
-        extremes: where it drifts, its slowest and its fastest quarter in order of time; else none.
-    """
-
     median: float
     interval: intervals.Interval | None
     drift: float | None
     outliers: int
     outlier_share: float
-    extremes: tuple[StepRange, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,25 +62,22 @@ class Summary:
     """The values of a run, unrounded.
 
     Attributes:
+        performance: of all steps after the warm-up, across segments.
         warnings: what their reader must know; each withheld value has its reason.
-        segments: one for a run that keeps its speed; several, or one with a drift, for a run that
-            no single value describes; none where no steady state was found.
+        segments: several where the speed changes; none where no steady state was found.
+        rounding: how coarsely the step times were printed, relative to their mean.
     """
 
     steady: Steady
     performance: PerformanceMetrics
     warnings: tuple[str, ...]
     segments: tuple[SegmentMetrics, ...] = ()
+    rounding: float = 0.0
 
     @property
     def is_stationary(self) -> bool:
-        """Whether one value describes the steady part of the run."""
+        """Whether one speed describes the steady part of the run."""
         return len(self.segments) == 1 and self.segments[0].drift is None
-
-    @property
-    def step_ranges(self) -> tuple[StepRange, ...]:
-        """Each segment, or the extremes of a single one that drifts: what has a speed of its own."""
-        return self.segments[0].extremes or self.segments if len(self.segments) == 1 else self.segments
 
 
 def summarize(run: Run) -> Summary:
@@ -106,77 +95,46 @@ def summarize(run: Run) -> Summary:
     tokens, token_warnings = _tokens_per_step(run)
     gpus = run.num_gpus
 
-    def step_range(low: int, high: int) -> StepRange:
-        mean = stats.mean(times[low:high], windows[low:high])
-        return StepRange(steps[low], steps[high - 1], mean, tokens / mean / gpus if tokens and gpus else None)
+    def rate(mean: float) -> float | None:
+        return tokens / mean / gpus if tokens and gpus else None
 
     warnings = []
     if profiled:
         warnings.append(f"a profiler watched steps {profiled[0]} to {profiled[-1]}: no figure is of them")
     least = warmup.minimum_records(windows)
     segments = find_segments(times, minimum=least)
-    # What older readers take for the one value of a run of several segments is that of the last. Where
-    # nothing steady is found, the first step is left out all the same: it holds initialisation on every platform.
-    start = segments[-1].start if segments else min(1, len(times) - 1)
+    # Without a steady state the first step is excluded all the same: it includes initialisation on every platform.
+    start = segments[0].start if segments else min(1, len(times) - 1)
     steady = Steady(
         first_step=steps[start],
         last_step=steps[-1],
-        method="last_level" if len(segments) > 1 else "tail_reference" if segments else "all_after_first",
+        method="tail_reference" if segments else "all_after_first",
         found=bool(segments),
     )
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], least))
-    sample, whole = times[start:], step_range(start, len(times))
+    sample, mean = times[start:], stats.mean(times[start:], windows[start:])
     total_time, gaps = records.total_time(run)
     warnings += token_warnings + gaps
     performance = PerformanceMetrics(
         total_steps=records.recorded_steps(run),
         total_time_seconds=total_time,
-        avg_step_time_seconds=whole.mean,
+        avg_step_time_seconds=mean,
         median_step_time_seconds=statistics.median(sample),
         min_step_time_seconds=min(sample),
         max_step_time_seconds=max(sample),
         std_step_time_seconds=stats.deviation(sample),
-        steps_per_second=1 / whole.mean,
-        tokens_per_second=tokens / whole.mean if tokens else None,
-        tokens_per_second_per_gpu=whole.tokens_per_second_per_gpu,
+        steps_per_second=1 / mean,
+        tokens_per_second=tokens / mean if tokens else None,
+        tokens_per_second_per_gpu=rate(mean),
         warmup_time_seconds=math.fsum(t * window for t, window in zip(times[:start], windows[:start], strict=True)),
         final_loss=_final_loss(run),
     )
     if tokens and not gpus:
         warnings.append("the number of GPUs is unknown: no throughput per GPU")
-    metrics = tuple(_segment_metrics(segment, times, windows, step_range) for segment in segments)
-    return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics)
-
-
-def summarize_segments(run: Run, summary: Summary) -> Summary:
-    """Return the values over all segments of a run, instead of those of the last.
-
-    For one run among several: what it took on the whole is its value, and the segments stay beside it.
-    """
-    if len(summary.segments) < 2:
-        return summary
-    lengths = [segment.last_step - segment.first_step + 1 for segment in summary.segments]
-    means = [segment.mean for segment in summary.segments]
-    mean = sum(mean * length for mean, length in zip(means, lengths, strict=True)) / sum(lengths)
-    last, first_step = summary.performance, summary.segments[0].first_step
-    records = zip(run.steps, run.window_steps, run.step_times, strict=True)
-    before = [time * window for step, window, time in records if time is not None and step < first_step]
-    performance = msgspec.structs.replace(
-        last,
-        avg_step_time_seconds=mean,
-        steps_per_second=1 / mean,
-        tokens_per_second=last.tokens_per_second and last.tokens_per_second * means[-1] / mean,
-        tokens_per_second_per_gpu=last.tokens_per_second_per_gpu and last.tokens_per_second_per_gpu * means[-1] / mean,
-        # These were of the last segment alone.
-        median_step_time_seconds=None,
-        min_step_time_seconds=None,
-        max_step_time_seconds=None,
-        std_step_time_seconds=None,
-        warmup_time_seconds=float(sum(before)),
-    )
-    steady = msgspec.structs.replace(summary.steady, first_step=first_step, method="all_levels")
-    return dataclasses.replace(summary, steady=steady, performance=performance)
+    metrics = tuple(_segment_metrics(segment, steps, times, windows, rate) for segment in segments)
+    rounding = stats.resolution(sample[:ROUNDED]) / mean
+    return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding)
 
 
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
@@ -187,28 +145,28 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
 
 
 def _segment_metrics(
-    segment: Segment, times: Sequence[float], windows: Sequence[int], step_range: Callable[[int, int], StepRange]
+    segment: Segment,
+    steps: Sequence[int],
+    times: Sequence[float],
+    windows: Sequence[int],
+    rate: Callable[[float], float | None],
 ) -> SegmentMetrics:
-    times, windows = times[segment.start : segment.stop], windows[segment.start : segment.stop]
+    steps, times = steps[segment.start : segment.stop], times[segment.start : segment.stop]
+    windows = windows[segment.start : segment.stop]
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
+    mean = stats.mean(times, windows)
     return SegmentMetrics(
-        **vars(step_range(segment.start, segment.stop)),
+        first_step=steps[0],
+        last_step=steps[-1],
+        mean=mean,
+        tokens_per_second_per_gpu=rate(mean),
         median=segment.median,
         interval=intervals.within_run_interval(times, windows),
         drift=segment.drift,
         outliers=len(outliers),
         outlier_share=(sum(outliers) - len(outliers) * segment.median) / sum(times),
-        extremes=() if segment.drift is None else _extremes(step_range, segment),
     )
-
-
-def _extremes(step_range: Callable[[int, int], StepRange], segment: Segment) -> tuple[StepRange, ...]:
-    """Return the slowest and the fastest quarter of a segment, in order of time."""
-    edges = [segment.start + number * (segment.stop - segment.start) // 4 for number in range(5)]
-    quarters = [step_range(low, high) for low, high in itertools.pairwise(edges)]
-    ends = min(quarters, key=lambda each: each.mean), max(quarters, key=lambda each: each.mean)
-    return tuple(sorted(ends, key=lambda each: each.first_step))
 
 
 def _no_steady_state(count: int, window: int, least: int) -> str:
@@ -225,16 +183,15 @@ def _no_steady_state(count: int, window: int, least: int) -> str:
 
 
 def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
-    warnings = []
-    if len(segments) > 1:
-        ranges = ", ".join(f"{each.mean:.4g} s in steps {each.first_step} to {each.last_step}" for each in segments)
-        warnings.append(f"the step time changes its level: {ranges}; no single figure describes the run")
-    warnings += [
-        f"the step time drifts by {each.drift:.1%} between steps {each.first_step} and {each.last_step}"
+    warnings = [
+        f"speed changes at step {after.first_step}: {before.mean:.4g} s before, {after.mean:.4g} s from there on"
+        for before, after in itertools.pairwise(segments)
+    ]
+    return warnings + [
+        f"step time drifts by {each.drift:+.1%} between steps {each.first_step} and {each.last_step}"
         for each in segments
         if each.drift is not None
     ]
-    return warnings
 
 
 def _final_loss(run: Run) -> float | None:
@@ -255,7 +212,8 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
     if isinstance(printed, (int, float)) and all_after_first:
         # Older results print a rate over all steps after the first, so that is what it is compared with.
         stated = tokens * len(all_after_first) / sum(all_after_first)
-        if abs(printed / stated - 1) > RATE_TOLERANCE:
+        # Fewer tokens are printed where padding isn't counted.
+        if printed / stated - 1 > RATE_TOLERANCE:
             return None, [
                 f"{WITHHELD}: the source printed {printed:,.0f} tokens/s, which is {printed / stated:.3f} times "
                 f"what its batch of {run.training_config.global_batch_size} × {run.training_config.sequence_length} "

@@ -6,7 +6,7 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from tprimat.analysis.changepoints import DEPTH, LEAST_RECORDS, NEAR, change_points
+from tprimat.analysis.changepoints import LEAST_RECORDS, NEAR, change_points
 from tprimat.analysis.stats import robust_sigma
 
 MINIMUM_RECORDS = 20
@@ -96,15 +96,12 @@ def _first_reference(values: Sequence[float], minimum: int) -> tuple[SteadyState
     """
     import numpy as np
 
-    for _ in range(DEPTH):
-        state = detect_warmup(values, minimum=minimum)
-        if state is not None:
-            return state, values
-        changes = change_points(np.asarray(values[EARLIEST_CHANGE:], dtype=np.float64))
+    while (state := detect_warmup(values, minimum=minimum)) is None:
+        changes = change_points(np.asarray(values[LOOK_AHEAD:], dtype=np.float64))
         if not changes:
             break
-        values = values[: EARLIEST_CHANGE + changes[0]]
-    return None, values
+        values = values[: LOOK_AHEAD + changes[0]]
+    return state, values
 
 
 def _end_of_slope(values: Sequence[float], start: int, reference: float) -> int:

@@ -14,18 +14,38 @@ clock speak against a row gets no row, and the reason.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import functools
+import importlib.resources
+import itertools
+import operator
 import re
+from typing import TypeVar
 
-from tprimat.catalog import csv_table
+import msgspec
+
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, GIB
+
+_Row = TypeVar("_Row")
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 """The precisions that the table has a peak for."""
 
 _COUNTED_AS = {"mxfp8": "fp8", "mxfp4": "fp4"}
+
+_LACKS = {
+    **dict.fromkeys(("sm_70", "sm_75"), ("tf32", "bf16", "fp8", "fp4")),
+    **dict.fromkeys(("sm_80", "sm_86"), ("fp8", "fp4")),
+    **dict.fromkeys(("sm_89", "sm_90", "gfx942"), ("fp4",)),
+    **dict.fromkeys(("gfx908", "gfx90a"), ("tf32", "fp8", "fp4")),
+    "gfx950": ("tf32",),
+}
+"""The precisions that an architecture has no matrix units for."""
+
+_COMPUTED_IN = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp32", "tf32": "fp32"}
+"""The next wider precision, in which one is computed that a GPU lacks."""
 
 VISIBLE_MEMORY = (0.90, 1.005)
 """Least and most that a device's total memory may be of its label, counted in GiB. Drivers keep
@@ -38,9 +58,10 @@ _SAYS_NOTHING = re.compile(
 )
 """Suffixes of CPU names."""
 
-_GENERIC_AMD_NAME = "Radeon Graphics"
-"""What the ROCm runtime calls a device whose PCI id its table of names lacks."""
+_GENERIC_AMD_NAME = "radeon graphics"
+"""What the ROCm runtime calls a device whose PCI id its table of names lacks, in lower case."""
 
+_MIG = re.compile(r"\bMIG\b.*", re.IGNORECASE)
 _BRANDS = {"AMD": ("amd", "instinct", "radeon"), "NVIDIA": ("nvidia", "tesla", "geforce", "quadro")}
 
 _CORES_PER_UNIT = {
@@ -69,8 +90,9 @@ class Gpu:
         link_gb_per_s: to the other GPUs, GB/s of both directions.
         fp32_tflops, …: dense peaks; None for a precision that the GPU lacks, or that nobody states.
         sustained_bf16_tflops: the highest that a matrix product was seen to sustain; None
-            where nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22).
-        clock_mhz, flops_per_clock: from which bf16 (MI100, V100: fp16) follows, per compute unit.
+            where nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the row's source).
+        clock_mhz, flops_per_clock: from which bf16 (MI100, V100, T4: fp16) follows, per compute unit.
+        highest_clock_mhz: of a card that its power lets run faster than at the clock of its data sheet.
         evidence: words that the module's head explains, joined by +.
     """
 
@@ -96,6 +118,7 @@ class Gpu:
     fp4_tflops: float | None = None
     sustained_bf16_tflops: float | None = None
     clock_mhz: float | None = None
+    highest_clock_mhz: float | None = None
     flops_per_clock: int | None = None
     evidence: str
     note: str = ""
@@ -105,6 +128,27 @@ class Gpu:
         """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8 or mxfp4; None where there is no figure."""
         name = _COUNTED_AS.get(precision or "", precision)
         return getattr(self, f"{name}_tflops") if name in PRECISIONS else None
+
+    def lacks(self, precision: str | None) -> bool:
+        """Return whether the GPU has no matrix units for a precision."""
+        return _COUNTED_AS.get(precision or "", precision) in _LACKS.get(self.architecture, ())
+
+    def computes_in(self, precision: str | None) -> str | None:
+        """Return what the matrix products of a precision are computed in: itself, or a wider one if it is lacking."""
+        name = _COUNTED_AS.get(precision or "", precision)
+        while name in _LACKS.get(self.architecture, ()):
+            name = _COMPUTED_IN[name]
+        return name
+
+    @property
+    def boost(self) -> float:
+        """The highest clock over that of the data sheet's peak."""
+        return self.highest_clock_mhz / self.clock_mhz if self.highest_clock_mhz and self.clock_mhz else 1.0
+
+    def ceiling_tflops(self, precision: str | None) -> float | None:
+        """Return what no product can exceed: the dense peak at the highest clock; None where there is no figure."""
+        peak = self.peak_tflops(self.computes_in(precision))
+        return peak and peak * self.boost
 
     @property
     def doubt(self) -> str | None:
@@ -124,19 +168,29 @@ class Match:
         reason: how it was confirmed, or why there is none.
         partition: the part of a GPU that the device is, such as "MIG 3g.20gb" or "CPX partition
             (38 of 304 compute units)"; None for a whole one.
+        candidates: the rows that it may be: one, or several where the source doesn't say what decides.
     """
 
     gpu: Gpu | None
     reason: str
     partition: str | None = None
+    candidates: tuple[Gpu, ...] = ()
 
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
     """Return the table."""
-    return csv_table.read("gpus.csv", Gpu)
+    return read_table("gpus.csv", Gpu)
 
 
+def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
+    """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty cell is a default."""
+    content = importlib.resources.files("tprimat.catalog").joinpath(name).read_text(encoding="utf-8")
+    cells = ({column: text for column, text in line.items() if text} for line in csv.DictReader(content.splitlines()))
+    return tuple(msgspec.convert(fields, row, strict=False) for fields in cells)
+
+
+@functools.lru_cache(maxsize=1024)
 def match(info: GpuInfo) -> Match:
     """Return the row of a device, confirmed by everything known about it.
 
@@ -150,24 +204,24 @@ def match(info: GpuInfo) -> Match:
     name = _bare(info.device_name)
     if part := _virtual_part(info.device_name):
         return Match(None, f"{info.device_name} is a part of a GPU ({part}): the peak of the whole isn't its own", part)
-    if name.lower() == _GENERIC_AMD_NAME.lower():
+    if name.lower() == _GENERIC_AMD_NAME:
         return _match_by_facts(info)
-    candidates = _named(name)
-    if not candidates:
-        return Match(None, f"the table of GPUs has no {info.device_name}")
-    objections = {gpu: _objections(gpu, info) for gpu in candidates}
-    fitting = [gpu for gpu in candidates if not objections[gpu]]
-    if len(fitting) > 1:
-        return Match(None, f"{info.device_name} may be {_either(fitting)}: the source doesn't say what decides")
+    objections = {gpu: _objections(gpu, info) for gpu in _named(name)}
+    fitting = [gpu for gpu, against in objections.items() if not against]
+    if not objections:
+        return Match(None, f"{info.device_name} is not a GPU that is known")
     if not fitting:
-        partition = _partition(candidates[0], info) if len(candidates) == 1 else None
-        against = "; ".join(dict.fromkeys(text for texts in objections.values() for text in texts))
+        partition = _partition(next(iter(objections)), info) if len(objections) == 1 else None
+        against = "; ".join(dict.fromkeys(itertools.chain(*objections.values())))
         return Match(None, f"named {info.device_name}, but {against}", partition)
-    if name.upper().endswith(" VF") and (info.compute_units is None or info.total_memory_gb is None):
+    if len(fitting) > 1:
+        reason = f"{info.device_name} may be {_either(fitting)}: the source doesn't say what decides"
+        return Match(None, reason, candidates=tuple(fitting))
+    if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
             None, f"{info.device_name} is a virtual function, whole only if its compute units and memory say so"
         )
-    return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info))}")
+    return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info))}", candidates=(fitting[0],))
 
 
 def short_name(device_name: str | None) -> str:
@@ -178,7 +232,7 @@ def short_name(device_name: str | None) -> str:
     if not device_name or not device_name.strip():
         return "unknown"
     name = _bare(device_name)
-    part = re.search(r"\bMIG\b.*", name, re.IGNORECASE)
+    part = _MIG.search(name)
     whole = name[: part.start()].strip() if part else name
     rows = _named(whole)
     whole = rows[0].short_name if len(rows) == 1 else _SAYS_NOTHING.sub("", whole).strip() or name
@@ -196,21 +250,17 @@ def vendor(device_name: str) -> str | None:
     return next((maker for maker, sign in signs if sign in name), None)
 
 
-def classes_by_memory(total_gib: float, vendor: str) -> tuple[str, ...]:
-    """Return titles of the GPUs of NVIDIA or AMD (or nvd, amd) that show this much memory.
+def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
+    """Return the rows of AMD's GPUs that show this much memory, for logs that print a total and no name.
 
-    For logs that print a total and no name.
+    AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
     """
-    maker = {"nvidia": "NVIDIA", "nvd": "NVIDIA", "amd": "AMD"}.get(vendor.lower())
-    least, most = VISIBLE_MEMORY
-    if maker == "AMD":
-        # AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
-        least = 0.995
-    return tuple(
-        gpu.title
-        for gpu in gpus()
-        if gpu.vendor == maker and gpu.name_pattern and least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb
-    )
+    least, most = 0.995, VISIBLE_MEMORY[1]
+    return [gpu for gpu in _amd_devices() if least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
+
+
+def _amd_devices() -> list[Gpu]:
+    return [gpu for gpu in gpus() if gpu.vendor == "AMD" and gpu.name_pattern]
 
 
 def cores(architecture: str | None, compute_units: int | None) -> int | None:
@@ -226,20 +276,18 @@ def _named(name: str) -> list[Gpu]:
 
 def _match_by_facts(info: GpuInfo) -> Match:
     name = info.device_name
-    facts_by_name = {
-        "architecture": info.architecture,
-        "number of compute units": info.compute_units,
-        "memory": info.total_memory_gb,
-    }
-    if unknown := [fact for fact, value in facts_by_name.items() if value is None]:
+    names = {"architecture": "architecture", "compute_units": "number of compute units", "total_memory_gb": "memory"}
+    if unknown := [fact for field, fact in names.items() if getattr(info, field) is None]:
         return Match(None, f"{name} names no GPU, and its {' and '.join(unknown)} is unknown")
-    candidates = [gpu for gpu in gpus() if gpu.vendor == "AMD" and gpu.name_pattern]
-    fitting = [gpu for gpu in candidates if not _objections(gpu, info) and _clock_fits(gpu, info)]
+    fitting = [gpu for gpu in _amd_devices() if not _objections(gpu, info)]
+    if info.clock_mhz is not None:
+        fitting = [gpu for gpu in fitting if not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)]
     if len(fitting) == 1:
-        return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}")
+        reason = f"{fitting[0].title}, by {', '.join(_confirmations(info)[1:])}"
+        return Match(fitting[0], reason, candidates=(fitting[0],))
     facts = f"{_plain_architecture(info.architecture)}, {info.compute_units} compute units, {_gib(info)}"
     if fitting:
-        return Match(None, f"{name} may be {_either(fitting)} ({facts})")
+        return Match(None, f"{name} may be {_either(fitting)} ({facts})", candidates=tuple(fitting))
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
     return Match(
         None, f"{name} names no GPU, and no row of the table has {facts}{clock}: an unknown GPU or a partition"
@@ -253,25 +301,23 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
     architecture, part, memory = _plain_architecture(info.architecture), _partition(gpu, info), info.total_memory_gb
     least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
     units = f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
-    facts = (
-        (named in ("NVIDIA", "AMD") and named != gpu.vendor, f"{gpu.title} is of {gpu.vendor}"),
-        (stack not in (None, gpu.vendor), f"it ran under {info.software_stack}, and {gpu.title} is of {gpu.vendor}"),
-        (
-            architecture not in (None, gpu.architecture),
-            f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}",
+    objections = {
+        f"{gpu.title} is of {gpu.vendor}": named in ("NVIDIA", "AMD") and named != gpu.vendor,
+        f"it ran under {info.software_stack}, and {gpu.title} is of {gpu.vendor}": stack not in (None, gpu.vendor),
+        f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}": (
+            architecture not in (None, gpu.architecture)
         ),
-        (info.compute_units not in (None, gpu.compute_units), f"it is a part: {part}" if part else units),
-        (
-            memory is not None and not least <= memory <= most,
-            f"it has {memory or 0:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB",
+        f"it is a part: {part}" if part else units: info.compute_units not in (None, gpu.compute_units),
+        f"it has {memory or 0:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB": (
+            memory is not None and not least <= memory <= most
         ),
-    )
-    clock = info.clock_mhz
-    twins = [other for other in _twins(gpu) if clock is not None and _near(clock, other.clock_mhz)]
-    return [
-        *(text for contradicts, text in facts if contradicts),
-        *(f"its clock of {clock:.0f} MHz is that of {other.title}" for other in twins),
-    ]
+        **{
+            f"its clock of {info.clock_mhz:.0f} MHz is that of {twin.title}": _near(info.clock_mhz, twin.clock_mhz)
+            for twin in _twins(gpu)
+            if info.clock_mhz is not None
+        },
+    }
+    return [text for text, contradicts in objections.items() if contradicts]
 
 
 def _twins(gpu: Gpu) -> list[Gpu]:
@@ -279,17 +325,9 @@ def _twins(gpu: Gpu) -> list[Gpu]:
 
     NVIDIA's have none: torch states their highest clock, the table the one that the data sheet's peak follows from.
     """
-
-    def shape(row: Gpu) -> tuple[object, ...]:
-        return row.vendor, row.architecture, row.compute_units, row.memory_gb
-
+    shape = operator.attrgetter("vendor", "architecture", "compute_units", "memory_gb")
     alike = [other for other in gpus() if gpu.vendor == "AMD" and shape(other) == shape(gpu)]
     return [other for other in alike if other.clock_mhz != gpu.clock_mhz]
-
-
-def _clock_fits(gpu: Gpu, info: GpuInfo) -> bool:
-    """Return False where a stated clock isn't the row's, though the row has a twin with another."""
-    return info.clock_mhz is None or not _twins(gpu) or _near(info.clock_mhz, gpu.clock_mhz)
 
 
 def _near(clock_mhz: float, expected: float | None) -> bool:
@@ -298,11 +336,10 @@ def _near(clock_mhz: float, expected: float | None) -> bool:
 
 def _virtual_part(name: str) -> str | None:
     """Return the part of a GPU that a name itself states."""
-    if part := re.search(r"\bMIG\b.*", name.replace("_", " "), re.IGNORECASE):
+    name = name.replace("_", " ").strip()
+    if part := _MIG.search(name):
         return part[0]
-    if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name.replace("_", " ").strip()):
-        return "vGPU"
-    return None
+    return "vGPU" if name.upper().startswith("GRID") or re.search(r"-\d+(-\d+)?[ABCQ]$", name) else None
 
 
 def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
@@ -318,13 +355,9 @@ def _partition(gpu: Gpu, info: GpuInfo) -> str | None:
 
 
 def _confirmations(info: GpuInfo) -> list[str]:
-    facts = [
-        info.compute_units and f"{info.compute_units} compute units",
-        _plain_architecture(info.architecture),
-        _gib(info),
-        info.clock_mhz and f"{info.clock_mhz:.0f} MHz",
-    ]
-    known = [fact for fact in facts if fact]
+    units = info.compute_units and f"{info.compute_units} compute units"
+    clock = info.clock_mhz and f"{info.clock_mhz:.0f} MHz"
+    known = [fact for fact in (units, _plain_architecture(info.architecture), _gib(info), clock) if fact]
     return [f"its name {info.device_name}", *known] if known else ["its name alone"]
 
 
@@ -345,6 +378,4 @@ def _bare(name: str) -> str:
 
 def _plain_architecture(architecture: str | None) -> str | None:
     """Return gfx942 of gfx942:sramecc+:xnack-, sm_90 of sm90a."""
-    if not architecture:
-        return None
-    return re.sub(r"^sm_?(\d+)a?$", r"sm_\1", architecture.split(":")[0].strip().lower())
+    return re.sub(r"^sm_?(\d+)a?$", r"sm_\1", (architecture or "").split(":")[0].strip().lower()) or None

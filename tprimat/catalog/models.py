@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
@@ -116,7 +117,7 @@ def by_name(name: str) -> Model:
     """Return the row of a name that a user typed. Raises UsageError for one that no row has."""
     if model := find(name.lower()):
         return model
-    raise UsageError(f"there is no model {name!r}: choose from {', '.join(names())}", heading="unknown-model")
+    raise UsageError(f"unknown model {name!r}", hint=f"choose from {', '.join(names())}", heading="unknown-model")
 
 
 def recognize(text: str) -> Model | None:
@@ -133,14 +134,12 @@ def title(name: str | None) -> str:
 
 def with_shape(config: ModelConfig) -> Model | None:
     """Return the full-size model with this shape, or None."""
-    fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
-    sizes = [getattr(config, field) for field in fields]
+    sizes = operator.attrgetter("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
     for model in MODELS:
-        same = sizes == [getattr(model.shape, field) for field in fields]
-        same = same and config.num_query_groups in (None, model.shape.num_query_groups)
-        # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a
-        # little more than the row's is the same model.
-        vocabulary = config.vocab_size
-        if same and vocabulary and model.shape.vocab_size and 0 <= vocabulary - model.shape.vocab_size < 1024:
+        shape = model.shape
+        same = sizes(config) == sizes(shape) and config.num_query_groups in (None, shape.num_query_groups)
+        # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a little more than the
+        # row's is the same model.
+        if same and config.vocab_size and shape.vocab_size and 0 <= config.vocab_size - shape.vocab_size < 1024:
             return model
     return None

@@ -33,40 +33,38 @@ class Price:
 
 
 def parse(arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None) -> dict[str, Price]:
-    """Return the prices of sides by name, from what was typed after --cost; raise UsageError for what makes no sense.
+    """Return the prices of systems by name, from what was typed after --cost; raise UsageError for what makes no sense.
 
     Args:
         arguments: either one price for each name, in their order; or NAME=PRICE, where a part of
-            the name is enough, and is meant for all sides that it fits. A price is 2.95, or a range
+            the name is enough, and is meant for all systems that it fits. A price is 2.95, or a range
             2.20:3.10. Commas separate too.
-        names: sides, in the order of the printed table.
-        known: by name, all that is known of a side; what a user may call it by where no name fits.
+        names: systems, in the order of their files.
+        known: by name, all that is known of a system; what a user may call it by where no name fits.
     """
     words = [word for argument in arguments for word in argument.split(",") if word.strip()]
     named = [word for word in words if "=" in word]
     if named and len(named) != len(words):
         raise UsageError("--cost takes either prices in order or NAME=PRICE, not both", heading=_WRONG)
     if not named:
-        # A word that is no price is named as one before prices are counted.
+        # A word that is not a price is named as one before prices are counted.
         in_order = [_price(word) for word in words]
         if len(in_order) != len(names):
-            count = f"{counted(len(in_order), 'price')} for {counted(len(names), 'side')}"
+            count = f"{counted(len(in_order), 'price')} for {counted(len(names), 'system')}"
             raise UsageError(
-                f"--cost has {count}: give one for each, in this order: {'; '.join(names)}", heading=_WRONG
+                f"--cost: {count}", hint=f"give one price per system, in this order: {'; '.join(names)}", heading=_WRONG
             )
         return dict(zip(names, in_order, strict=True))
     prices: dict[str, Price] = {}
     for word in named:
         name, _, text = word.rpartition("=")
-        fitting = _fitting(name, names)
-        if not fitting and known:
-            fitting_texts = _fitting(name, list(dict.fromkeys(known.values())))
-            fitting = [each for each in names if known.get(each) in fitting_texts]
+        fitting = fitting_names(name, names, known)
         if not fitting:
-            raise UsageError(f"--cost: {name.strip()!r} is none of the sides: {'; '.join(names)}", heading=_WRONG)
-        doubled = next((each for each in fitting if each in prices), None)
-        if doubled is not None:
-            raise UsageError(f"--cost: {doubled} has two prices: name it more exactly", heading=_WRONG)
+            raise UsageError(
+                f"--cost: no system matches {name.strip()!r}", hint=f"available: {'; '.join(names)}", heading=_WRONG
+            )
+        if doubled := next((each for each in fitting if each in prices), None):
+            raise UsageError(f"--cost: {doubled} has two prices", hint="use a longer part of its name", heading=_WRONG)
         prices.update(dict.fromkeys(fitting, _price(text)))
     return prices
 
@@ -80,21 +78,29 @@ def is_price(word: str) -> bool:
     return True
 
 
-def _fitting(name: str, sides: Sequence[str]) -> list[str]:
+def fitting_names(name: str, names: Sequence[str], known: Mapping[str, str] | None = None) -> list[str]:
+    """Return the systems that a part of a name means: by their names, else by all that is known of them."""
+    if (fitting := _fitting(name, names)) or not known:
+        return fitting
+    meant = _fitting(name, list(known.values()))
+    return [each for each in names if known.get(each) in meant]
+
+
+def _fitting(name: str, systems: Sequence[str]) -> list[str]:
     """Return the systems that a name means: whole names win over words, words over parts: H200
-    is not GH200. Several sides of one GPU cost the same.
+    is not GH200. Several systems of one GPU cost the same.
     """
     words = _words(name)
     tests = (
-        [side for side in sides if _words(side) == words],
-        [side for side in sides if words in _words(side)],
-        [side for side in sides if words.strip() in _words(side)],
+        [system for system in systems if _words(system) == words],
+        [system for system in systems if words in _words(system)],
+        [system for system in systems if words.strip() in _words(system)],
     )
     return next((matches for matches in tests if matches), []) if words.strip() else []
 
 
 def _words(text: str) -> str:
-    """Return words with a space on either side; 8×H100 is two."""
+    """Return words with a space on either system; 8×H100 is two."""
     parted = re.sub(r"\b([0-9]+)[x×](?=\w)", r"\1 ", text.casefold())
     return f" {' '.join(parted.replace(',', ' ').split())} "
 
@@ -106,7 +112,8 @@ def _price(text: str) -> Price:
         bounds = []
     if len(bounds) not in (1, 2) or not all(0 < bound < math.inf for bound in bounds) or bounds != sorted(bounds):
         raise UsageError(
-            f"--cost: {text.strip()!r} is no price: write USD per GPU-hour as 2.95 or as a range 2.20:3.10",
+            f"--cost: {text.strip()!r} is not a price",
+            hint="use e.g. H100=2.95, or a range H100=2.20:3.10",
             heading=_WRONG,
         )
     return Price(bounds[0], bounds[-1])

@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import re
 
-from tprimat.catalog import csv_table
 from tprimat.catalog import gpus as hardware
 from tprimat.results.run import Run
 
@@ -53,7 +52,7 @@ class Published:
 @functools.cache
 def rows() -> tuple[Published, ...]:
     """Return the table."""
-    return csv_table.read("published.csv", Published)
+    return hardware.read_table("published.csv", Published)
 
 
 def of_the_same(run: Run) -> tuple[Published, ...]:

@@ -5,3 +5,30 @@ never mixed: the same compute decides whether speeds may be compared (compute.py
 training whether quality may be (training.py). Physics comes before both (physics.py), with the
 corrections that would explain an impossible value (explain.py).
 """
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+Severity = Literal["error", "unverified", "warning", "info"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A result of a check that a reader must know.
+
+    Attributes:
+        severity: "error": the value is impossible, and its system is excluded from every ranking and headline;
+            "unverified": it can't be checked until the result states more, and is excluded too; "warning": it stays,
+            with a footnote; "info": it explains.
+        rule: the check's name, its heading in docs/metrics.md.
+        text: one sentence, with the values that it rests on.
+        explanations: single corrections that would make the value possible, the best supported
+            first.
+    """
+
+    severity: Severity
+    rule: str
+    text: str
+    explanations: tuple[str, ...] = ()

@@ -12,8 +12,8 @@ from typing import Literal
 from tprimat.checks.settings import SETTINGS, Setting
 from tprimat.results.run import Run
 
-Standing = Literal["equal", "different", "unknown", "disqualifying"]
-Mode = Literal["max", "identical"]
+Status = Literal["equal", "different", "unknown", "disqualifying"]
+Mode = Literal["best", "same"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Entry:
     """A setting; values in the order of the systems."""
 
     title: str
-    standing: Standing
+    status: Status
     values: tuple[str | None, str | None]
 
 
@@ -35,39 +35,37 @@ class ConfigDiff:
     """
 
     entries: tuple[Entry, ...]
-    verdict: Literal["identical configuration", "maximum performance", "not comparable"]
+    verdict: Literal["same configuration", "best configuration", "not comparable"]
 
-    def of(self, standing: Standing) -> tuple[Entry, ...]:
-        """Return the entries of one standing."""
-        return tuple(entry for entry in self.entries if entry.standing == standing)
-
-
-_BY_SEVERITY: tuple[Standing, ...] = ("disqualifying", "different", "unknown", "equal")
+    def of(self, status: Status) -> tuple[Entry, ...]:
+        """Return the entries of one status."""
+        return tuple(entry for entry in self.entries if entry.status == status)
 
 
-def ledger(first: Run, second: Run, *, mode: Mode = "max") -> ConfigDiff:
-    """Compare the settings of two runs; "identical" makes every difference of configuration disqualifying."""
+_BY_SEVERITY: tuple[Status, ...] = ("disqualifying", "different", "unknown", "equal")
+
+
+def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
+    """Compare the settings of two runs; "same" makes every difference of configuration disqualifying."""
     entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
     decisive = [entry for setting, entry in zip(SETTINGS, entries, strict=True) if setting.identity]
-    entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.standing))
-    standings = {entry.standing for entry in decisive}
-    if "disqualifying" in standings:
+    entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
+    if any(entry.status == "disqualifying" for entry in decisive):
         return ConfigDiff(tuple(entries), "not comparable")
-    # What one alone states can't be called identical. What neither states is listed as unknown.
-    one_sided = any(entry.standing == "unknown" and entry.values != (None, None) for entry in decisive)
-    if "different" in standings or one_sided:
-        return ConfigDiff(tuple(entries), "maximum performance")
-    return ConfigDiff(tuple(entries), "identical configuration")
+    # What one alone states can't be called the same. What neither states is listed as unknown.
+    if all(entry.status == "equal" or entry.values == (None, None) for entry in decisive):
+        return ConfigDiff(tuple(entries), "same configuration")
+    return ConfigDiff(tuple(entries), "best configuration")
 
 
 def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
     values = (setting.read(first), setting.read(second))
     same = values[0] == values[1] if setting.same is None else setting.same(first, second)
-    standing: Standing = "different"
+    status: Status = "different"
     if None in values and (same or setting.same is None):
-        standing = "unknown"
+        status = "unknown"
     elif same:
-        standing = "equal"
-    elif setting.forbids or (mode == "identical" and setting.identity):
-        standing = "disqualifying"
-    return Entry(setting.title, standing, values)
+        status = "equal"
+    elif setting.forbids or (mode == "same" and setting.identity):
+        status = "disqualifying"
+    return Entry(setting.title, status, values)

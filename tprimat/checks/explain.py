@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 from tprimat.results.run import Run
 from tprimat.units import GB, GIB
@@ -77,29 +78,22 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
 def above_peak(run: Run, share: float) -> tuple[str, ...]:
     """Return what may be behind a rate above a card's peak.
 
-    The true rate is unknown here, so nothing fits exactly; each text has how large an error of
-    its kind would have to be.
-
-    Args:
-        run: the run.
-        share: the rate as a share of the peak, above one.
+    The true rate is unknown here, so nothing fits exactly; each text has how large an error of its kind would have
+    to be. `share` is the rate as a share of the peak, above one.
     """
-    config, causes = run.training_config, []
-    gpus = run.num_gpus
+    config, gpus, causes = run.training_config, run.num_gpus, []
     if gpus and gpus > 1 and share > gpus * 0.1:
-        causes.append(f"a rate of all {gpus} GPUs taken for that of one: it would be {share / gpus:.0%} of the peak")
+        causes.append(f"total of {gpus} GPUs reported as per-GPU (would be {share / gpus:.0%} of peak)")
     if config.precision in ("bf16", "fp16"):
-        causes.append("fp8 instead of the declared precision: the peak would be about twice as high")
+        causes.append(f"FP8 instead of {config.precision.upper()} (the peak would be about twice as high)")
     if config.precision == "fp32":
-        causes.append(
-            "tf32 or bf16 in the matrix products instead of the declared fp32: the peak is several times higher"
-        )
+        causes.append("TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times higher)")
     if config.global_batch_size and config.sequence_length:
-        causes.append(
-            f"fewer tokens per step than the declared {config.global_batch_size} × {config.sequence_length}: "
-            f"at half of them it would be {share / 2:.0%} of the peak"
-        )
-    causes.append("steps that skip the work, or times taken before the device had finished")
+        causes.append(f"half the declared tokens per step (would be {share / 2:.0%} of peak)")
+    if run.model_config.trainable_parameters is None and share < 1.5:
+        lora = f"frozen weights, as in LoRA (would be {share / 1.5:.0%} of peak or more)"
+        causes.append(f"{lora}: state model_config.trainable_parameters")
+    causes.append("skipped steps, or timing without GPU synchronization")
     return tuple(causes)
 
 
@@ -111,39 +105,32 @@ def _of_configuration(run: Run, text: str, rank: int, support: str, **corrected:
     """Return a correction, ranked first where a shipped configuration of this framework, model and device has the
     corrected values and agrees with all else that the run states.
     """
-    stated = {name: getattr(run.training_config, name) for name in _SIZES}
-    values = {name: value for name, value in stated.items() if value is not None} | corrected
+    config = run.training_config
+    values = {name: value for name in _SIZES if (value := getattr(config, name)) is not None} | corrected
     for each in KNOWN_CONFIGURATIONS:
         is_of_run = (each.framework, each.model) == (run.framework, run.model)
-        if not is_of_run or each.gpu not in (run.gpu_info.device_name or ""):
-            continue
-        if all(getattr(each, name) == value for name, value in values.items()):
+        fits_device = each.gpu in (run.gpu_info.device_name or "")
+        if is_of_run and fits_device and all(getattr(each, name) == value for name, value in values.items()):
             return 0, f"{text}: the default of {run.framework} for this model ({each.source})"
     return rank, f"{text}: {support}"
 
 
-def _gpu_counts(run: Run, factor: float) -> list[_Correction]:
-    """Return another number of GPUs, unless the printed total and per-GPU rates exclude it."""
-    gpus = run.num_gpus
-    if not gpus:
-        return []
+def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
+    """Yield another number of GPUs, unless the printed total and per-GPU rates exclude it."""
+    gpus = run.num_gpus or 0
     total, per_gpu = (run.native_metrics.get(name) for name in ("tokens_per_second", "tokens_per_second_per_gpu"))
     printed = total / per_gpu if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu else None
-    corrections = []
     for times in (2, 4, 8, 16):
-        if not _fits(times, factor) and not _fits(1 / times, factor):
-            continue
-        text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
-        if printed and _fits(printed, gpus):
-            support = f"excluded: the printed total is {printed:.3f} times the printed rate per GPU"
-            corrections.append((9, f"{text}: {support}"))
-        else:
-            what = "a card of two dies counted as one, or " if times == 2 else ""
-            corrections.append((4, f"{text}: {what}{_NOTHING}"))
-    return corrections
+        if gpus and (_fits(times, factor) or _fits(1 / times, factor)):
+            text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
+            if printed and _fits(printed, gpus):
+                yield 9, f"{text}: excluded: the printed total is {printed:.3f} times the printed rate per GPU"
+            else:
+                what = "dual-die GPU counted as one device, or " if times == 2 else ""
+                yield 4, f"{text}: {what}{_NOTHING}"
 
 
-def _units(run: Run, factor: float) -> list[_Correction]:
+def _units(run: Run, factor: float) -> Iterator[_Correction]:
     gpus = run.num_gpus if run.num_gpus and run.num_gpus > 1 else math.nan
     rows = (
         ((1 / gpus,), "a rate per GPU printed as the total", f"1/{gpus}"),
@@ -151,8 +138,6 @@ def _units(run: Run, factor: float) -> list[_Correction]:
         ((1000, 1 / 1000), "milliseconds taken for seconds", "1000"),
         ((GIB / GB, GB / GIB), "GiB taken for GB", "1.0737"),
     )
-    return [
-        (1, f"{text}: the factor is exactly {exactly}")
-        for factors, text, exactly in rows
-        if any(_fits(each, factor) for each in factors)
-    ]
+    for factors, text, exactly in rows:
+        if any(_fits(each, factor) for each in factors):
+            yield 1, f"{text}: the factor is exactly {exactly}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import flops
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus
-from tprimat.checks import explain
-from tprimat.checks.finding import Finding
+from tprimat.catalog.gpus import Gpu
+from tprimat.checks import Finding, Severity, explain
 from tprimat.results.run import Run
 from tprimat.units import GB, GIB
 
@@ -22,10 +23,23 @@ POWER_MARGIN = 1.1
 POWER_SECONDS = 10.0
 """A card may exceed its cap for moments; a mean over ten seconds above 1.1 times the cap can't be."""
 
+PACKED_SHARE = 0.9
+"""Share of the peak that the products with the weights alone need in no training: where it is unknown whether documents
+are packed, so that attention costs less than the sequence length says, attention counts from there on only."""
+
+_HALF = ("bf16", "fp16")
+_NARROW = (*_HALF, "fp8", "fp4")
+
 
 def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
     """Return the findings on impossible and implausible values of a run."""
-    results = (_against_peak(run, summary), *_memory(run), _power(run), _own_rate(run, summary))
+    match = gpus.match(run.gpu_info)
+    results = (
+        *_compute(run, summary, match.candidates),
+        *_memory(run, match.gpu),
+        _power(run, match.gpu),
+        _own_rate(run, summary),
+    )
     return tuple(each for each in results if each is not None)
 
 
@@ -42,59 +56,71 @@ def printed_tokens_per_second(run: Run) -> float | None:
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
 
 
-def _against_peak(run: Run, summary: Summary) -> Finding | None:
-    rate = _fastest(summary)
-    shape, _ = flops.model_shape(run)
-    length = run.training_config.sequence_length
-    gpu = gpus.match(run.gpu_info).gpu
-    if rate is None or shape is None or length is None or gpu is None:
-        return None
-    per_token, full = (flops.flops_per_token(shape, length, causal=causal) for causal in (True, False))
-    if per_token is None or full is None:
-        return None
-    achieved = rate * per_token / 1e12
-    precision = run.training_config.precision
-    declared = gpu.peak_tflops(precision)
-    peaks = {name: peak for name in ("bf16", "fp16", "fp8", "fp4") if (peak := gpu.peak_tflops(name))}
-    need = f"{rate:,.1f} tokens/s/GPU are {achieved:,.0f} TFLOP/s per GPU"
-    if declared and achieved > declared:
-        return Finding(
-            "impossible",
-            "above-peak",
-            f"{need}, {achieved / declared:.0%} of the dense {precision} peak of {gpu.title} ({declared:,.0f} TFLOP/s; "
-            f"{rate * full / 1e12 / declared:.0%} when attention is counted in full)",
-            explain.above_peak(run, achieved / declared),
-        )
-    if declared or not peaks:
-        return None
-    # A precision without a peak in the table is compared with the highest peak of the card.
-    highest = max(peaks.values())
-    if achieved > highest:
-        text = f"{need}, more than {gpu.title} does in any precision ({highest:,.0f} TFLOP/s dense)"
-        return Finding("impossible", "above-peak", text, explain.above_peak(run, achieved / highest))
-    bf16 = peaks.get("bf16")
-    if precision is None and bf16 and achieved > bf16:
-        possible = " or ".join(name for name, peak in peaks.items() if peak >= achieved)
-        return Finding(
-            "unjudged",
-            "precision-unstated",
-            f"{rate:,.1f} tokens/s/GPU can't be judged: {achieved:,.0f} TFLOP/s per GPU are {achieved / bf16:.0%} of "
-            f"{gpu.title}'s dense bf16 peak, possible only in {possible}: state the precision",
-            explain.above_peak(run, achieved / bf16),
-        )
-    return None
-
-
-def _fastest(summary: Summary) -> float | None:
-    """Return the rate of the fastest segment, tokens/s/GPU: none may be above the peak."""
+def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
+    """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may be."""
+    # That of the fastest segment too: none may be above the peak.
     rates = [summary.performance.tokens_per_second_per_gpu]
     rates += [segment.tokens_per_second_per_gpu for segment in summary.segments]
-    return max((rate for rate in rates if rate is not None), default=None)
+    rate = max((rate for rate in rates if rate is not None), default=None)
+    if rate is None or not candidates:
+        return
+    precision, name = run.training_config.precision, (run.training_config.precision or "").upper()
+    gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
+    title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU of this name,"
+    ceiling = _ceiling(gpu, precision)
+    achieved = _tflops(run, rate, ceiling)
+    if achieved is None:
+        return
+    if achieved > ceiling:
+        known = gpu.ceiling_tflops(precision)
+        text = f"{rate:,.1f} tokens/s/GPU is {achieved:,.0f} TFLOP/s per GPU, " + (
+            f"{achieved / ceiling:.0%} of the dense {name} peak of {title} ({ceiling:,.0f} TFLOP/s)"
+            if known
+            else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
+        )
+        if gpu.lacks(precision):
+            text += f"; it has no {name} and computes it in {gpu.computes_in(precision)}"
+        yield Finding("error", "above-peak", text, explain.above_peak(run, achieved / ceiling))
+        return
+    if gpu.lacks(precision):
+        text = f"{gpu.title} has no {name}: either it is computed in {gpu.computes_in(precision)}, or another one ran"
+        yield Finding("warning", "precision-lacking", text)
+    peaks = {each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))}
+    half = next((peaks[each] for each in _HALF if each in peaks), math.inf)
+    needed = _tflops(run, rate, half) or 0.0
+    if precision is None and needed > half:
+        possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
+        text = (
+            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title}, possible only in "
+            f"{possible}: state the precision"
+        )
+        yield Finding("unverified", "precision-unstated", text, explain.above_peak(run, needed / half))
+    elif precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
+        text = f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best matrix product known of {title}"
+        yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s in BF16)")
 
 
-def _memory(run: Run) -> Iterator[Finding]:
-    gpu = gpus.match(run.gpu_info).gpu
-    total = run.gpu_info.total_memory_gb or (gpu.memory_gb * GIB / GB if gpu and gpu.memory_gb else None)
+def _ceiling(gpu: Gpu, precision: str | None) -> float:
+    """Return the most that a GPU can do, in any precision where there is no figure of this one."""
+    known = (gpu.ceiling_tflops(each) for each in _NARROW)
+    return gpu.ceiling_tflops(precision) or max((peak for peak in known if peak), default=math.inf)
+
+
+def _tflops(run: Run, rate: float, ceiling: float) -> float | None:
+    """Return the TFLOP/s that a rate needs at least, by what is known of packing."""
+    shape, _ = flops.model_shape(run)
+    length, packing = run.training_config.sequence_length, run.training_config.packing
+    if shape is None or length is None:
+        return None
+    weights, whole = (flops.flops_per_token(shape, tokens) for tokens in (0, length))
+    if weights is None or whole is None:
+        return None
+    whole, weights = rate * whole / 1e12, rate * weights / 1e12
+    return whole if packing is False or (packing is None and weights > PACKED_SHARE * ceiling) else weights
+
+
+def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
+    total = run.gpu_info.total_memory_gb or (gpu.memory_gb * GIB / GB if gpu else None)
     if total is None or run.platform == "cpu":
         return
     for name, value in run.memory_metrics.known().items():
@@ -103,21 +129,21 @@ def _memory(run: Run) -> Iterator[Finding]:
             text = f"{name} is {value:.2f} GB on a device of {total:.2f} GB"
             unit = f"GiB written as GB: the card's total would be {total * GIB / GB:.2f} GB"
             explanations = (unit,) if value / total < GIB / GB * 1.001 else ()
-            yield Finding("impossible", "beyond-memory", text, explanations)
+            yield Finding("error", "beyond-memory", text, explanations)
 
 
-def _power(run: Run) -> Finding | None:
-    power = run.energy_metrics.get("mean_power_watts_per_gpu")
-    seconds = run.energy_metrics.get("measured_seconds")
-    gpu = gpus.match(run.gpu_info).gpu
-    cap = run.energy_metrics.get("power_cap_watts") or (gpu.tdp_w if gpu else None)
+def _power(run: Run, gpu: Gpu | None) -> Finding | None:
+    power, seconds, recorded = (
+        run.energy_metrics.get(name) for name in ("mean_power_watts_per_gpu", "measured_seconds", "power_cap_watts")
+    )
+    cap = recorded or (gpu.tdp_w if gpu else None)
     if power is None or seconds is None or cap is None or seconds < POWER_SECONDS or power <= POWER_MARGIN * cap:
         return None
-    return Finding(
-        "impossible",
-        "above-power-cap",
-        f"a mean power of {power:.0f} W per GPU over {seconds:.0f} s is {power / cap:.2f} times the cap of {cap:.0f} W",
-    )
+    text = f"mean power of {power:.0f} W per GPU over {seconds:.0f} s is {power / cap:.2f} times the"
+    if recorded:
+        return Finding("error", "above-power-cap", f"{text} power cap of {cap:.0f} W")
+    # A cap may be set higher, and the counter of one die may read both.
+    return Finding("warning", "above-power-cap", f"{text} {cap:.0f} W of the data sheet; the power cap isn't recorded")
 
 
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
@@ -144,15 +170,19 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return None
     if abs(factor - 1) <= NEAR:
         return Finding(
-            "doubtful",
+            "warning",
             "own-rate",
             f"the source printed {printed:,.0f} tokens/s, {factor - 1:+.1%} from what batch, sequence and the time of "
             f"{closest} give",
         )
+    declared = f"{run.training_config.global_batch_size} × {run.training_config.sequence_length}"
+    # Who counts no padding prints fewer tokens than are computed.
+    severity: Severity = "error" if factor > 1 else "warning"
+    why = "" if factor > 1 else "; padding may not be counted"
     return Finding(
-        "impossible",
+        severity,
         "own-rate",
-        f"the printed {printed:,.0f} tokens/s and the step times need {factor:.3f} times the declared "
-        f"{run.training_config.global_batch_size} × {run.training_config.sequence_length} tokens per step",
+        f"the printed {printed:,.0f} tokens/s and the step times need {factor:.3f} times the declared {declared} "
+        f"tokens per step{why}",
         explain.tokens_per_step(run, factor),
     )

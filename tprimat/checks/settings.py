@@ -20,7 +20,8 @@ class Setting:
 
     Attributes:
         title: what a table shows.
-        read: its value as text; None where it is unknown.
+        value: a field such as timing.clock, or what gives its value as text; None where it is unknown.
+        unit: of the field, in words.
         essential: without it nobody knows whether two systems did the same work or timed the same
             thing, so it is listed even where none states it.
         named: whether a system may be called by it.
@@ -31,31 +32,20 @@ class Setting:
     """
 
     title: str
-    read: Callable[[Run], str | None]
+    value: str | Callable[[Run], str | None]
+    unit: str | None = None
     essential: bool = False
     named: bool = True
     forbids: bool = False
     identity: bool = False
     same: Callable[[Run, Run], bool] | None = None
 
-
-def _field(path: str, unit: str | None = None) -> Callable[[Run], str | None]:
-    """Return what reads a field, such as timing.clock."""
-    get = operator.attrgetter(path)
-
-    def read(run: Run) -> str | None:
-        value = text_of(get(run))
-        return value if value is None or unit is None else f"{value} {unit}"
-
-    return read
-
-
-def _config(name: str, unit: str | None = None) -> Callable[[Run], str | None]:
-    return _field(f"training_config.{name}", unit)
-
-
-def _parallel(name: str) -> Callable[[Run], str | None]:
-    return _field(f"parallelism_config.{name}")
+    def read(self, run: Run) -> str | None:
+        """Return the value of a run as text; None where it is unknown."""
+        if callable(self.value):
+            return self.value(run)
+        text = text_of(operator.attrgetter(self.value)(run))
+        return joined(text, self.unit, by=" ") if text else None
 
 
 def text_of(value: object) -> str | None:
@@ -140,43 +130,48 @@ def _same_shape(first: Run, second: Run) -> bool:
 
 
 SETTINGS = (
-    Setting("framework", _field("framework"), named=False),
+    Setting("framework", "framework", named=False),
     Setting(
         "stack",
         lambda run: joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" "),
         named=False,
     ),
-    Setting("torch", _field("gpu_info.pytorch_version")),
-    Setting("GPUs", _field("num_gpus"), named=False, identity=True),
-    Setting("scale", _field("scale"), named=False, forbids=True, identity=True),
+    Setting("torch", "gpu_info.pytorch_version"),
+    Setting("GPUs", "num_gpus", named=False, identity=True),
+    Setting("scale", "scale", named=False, forbids=True, identity=True),
     Setting("precision", _precision, essential=True, identity=True),
-    Setting("global batch", _config("global_batch_size", "sequences"), essential=True, named=False, identity=True),
+    Setting(
+        "global batch", "training_config.global_batch_size", "sequences", essential=True, named=False, identity=True
+    ),
     Setting(
         "sequence length",
-        _config("sequence_length", "tokens"),
+        "training_config.sequence_length",
+        "tokens",
         essential=True,
         named=False,
         forbids=True,
         identity=True,
     ),
-    Setting("micro-batch", _config("micro_batch_size"), essential=True, identity=True),
-    Setting("gradient accumulation", _parallel("gradient_accumulation_steps"), identity=True),
-    Setting("tensor parallel", _parallel("tensor_model_parallel_size"), essential=True, identity=True),
-    Setting("pipeline parallel", _parallel("pipeline_model_parallel_size"), essential=True, identity=True),
-    Setting("context parallel", _parallel("context_parallel_size"), essential=True, identity=True),
-    Setting("expert parallel", _parallel("expert_model_parallel_size"), identity=True),
-    Setting("data parallel", _parallel("data_parallel_size"), identity=True),
-    Setting("strategy", _parallel("strategy_name")),
-    Setting("recomputation", _config("recomputation"), essential=True, identity=True),
+    Setting("micro-batch", "training_config.micro_batch_size", essential=True, identity=True),
+    Setting("gradient accumulation", "parallelism_config.gradient_accumulation_steps", identity=True),
+    Setting("tensor parallel", "parallelism_config.tensor_model_parallel_size", essential=True, identity=True),
+    Setting("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", essential=True, identity=True),
+    Setting("context parallel", "parallelism_config.context_parallel_size", essential=True, identity=True),
+    Setting("expert parallel", "parallelism_config.expert_model_parallel_size", identity=True),
+    Setting("data parallel", "parallelism_config.data_parallel_size", identity=True),
+    Setting("strategy", "parallelism_config.strategy_name"),
+    Setting("recomputation", "training_config.recomputation", essential=True, identity=True),
+    Setting("packing", "training_config.packing", identity=True),
+    Setting("trainable parameters", "model_config.trainable_parameters", identity=True),
     Setting("optimizer", _optimizer, essential=True, identity=True),
     Setting("model shape", _shape, essential=True, forbids=True, identity=True, same=_same_shape),
     Setting("data", _data, essential=True),
-    Setting("steps asked for", _config("max_steps")),
-    Setting("seed", _config("seed")),
-    Setting("step time covers", _field("timing.covers"), essential=True, named=False, identity=True),
-    Setting("step time over ranks", _field("timing.over_ranks"), named=False, identity=True),
-    Setting("clock", _field("timing.clock"), named=False),
+    Setting("steps asked for", "training_config.max_steps"),
+    Setting("seed", "training_config.seed"),
+    Setting("step time covers", "timing.covers", essential=True, named=False, identity=True),
+    Setting("step time over ranks", "timing.over_ranks", named=False, identity=True),
+    Setting("clock", "timing.clock", named=False),
     Setting("environment variables", _environment_settings),
-    Setting("container", _field("environment.container")),
+    Setting("container", "environment.container"),
 )
 """In the order in which a reader asks for them; GPU and label are what systems are called by."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from tprimat.analysis import flops
-from tprimat.checks.finding import Finding
+from tprimat.checks import Finding
 from tprimat.results.run import Run
 
 STEP_TOLERANCE = 0.05
@@ -43,7 +43,7 @@ class TrainingMatch:
     Attributes:
         same: None where the evidence doesn't decide.
         reasons: one sentence each, with figures.
-        agreeing_steps: share of the common steps whose losses lie within 5 %; None without losses.
+        agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None without losses.
     """
 
     same: bool | None
@@ -82,14 +82,14 @@ def findings(run: Run) -> Iterator[Finding]:
     losses = _losses(run)
     if losses and lost and len(lost) < len(run.steps):
         text = f"no finite loss at {len(lost)} of {len(run.steps)} records (the first at step {lost[0]})"
-        yield Finding("doubtful", "loss-missing", text)
+        yield Finding("warning", "loss-missing", text)
     if below := below_entropy(run):
-        yield Finding("impossible", "below-entropy", below)
+        yield Finding("error", "below-entropy", below)
     nature, evidence = nature_of_data(run)
     if run.data.kind is not None and not _is_named_synthetic(run) and nature in ("uniform random", "predictable"):
-        yield Finding("doubtful", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}")
+        yield Finding("warning", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}")
     elif nature not in ("real", "unknown"):
-        yield Finding("note", "synthetic-data", evidence)
+        yield Finding("info", "synthetic-data", evidence)
 
 
 def below_entropy(run: Run, window: int = 20) -> str | None:
@@ -126,32 +126,23 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
     starts = _first_loss(first), _first_loss(second)
     if starts[0] is not None and starts[1] is not None:
         apart = abs(starts[0] / starts[1] - 1) if starts[1] else math.inf
-        text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}"
         level = _uniform_loss(first)
-        text += f" (ln V = {level:.2f})" if level else ""
+        text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}" + (f" (ln V = {level:.2f})" if level else "")
         evidence.append((apart <= FIRST_LOSS_TOLERANCE, text))
     if rates := _learning_rates(first, second):
         evidence.append((False, rates))
-    share = agreeing_steps(first, second)
-    if share is not None:
+    share = None
+    if losses := _common_steps(first, second, "loss_values"):
+        agreeing = sum(abs(loss - other) <= STEP_TOLERANCE * abs(other) for _, loss, other in losses)
+        share = agreeing / len(losses)
         text = f"{share:.1%} of the common steps agree in loss within {STEP_TOLERANCE:.0%}"
-        common = len(_common_steps(first, second, "loss_values"))
-        allowed = max(1, int(common * BAD_STEPS_SHARE))
-        evidence.append(((1 - share) * common <= allowed, text))
+        evidence.append((len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE)), text))
     against = tuple(text for agrees, text in evidence if not agrees)
     if against:
         return TrainingMatch(False, against, share)
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
     proven = None not in digests and share is not None
     return TrainingMatch(True if proven else None, tuple(text for _, text in evidence), share)
-
-
-def agreeing_steps(first: Run, second: Run) -> float | None:
-    """Return the share of the steps that both record whose losses lie within 5 % of the second's; None without any."""
-    common = _common_steps(first, second, "loss_values")
-    if not common:
-        return None
-    return sum(abs(a - b) <= STEP_TOLERANCE * abs(b) for _, a, b in common) / len(common)
 
 
 def _is_named_synthetic(run: Run) -> bool:

@@ -1,7 +1,4 @@
-"""The commands: one file each, main(options) -> exit status; and how one is run.
-
-Every way in calls run(): the scripts at the root and in scripts/, and `tprimat <command>`.
-"""
+"""The commands, one file each, main(options) -> exit status; and run(), which scripts and `tprimat COMMAND` call."""
 
 from __future__ import annotations
 
@@ -12,42 +9,40 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, missing_package
+from tprimat.errors import INSTALL, INSTALL_ANALYSIS, ExitStatus, TensorPrimatError, UsageError, missing_package
 from tprimat.text import plain
 
 COMMANDS = {
-    "benchmark": "measure the training of language models on this machine",
-    "compare": "set results against each other: console, picture, report",
-    "compare-frameworks": "set the frameworks in train_*.json against each other, model by model",
-    "convert": "turn a model from Hugging Face's form into NeMo's, and back",
-    "doctor": "what this machine has, what it can run, what is missing and how to get it",
-    "enhanced-metrics": "MFU, cost, energy, memory and time to train of results",
-    "extract-primus": "turn the log of a Primus training into a result",
-    "gpu-memory": "show who holds GPU memory, and end your own processes there",
-    "nvd-compare": "the frameworks in train_*.json of NVIDIA's GPUs against each other",
-    "primus-config": "show what a configuration of Primus really trains",
-    "read": "turn the logs of trainings, of whatever framework, into results",
-    "run-primus": "train with AMD's Primus: check, run, keep the log, make the result",
+    "benchmark": "measure LLM training on this machine",
+    "compare": "compare results: which system is faster, by how much",
+    "compare-frameworks": "compare the frameworks in train_*.json, model by model",
+    "convert": "convert a model between Hugging Face and NeMo formats",
+    "doctor": "check this machine: hardware, software, frameworks",
+    "efficiency": "compute MFU, cost, energy, memory and time to train",
+    "extract-primus": "import a Primus or Megatron-LM log",
+    "gpu-memory": "list processes using GPU memory; optionally stop yours",
+    "nvd-compare": "compare the frameworks in train_*.json on NVIDIA GPUs",
+    "primus-config": "resolve a Primus configuration",
+    "read": "import training logs from any supported framework",
+    "run-primus": "train with AMD Primus and save the result",
 }
 """What `tprimat --help` lists; the module is the name with underscores."""
+
+ALIASES = {"enhanced-metrics": "efficiency"}
+"""Older names of commands."""
 
 _ANALYSIS_TIER = {"filelock", "matplotlib", "msgspec", "numpy", "openpyxl", "plotly", "psutil", "rich", "scipy"}
 
 
 def run(command: str, argv: Sequence[str] | None = None) -> int:
-    """Run a command and turn whatever happens into an exit status and at most one line.
-
-    Args:
-        command: a name in COMMANDS.
-        argv: its arguments, without the program's name; None for those of this process.
-    """
+    """Run a name in COMMANDS with these arguments, or this process's; turn errors into an exit status and lines."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Python has None for a stream that the caller closed (`>&-`).
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the end
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    status: int = ExitStatus.WELL
+    status: int = ExitStatus.OK
     try:
-        name = command.replace("-", "_")
+        name = ALIASES.get(command, command).replace("-", "_")
         options = importlib.import_module(f"tprimat.cli.options.{name}").parser().parse_args(arguments)
         _recover_lost_trainings(arguments)
         status = int(importlib.import_module(f"tprimat.cli.{name}").main(options))
@@ -59,7 +54,7 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
         if package in ("", "tprimat"):
-            return _fault(error)
+            return _internal_error(error)
         if argv is None:
             _go_on_in_own_environment()
         install = INSTALL_ANALYSIS if package in _ANALYSIS_TIER else INSTALL
@@ -74,16 +69,17 @@ def run(command: str, argv: Sequence[str] | None = None) -> int:
         return status
     except OSError as error:
         if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
-            return _fault(error)
+            return _internal_error(error)
         _drop_output()
-        print(f"error: {error.strerror}: free some space (docs/troubleshooting.md#unwritable-folder)", file=sys.stderr)
+        no_space = UsageError(error.strerror or "disk full", heading="unwritable-folder", hint="free some space")
+        print(no_space.line(), file=sys.stderr)
         return ExitStatus.USAGE
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours, said in one line
-        return _fault(error)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error, reported in short
+        return _internal_error(error)
 
 
 def _drop_output() -> None:
-    """Sends what stdout still holds nowhere; Python would complain again at its end."""
+    """Send what stdout still holds nowhere; Python would complain again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -102,10 +98,7 @@ def _recover_lost_trainings(arguments: Sequence[str]) -> None:
 
 
 def _go_on_in_own_environment() -> None:
-    """Restart this script with the clone's .venv, unless there is none or this is it.
-
-    Only called when a package is missing, so a container's own Python is never left.
-    """
+    """Restart this script, which lacks a package, with the clone's .venv, unless there is none or this is it."""
     folder = Path(__file__).resolve().parents[2] / ".venv"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists() or Path(sys.prefix).resolve() == folder.resolve() or not Path(sys.argv[0]).is_file():
@@ -119,7 +112,7 @@ def _go_on_in_own_environment() -> None:
     os.execv(command[0], command)
 
 
-def _fault(error: Exception) -> int:
+def _internal_error(error: Exception) -> int:
     # Imported here: each --help would pay for them.
     import tempfile
     import traceback
@@ -127,14 +120,14 @@ def _fault(error: Exception) -> int:
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     try:
         with tempfile.NamedTemporaryFile(
-            "w", prefix="tprimat-fault-", suffix=".txt", delete=False, encoding="utf-8"
+            "w", prefix="tprimat-error-", suffix=".txt", delete=False, encoding="utf-8"
         ) as file:
             traceback.print_exception(error, file=file)
         where = file.name
     except OSError:
         where = "this line"  # no space for more
     print(
-        f"fault of TensorPrimat: {summary}: please report it with {where} (docs/troubleshooting.md#fault)",
+        f"internal error: {summary}\nhint:  please report it and attach {where}\nsee:   docs/troubleshooting.md#fault",
         file=sys.stderr,
     )
-    return ExitStatus.FAULT
+    return ExitStatus.INTERNAL_ERROR

@@ -27,9 +27,8 @@ def prints_outcome(*lists: str) -> Callable[[Main], Main]:
             level = next((level for name, level in levels.items() if getattr(options, name)), Verbosity.NORMAL)
             values: dict[str, list[object]] = {name: [] for name in lists}
             # report/ is loaded for --json alone.
-            with console.capture_output(
-                level, lambda: importlib.import_module("tprimat.report.json_values"), **values
-            ) as output:
+            encoder = functools.partial(importlib.import_module, "tprimat.report.json_values")
+            with console.capture_output(level, encoder, **values) as output:
                 return output.finish(main(options))
 
         return wrapped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
-from tprimat.compare import Comparison, money
+from tprimat.cli.options.compare import PRECISIONS
+from tprimat.compare import Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.report import plot
 from tprimat.results.result_file import Loaded
@@ -29,18 +31,41 @@ def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> t
         more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
         skipped = f" ({notes[0]}{more})" if notes else ""
         raise UsageError(
-            f"{f'{option}: ' if option else ''}no results in {', '.join(map(str, names))}, "
-            f"looked for *.json there and below{skipped}: {hint}",
+            f"{f'{option}: ' if option else ''}no benchmark results (*.json) in {', '.join(map(str, names))}{skipped}",
+            hint=hint,
             heading="no-results",
         )
     return results, notes
 
 
 def files_apart(arguments: argparse.Namespace) -> list[str]:
-    """Take the files, which are no prices, out of what follows --cost: it takes all words up to the next option."""
-    files = [word for word in arguments.cost if not prices.is_price(word) and Path(word).exists()]
-    arguments.cost = [word for word in arguments.cost if word not in files]
+    """Take the files out of what follows --cost and --precision, which take all words up to the next option."""
+    files = []
+    for name, belongs in (("cost", prices.is_price), ("precision", _is_precision)):
+        words = getattr(arguments, name)
+        apart = [word for word in words if not belongs(word) and Path(word).exists()]
+        setattr(arguments, name, [word for word in words if word not in apart])
+        files += apart
     return files
+
+
+def _is_precision(word: str) -> bool:
+    return word.rpartition("=")[2].lower() in PRECISIONS
+
+
+def precisions(words: Sequence[str]) -> Options:
+    """Return the precision after --precision, for all systems or by their names. Raises UsageError."""
+    hint = f"use one of {', '.join(PRECISIONS)}, or NAME=PRECISION, such as MI355X=fp8"
+    if wrong := next((word for word in words if not _is_precision(word)), None):
+        raise UsageError(f"--precision: {wrong!r} is not a precision", heading="wrong-usage", hint=hint)
+    pairs = [(name, precision.lower()) for name, _, precision in (word.rpartition("=") for word in words)]
+    if pairs and not any(name for name, _ in pairs):
+        if len(pairs) > 1:
+            raise UsageError("--precision: several precisions for all systems", heading="wrong-usage", hint=hint)
+        return Options(precision=pairs[0][1])
+    if not all(name for name, _ in pairs) or len(dict(pairs)) < len(pairs):
+        raise UsageError("--precision: name each system once", heading="wrong-usage", hint=hint)
+    return Options(precisions=dict(pairs))
 
 
 def options(arguments: argparse.Namespace) -> Options:
@@ -49,15 +74,16 @@ def options(arguments: argparse.Namespace) -> Options:
     if peak is not None and not 0 < peak < math.inf:
         raise UsageError("--peak-tflops must be above zero", heading="wrong-usage")
     if (arguments.cost_source or arguments.cost_date) and not arguments.cost:
-        raise UsageError("--cost-source and --cost-date say where the prices of --cost come from", heading="wrong-cost")
-    return Options(precision=arguments.precision, peak_tflops=peak, tdp_energy=arguments.energy_from_tdp)
+        raise UsageError("--cost-source and --cost-date need --cost", heading="wrong-cost")
+    stated = precisions(arguments.precision)
+    return dataclasses.replace(stated, peak_tflops=peak, tdp_energy=arguments.energy_from_tdp)
 
 
 def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
     """Return the comparison with the prices, if any are given."""
     if not arguments.cost:
         return comparison
-    return money.with_prices(comparison, arguments.cost, source=arguments.cost_source, date=arguments.cost_date)
+    return cost.with_prices(comparison, arguments.cost, source=arguments.cost_source, date=arguments.cost_date)
 
 
 def plot_path(folder: Path, name: str) -> Path:
@@ -67,7 +93,8 @@ def plot_path(folder: Path, name: str) -> Path:
         path = path.with_name(path.name + ".png")
     if path.suffix.lower() not in PLOT_ENDINGS:
         raise UsageError(
-            f"--output {name!r} is no name of a picture: let it end in {', '.join(PLOT_ENDINGS)}",
+            f"--output: {name!r} is not a plot file",
+            hint=f"use a name that ends in {', '.join(PLOT_ENDINGS)}",
             heading="wrong-usage",
         )
     return folder / path
@@ -78,5 +105,5 @@ def draw(comparison: Comparison, path: Path, layout: plot.Layout = "standard") -
     try:
         return plot.render(comparison, form=path.suffix.lower().removeprefix("."), layout=layout)
     except plot.NoMatplotlibError as error:
-        console.error(f"no picture: {error}")
+        console.error(f"no plot: {error}")
         return None

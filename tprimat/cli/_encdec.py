@@ -20,7 +20,7 @@ from tprimat.frameworks.encdec import launch as encdec
 from tprimat.frameworks.encdec.request import MODEL, RequestedSettings
 from tprimat.machine import platforms
 from tprimat.measure import session, torchrun
-from tprimat.measure.plan import Plan, cooldown, device_of
+from tprimat.measure.plan import device_of, plan_for
 from tprimat.record.ranks import Process, from_environment
 from tprimat.text import counted
 
@@ -29,7 +29,7 @@ def measure(options: argparse.Namespace) -> int:
     """Measure, or show what would be run; the exit status."""
     process = from_environment(os.environ)
     if process is None:
-        return _start(options, requested_config(options))
+        return _start(options)
     console.current().is_main_process = process.is_first
     try:
         requested = requested_config(options)
@@ -46,58 +46,53 @@ def measure(options: argparse.Namespace) -> int:
 
 def requested_config(options: argparse.Namespace) -> RequestedSettings:
     """Return the options as settings of the training. Raises UsageError for wrong ones."""
-    if options.model != MODEL:
+    model, gpus = options.model, options.gpus
+    if model != MODEL:
         raise UsageError(
-            f"this trains the encoder-decoder, not {options.model}: ./benchmark.py --model {options.model}",
+            f"these options are for the encoder-decoder, not {model}",
+            hint=f"./benchmark.py --model {model}",
             heading="encoder-decoder",
         )
-    if options.single and options.gpus not in (None, 1):
-        raise UsageError(f"--single and --gpus {options.gpus} contradict each other", heading="encoder-decoder")
+    if options.single and gpus not in (None, 1):
+        raise UsageError(f"--single and --gpus {gpus} contradict each other", heading="encoder-decoder")
     data_dir = options.data_dir or (Path(encdec_options.DISK_FOLDER) if options.disk else None)
-    names = {field.name for field in dataclasses.fields(RequestedSettings)}
-    fields = {name: value for name, value in vars(options).items() if name in names and value is not None}
-    fields |= {
+    stated = {
+        **vars(options),
         "data_dir": data_dir.expanduser().resolve() if data_dir is not None else None,
-        "num_gpus": 1 if options.single else options.gpus,
+        "num_gpus": 1 if options.single else gpus,
         "time_limit_s": options.time_limit,
     }
-    requested = RequestedSettings(**fields)
+    names = [field.name for field in dataclasses.fields(RequestedSettings)]
+    requested = RequestedSettings(**{name: stated[name] for name in names if stated[name] is not None})
     encdec.check(requested)
     return requested
 
 
-def _start(options: argparse.Namespace, requested: RequestedSettings) -> int:
+def _start(options: argparse.Namespace) -> int:
     """Start the processes, from here."""
+    requested = requested_config(options)
     _check_packages()
     machine = platforms.detect()
     request, notes = encdec.resolve_config(requested, device_of(machine), Path.cwd() / options.output_dir)
-    plan = Plan(
-        frameworks=(encdec.ENCDEC,),
-        requests=(request,),
-        output_dir=options.output_dir,
-        runs=options.runs,
-        cooldown_s=cooldown(options.cooldown, request.platform),
-        notes=(*machine.warnings, *notes),
-    )
+    plan = plan_for(options, encdec.ENCDEC, [request], request.platform, (*machine.warnings, *notes))
     if options.dry_run:
         session.show(plan, machine)
-        return ExitStatus.WELL
+        return ExitStatus.OK
     return session.measure(plan, machine)[0]
 
 
 def _check_ranks(options: argparse.Namespace, process: Process) -> None:
     """Refuse options that say what torchrun has said already."""
-    world = process.world_size
+    world, wrong = process.world_size, None
     processes = counted(world, "process")
-    wrong = None
     if options.single and world > 1:
-        wrong = f"--single, and {processes} were started: start one (torchrun --nproc_per_node=1)"
+        wrong = f"--single, but {processes} were started: use torchrun --nproc_per_node=1"
     elif options.gpus not in (None, world) and not options.single:
-        wrong = f"--gpus {options.gpus}, and {processes} were started: leave --gpus out"
+        wrong = f"--gpus {options.gpus}, but {processes} were started: remove --gpus"
     elif options.runs > 1:
-        wrong = f"--runs {options.runs} takes fresh processes for each run: leave torchrun out"
+        wrong = f"--runs {options.runs} starts its own processes: run it without torchrun"
     elif options.dry_run:
-        wrong = "--dry-run shows what would be started, and torchrun has started it already: leave torchrun out"
+        wrong = "--dry-run starts nothing: run it without torchrun"
     if wrong is not None:
         raise UsageError(wrong, heading="torchrun")
 

@@ -50,7 +50,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("memory reserved", memory.peak_memory_reserved_gb),
     ):
         if held is not None:
-            rows.append((label, f"{units.gigabytes(held)} of one device, at most", None))
+            rows.append((label, f"{units.gigabytes(held)} peak (highest GPU)", None))
     overridden = run.source.overrides if run.source else {}
     lines = {name: f"line {line}" for name, line in extracted.lines.items() if name not in overridden}
     dialect = run.source.dialect if run.source else None
@@ -88,7 +88,7 @@ def show_table(results: Sequence[ImportedResult]) -> None:
         rows.append((title, recognised, records, *_speed(each.summary), each.run.status, name))
     for line in console.table(rows):
         info(line)
-    info(f"{len(results)} results are in {plain(str(results[0].path.parent))}; each holds what is doubtful of it")
+    info(f"{len(results)} results saved in {plain(str(results[0].path.parent))}; warnings are stored in each file")
 
 
 def _log_format(run: Run) -> str:
@@ -108,7 +108,7 @@ def _show(title: str, recognised: str, run: Run, rows: Sequence[Row], lines: dic
     """Print how the training ended and a line for each row; `lines` has the places of fields in the log."""
     info(plain(f"{title}: {recognised}: {run.status}"))
     if run.status_reason:
-        info(f"  because: {plain(run.status_reason)}")
+        info(f"  reason: {plain(run.status_reason)}")
     for label, value, field in rows:
         shown = units.UNKNOWN if value in (None, "") else plain(str(value))
         info(f"  {label:<18} {shown:<44} {lines.get(field or '', '')}".rstrip())
@@ -121,18 +121,9 @@ def _show_rest(run: Run, summary: Summary, notes: Sequence[str]) -> None:
     steady = summary.steady
     if steady.first_step is not None:
         covered = f"steps {steady.first_step} to {steady.last_step}, by {steady.method}"
-        console.debug(f"  {'figures are of':<18} {covered}")
-    groups = (
-        run.gpu_info,
-        run.environment,
-        run.model_config,
-        run.training_config,
-        run.parallelism_config,
-        run.optimizer,
-        run.data,
-        summary.performance,
-        run.memory_metrics,
-    )
+        console.debug(f"  {'metrics from':<18} {covered}")
+    setup = (run.gpu_info, run.environment, run.model_config, run.training_config, run.parallelism_config)
+    groups = (*setup, run.optimizer, run.data, summary.performance, run.memory_metrics)
     facts = {name: value for group in groups for name, value in group.known().items()}
     for name, value in facts.items():
         if value not in ({}, ()) and value is not False:

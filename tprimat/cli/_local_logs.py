@@ -35,11 +35,8 @@ MOST_NAMED = 6
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
     """Read the logs that are here, where that is what a command without options means.
 
-    Returns the exit status; None where a measurement is requested.
-
-    Raises:
-        UsageError: this is a machine whose trainings run in Primus, and no log is found.
-        UnreadableError: LLAMA_LOG or its like names no file.
+    Returns the exit status; None where a measurement is requested. Raises UsageError where the trainings of this
+    machine run in Primus and no log is found, UnreadableError where LLAMA_LOG or its like names no file.
     """
     named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
     if any(getattr(options, name, None) is not None for name in MEASURING) or options.runs != 1:
@@ -58,14 +55,17 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     if options.dry_run:
         for log in search.logs:
             console.summary(plain(log.path))
-        console.info("\nNothing was read.")
-        return ExitStatus.WELL
-    return _read(search, options)
+        console.info("\nDry run: nothing was imported.")
+        return ExitStatus.OK
+    status, results = extract_primus.extract(_logs(search, options.label), options.output_dir, options.bundle, None)
+    if results:
+        console.info(f"\nNext:    {comparison_of(options.output_dir)}")
+    return status
 
 
 def _show(search: Search, requested: Sequence[str]) -> None:
     """Print what was found, why, how old it is, what was skipped, and how to measure instead."""
-    console.info("Logs of trainings are here; they are read, and nothing is trained:")
+    console.info("Importing local training logs; nothing is trained:")
     now = time.time()
     for log in search.logs:
         age = units.duration(max(0.0, now - log.modified))
@@ -74,26 +74,19 @@ def _show(search: Search, requested: Sequence[str]) -> None:
         console.info(f"  {'':<8} found by {log.why}{stated}; written {age} ago")
     most = len(search.skipped) if console.verbosity() is Verbosity.VERBOSE else MOST_NAMED
     for text in search.skipped[:most]:
-        console.info(f"  passed over: {plain(text)}")
+        console.info(f"  skipped: {plain(text)}")
     if len(search.skipped) > most:
-        console.info(f"  passed over: {len(search.skipped) - most} more")
+        console.info(f"  skipped: {len(search.skipped) - most} more")
     for folder in search.looked_in:
-        console.debug(f"  looked in: {plain(folder)}")
+        console.debug(f"  searched: {plain(folder)}")
     console.current().values["logs"] = [
         {"model": log.model, "path": str(log.path), "found_by": log.why} for log in search.logs
     ]
     missing = [model for model in requested if model not in {log.model for log in search.logs}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)
-        console.info(f"  no log of {', '.join(missing)}: {variables} names one")
-    console.note("to measure on this machine instead: ./benchmark.py --framework lightning")
-
-
-def _read(search: Search, options: argparse.Namespace) -> int:
-    status, results = extract_primus.extract(_logs(search, options.label), options.output_dir, options.bundle, None)
-    if results:
-        console.info(f"\nNext:    {comparison_of(options.output_dir)}")
-    return status
+        console.info(f"  no log of {', '.join(missing)} (set {variables})")
+    console.note("to measure this machine instead: ./benchmark.py --framework lightning")
 
 
 def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]]:
@@ -106,8 +99,8 @@ def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]
 
 def _no_logs(search: Search, names: Sequence[str]) -> str:
     looked = ", ".join(str(path) for path in search.looked_in)
-    absent = f" ({', '.join(str(path) for path in search.missing)} are not there)" if search.missing else ""
-    skipped = f"; passed over: {'; '.join(search.skipped[:MOST_NAMED])}" if search.skipped else ""
+    absent = f" ({', '.join(str(path) for path in search.missing)} don't exist)" if search.missing else ""
+    skipped = f"; skipped: {'; '.join(search.skipped[:MOST_NAMED])}" if search.skipped else ""
     variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in names)
     return (
         f"no log of a training of {', '.join(names)} is in {looked}{absent}{skipped}: train with ./run_primus_all.sh "

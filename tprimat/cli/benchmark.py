@@ -46,18 +46,18 @@ def main(options: argparse.Namespace) -> int:
             return torchrun.train_nemo(plan, machine)
         if options.executor != "local":
             nemo_submit.submit(plan.requests, plan.notes, options)
-            return ExitStatus.WELL
+            return ExitStatus.OK
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.divides:
             nemo_submit.show_recipes(plan.requests)
-        return ExitStatus.WELL
+        return ExitStatus.OK
     status, files = measure(plan, machine)
     if names is None or len(files) < 2:
         return status
     console.info("")
     compared = _compare([*map(str, files), "--results-dir", str(plan.output_dir)])
-    return status if status != ExitStatus.WELL else compared
+    return status if status != ExitStatus.OK else compared
 
 
 def _compare(words: Sequence[str]) -> int:

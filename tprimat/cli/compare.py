@@ -11,26 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from tprimat import __version__, console
-from tprimat.cli import _comparing, _gate
+from tprimat.cli import _comparing, _regression
 from tprimat.cli.options import compare as options
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
 from tprimat.report import FORMS, Picture, Provenance, efficiency, json_values
 from tprimat.report import console as console_report
-from tprimat.report.efficiency import micro_batches, sheets
+from tprimat.report.console import Verbosity
+from tprimat.report.efficiency import efficiency_tables, micro_batches
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Compare results."""
     arguments.results += _comparing.files_apart(arguments)
-    if _gate.is_requested(arguments):
-        return _gate.run(arguments, _command_line(arguments.argv))
+    if _regression.is_requested(arguments):
+        return _regression.run(arguments, _command_line(arguments.argv))
     comparison, picture = _compared(arguments)
     _print(comparison, arguments)
     written = _write(comparison, arguments, picture)
     if not arguments.json and not arguments.quiet:
-        console.echo("\n".join(["", *written]))
+        console.echo("\n" + "   ".join(written))
     return comparison.status
 
 
@@ -49,14 +50,11 @@ def _command_line(argv: Sequence[str]) -> str:
 
 def _compared(arguments: argparse.Namespace) -> tuple[Comparison, Path]:
     """Return the comparison, and where its plot goes."""
+    hint = "run ./benchmark.py first, or name the results to compare"
     folder = Path(arguments.results_dir)
     picture = _comparing.plot_path(folder, arguments.output)
     if not arguments.results and not folder.is_dir():
-        raise UsageError(
-            f"there is no folder {folder}: run ./benchmark.py first, or name the results to compare",
-            heading="no-results",
-        )
-    hint = "run ./benchmark.py first, or name the results to compare"
+        raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     loaded, notes = _comparing.load(arguments.results or [folder], hint)
     comparison = compare(
         loaded,
@@ -74,34 +72,34 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
         console.echo(json_values.dumped(json_values.comparison_values(comparison)))
         return
     width, color = console.terminal_size()
-    limits = console_report.VERBOSE if arguments.verbose else console_report.NORMAL
-    limits = console_report.QUIET if arguments.quiet else limits
-    console.echo(console_report.render(comparison, width=width, color=color, limits=limits))
-    if arguments.enhanced or arguments.peak_tflops is not None or arguments.energy_from_tdp:
-        text = efficiency.console(sheets(comparison), micro_batches(comparison), width=width, color=color)
+    verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL
+    console.echo(console_report.render(comparison, width=width, color=color, verbosity=verbosity))
+    if arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp:
+        text = efficiency.console(efficiency_tables(comparison), micro_batches(comparison), width=width, color=color)
         console.echo(f"\n{text}")
 
 
 def _write(comparison: Comparison, arguments: argparse.Namespace, picture: Path) -> list[str]:
-    """Write the plot and the reports; return what was written, in words."""
+    """Write the plot and the reports; return lines that name them."""
     folder = Path(arguments.results_dir)
-    written = []
     content = None if arguments.no_plot else _comparing.draw(comparison, picture)
     shown = None
     if content is not None:
         write_output(picture, content, "--results-dir")
-        written.append(f"Picture: {picture}")
         shown = Picture(_link(picture, folder), picture.suffix.lower().removeprefix("."), content)
     provenance = Provenance(__version__, _command_line(arguments.argv))
     for form in FORMS:
         report = importlib.import_module(form.module).render(comparison, provenance, shown)
         write_output(folder / form.file_name, report, "--results-dir")
-        written.append(f"Report:  {folder / form.file_name}")
-    return written
+    *others, main_form = FORMS
+    names = [f"Report: {folder / main_form.file_name}", *(Path(form.file_name).suffix for form in others)]
+    written = [", ".join(names), *([] if shown is None else [f"Plot: {picture}"])]
+    line = "   ".join(written)
+    return [line] if len(line) <= console.NOTE_WIDTH else written
 
 
 def _link(picture: Path, folder: Path) -> str:
-    """Return the picture's path from the report's folder."""
+    """Return the plot's path from the report's directory."""
     try:
         return Path(os.path.relpath(picture, folder)).as_posix()
     except ValueError:

@@ -1,4 +1,4 @@
-"""compare-frameworks: the comparison of train_*.json, grouped by model; scripts/compare.py, scripts/nvd_compare.py."""
+"""compare-frameworks: compare train_*.json, grouped by model; scripts/compare.py, scripts/nvd_compare.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tprimat import console
-from tprimat.analysis.efficiency import Options
 from tprimat.cli import _comparing
 from tprimat.cli.options.compare_frameworks import NAMED
 from tprimat.compare import Comparison, compare
@@ -20,7 +19,7 @@ from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS, TRAIN_FILE
-from tprimat.text import plain
+from tprimat.text import counted, join_names, plain
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -34,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     if content is not None:
         write_output(path, content, "--output")
         if not arguments.quiet and not arguments.json:
-            console.echo(f"\nPicture: {path}")
+            console.echo(f"\nPlot: {path}")
     return comparison.status
 
 
@@ -45,54 +44,41 @@ def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
     room, _ = console.terminal_size()
     width = max(room, 100) if sys.stdout.isatty() else 100
     if arguments.quiet:
-        console.echo(frameworks.brief(comparison, width=width))
+        console.echo(console_report.render(comparison, width=width, verbosity=console_report.Verbosity.QUIET))
         return
-    console.echo(frameworks.render(comparison, width=width))
+    console.echo(frameworks.render(comparison, width=width, verbose=arguments.verbose))
     if arguments.verbose:
         console.echo(console_report.evidence(comparison))
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> Comparison:
     if not folder.is_dir():
-        raise UsageError(
-            f"there is no folder {folder}: name the one that holds your results with --results-dir",
-            heading="no-results",
-        )
+        hint = "name the directory of your results with --results-dir"
+        raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     results, notes = store.find([folder])
     files = [each for each in results if TRAIN_FILE.fullmatch(Path(each.name).name)]
     if others := len(results) - len(files):
-        notes.append(
-            f"{others} {'result is' if others == 1 else 'results are'} not named train_*.json and left out: "
-            "compare_results.py takes them all"
-        )
+        notes.append(f"{counted(others, 'result')} not named train_*.json skipped: compare_results.py compares all")
     if platform is not None:
         files = _only(files, lambda run: run.platform == platform)
     if not files:
         of = f" of platform {platform}" if platform else ""
-        passed = f" ({'; '.join(notes[:3])})" if notes else ""
-        raise UsageError(
-            f"no train_*.json{of} in {folder} or below{passed}: name the folder with --results-dir; files are named "
-            f"{NAMED}",
-            heading="no-results",
-        )
+        skipped = f" ({'; '.join(notes[:3])})" if notes else ""
+        hint = f"name the directory with --results-dir; files are named {NAMED}"
+        raise UsageError(f"no train_*.json{of} in {folder} or below{skipped}", heading="no-results", hint=hint)
     files = _of_frameworks(files, arguments.frameworks)
-    options = Options(precision=arguments.precision)
+    options = _comparing.precisions(arguments.precision)
     return compare(files, reference=arguments.reference, model=arguments.model, notes=notes, options=options)
 
 
 def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
-    requested = {name.strip().lower() for text in names for name in text.split(",") if name.strip()}
-    if not requested:
-        return files
+    words = [word.strip().lower() for text in names for word in text.split(",") if word.strip()]
+    requested = {FRAMEWORKS.get(word, word) for word in words}
     there = sorted({plain(run.framework) for file in files for run in file.runs if run.framework})
-    requested = {FRAMEWORKS.get(name, name) for name in requested}
-    unknown = sorted(name for name in requested if name not in there)
-    if unknown:
-        raise UsageError(
-            f"no result is of the framework {', '.join(unknown)}: there are {', '.join(there) or 'none'}",
-            heading="wrong-usage",
-        )
-    return _only(files, lambda run: run.framework in requested)
+    if unknown := sorted(requested.difference(there)):
+        hint = f"available: {', '.join(there) or 'none'}"
+        raise UsageError(f"no results for framework {join_names(unknown)}", heading="wrong-usage", hint=hint)
+    return _only(files, lambda run: run.framework in requested) if requested else files
 
 
 def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loaded]:

@@ -13,7 +13,7 @@ from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.machine import platforms
-from tprimat.machine.emulation import is_emulated
+from tprimat.machine.host import is_emulated
 from tprimat.text import plain
 
 
@@ -21,7 +21,7 @@ from tprimat.text import plain
 def main(options: argparse.Namespace) -> int:
     """Convert a model."""
     if options.target is None:
-        raise UsageError("say import or export, what to convert, and the folder to write", heading="convert")
+        raise UsageError("import or export, SOURCE and TARGET are required", heading="convert")
     target: Path = options.target.absolute()
     nemo_convert.check_target(target, overwrite=options.overwrite)
     if options.direction == "import":
@@ -30,10 +30,11 @@ def main(options: argparse.Namespace) -> int:
         source = str(nemo_convert.nemo_folder(options.source))
     reason = by_name("nemo").unavailable()
     if reason is not None:
-        raise UsageError(f"NeMo converts: {reason}", heading="no-framework")
+        raise UsageError(f"conversion needs NeMo: {reason}", heading="no-framework")
     if platforms.detect().platform != "nvd" and not is_emulated():
         raise UsageError(
-            "NeMo converts on an NVIDIA GPU, and torch sees none here: run this where the GPU is",
+            "conversion needs an NVIDIA GPU, and PyTorch finds none",
+            hint="run it on a machine with a GPU",
             heading="nemo-needs-a-gpu",
         )
     values = console.current().values
@@ -47,4 +48,4 @@ def main(options: argparse.Namespace) -> int:
         nemo_convert.to_hugging_face(Path(source), target, overwrite=options.overwrite)
     console.info(f"{models.title(options.model)} is in {options.target}")
     console.summary(str(options.target))
-    return ExitStatus.WELL
+    return ExitStatus.OK

@@ -7,7 +7,6 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tprimat import console, units
 from tprimat.errors import ExitStatus
@@ -20,66 +19,50 @@ def main(options: argparse.Namespace) -> int:
     """Print what this machine has and can run."""
     diagnosis = diagnose(Path(options.output_dir))
     if options.json:
-        console.echo(json.dumps(_values(diagnosis), indent=2, ensure_ascii=False))
+        values = dataclasses.asdict(diagnosis)
+        del values["analyses_only"]
+        console.echo(json.dumps(values, indent=2, ensure_ascii=False))
     else:
         console.echo("\n".join(lines(diagnosis, quiet=options.quiet, verbose=options.verbose)))
-    return ExitStatus.WELL
+    return ExitStatus.OK
 
 
 def lines(diagnosis: Diagnosis, *, quiet: bool = False, verbose: bool = False) -> list[str]:
     """Return the diagnosis as text: all but versions and settings, everything, or what is missing or doubtful alone."""
     shown = []
     if not quiet:
-        width = max(len(title) for title, _ in diagnosis.facts)
-        for title, text in diagnosis.facts:
+        width = max(map(len, diagnosis.facts))
+        for title, text in diagnosis.facts.items():
             if verbose or title not in ("Versions", "Settings"):
                 shown.append(f"{title:<{width}}  {plain(text)}")
         if diagnosis.gpus:
             shown += ["", *_gpu_table(diagnosis.gpus)]
-        able = ", ".join(diagnosis.able) or "none"
-        shown += ["", f"Frameworks that can train here: {able}."]
-        if diagnosis.able:
-            shown.append(f"  ./benchmark.py --framework {diagnosis.able[0]} measures with the first of them.")
-        shown.append("Logs of trainings can be read and results compared: tprimat read, ./compare_results.py.")
-    has_reasons = not quiet or not (diagnosis.able or diagnosis.analyses_only)
-    for title, texts in (
-        ("Can't train here", [f"{name}: {reason}" for name, reason in diagnosis.unable] if has_reasons else []),
-        ("Missing", diagnosis.missing),
-        ("Doubtful", diagnosis.warnings),
-    ):
+        shown += ["", f"Frameworks that can train here: {', '.join(diagnosis.can_train) or 'none'}."]
+        if diagnosis.can_train:
+            shown.append(f"  ./benchmark.py --framework {diagnosis.can_train[0]} measures with the first one.")
+        shown.append("Without training: tprimat read imports logs, ./compare_results.py compares results.")
+    reasons = [f"{name}: {reason}" for name, reason in diagnosis.cannot_train.items()]
+    if quiet and (diagnosis.can_train or diagnosis.analyses_only):
+        reasons = []
+    lists = {"Not available": reasons, "Missing": diagnosis.missing, "Warnings": diagnosis.doubts}
+    for title, texts in lists.items():
         if texts:
             shown += ["", f"{title}:", *(f"- {plain(text)}" for text in texts)]
     return shown[1:] if shown and not shown[0] else shown or ["Nothing is missing."]
 
 
 def _gpu_table(gpus: Sequence[GpuState]) -> list[str]:
-    def pair(one: float | None, other: float | None, unit: str) -> str:
-        if one is None and other is None:
-            return units.UNKNOWN
-        first, second = (units.UNKNOWN if each is None else f"{each:.0f}" for each in (one, other))
-        return f"{first} of {second} {unit}"
-
     rows = [("GPU", "name", "memory in use", "power cap", "clock")]
-    rows += [
-        (
-            str(gpu.index),
-            plain(gpu.name, 40) + (" (MIG)" if gpu.partitioned else ""),
-            pair(gpu.memory_used_gb, gpu.memory_total_gb, "GB"),
-            pair(gpu.power_cap_w, gpu.power_max_w or gpu.power_default_w, "W"),
-            pair(gpu.clock_mhz, gpu.clock_max_mhz, "MHz"),
-        )
-        for gpu in gpus
-    ]
+    for gpu in gpus:
+        name = plain(gpu.name, 40) + (" (MIG)" if gpu.partitioned else "")
+        memory = _share(gpu.memory_used_gb, gpu.memory_total_gb, "GB")
+        power = _share(gpu.power_cap_w, gpu.power_max_w or gpu.power_default_w, "W")
+        rows.append((str(gpu.index), name, memory, power, _share(gpu.clock_mhz, gpu.clock_max_mhz, "MHz")))
     return console.table(rows)
 
 
-def _values(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return the diagnosis for a program."""
-    return {
-        "facts": dict(diagnosis.facts),
-        "gpus": [dataclasses.asdict(gpu) for gpu in diagnosis.gpus],
-        "can_train": list(diagnosis.able),
-        "cannot_train": dict(diagnosis.unable),
-        "missing": list(diagnosis.missing),
-        "doubts": list(diagnosis.warnings),
-    }
+def _share(value: float | None, most: float | None, unit: str) -> str:
+    if value is None and most is None:
+        return units.UNKNOWN
+    first, second = (units.UNKNOWN if each is None else f"{each:.0f}" for each in (value, most))
+    return f"{first} of {second} {unit}"

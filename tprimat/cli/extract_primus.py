@@ -23,9 +23,9 @@ from tprimat.text import counted, plain
 
 @prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
-    """Read logs and write their results. A log that can't be read doesn't keep the others from being read."""
+    """Read logs and write their results."""
     if not arguments.log_file:
-        raise UsageError("no log is named: --log-file F, or --log-file - for standard input", heading="wrong-usage")
+        raise UsageError("--log-file is required", hint="give a log file, or - for stdin", heading="wrong-usage")
     _check_output(arguments)
     if arguments.bundle:
         bundle.check(Path(arguments.bundle))
@@ -38,9 +38,9 @@ def main(arguments: argparse.Namespace) -> int:
 def extract(
     logs: Iterable[tuple[str, GivenValues]], output_dir: Path | str, bundle_path: Path | str | None, output: str | None
 ) -> tuple[ExitStatus, list[Path]]:
-    """Make, save and show the results of logs; one that can't be read doesn't keep the others from being read.
+    """Make, save and show logs' results, under their usual names or in the file `output`; return status and files.
 
-    Returns the exit status and the results, which have their usual names or are in the file `output`.
+    A log that can't be read doesn't keep the others from being read.
     """
     statuses = []
     results: list[Path] = []
@@ -71,14 +71,15 @@ def _check_output(arguments: argparse.Namespace) -> None:
     path = Path(arguments.output)
     if path.is_dir():
         raise UsageError(
-            f"{path}: is a folder: --output names a file, --output-dir a folder", heading="output-is-no-result"
+            f"{path}: is a directory", hint="use --output FILE or --output-dir DIR", heading="output-is-no-result"
         )
     if path.exists():
         try:
             store.read(path)
         except UnreadableError as error:
             raise UsageError(
-                f"{path}: is there already and is no result, so it is left alone: choose another --output",
+                f"{path}: exists and is not a result file",
+                hint="choose another --output",
                 heading="output-is-no-result",
             ) from error
 
@@ -86,6 +87,6 @@ def _check_output(arguments: argparse.Namespace) -> None:
 def _show_saved(saved: Saved) -> None:
     """Print where the result is."""
     if saved.moved:
-        info(f"  the file held another setup, which is now {plain(str(saved.moved))}")
-    again = "; this training was in it already and is not counted twice" if saved.known else ""
+        info(f"  existing result of another configuration moved to {plain(str(saved.moved))}")
+    again = "; already imported, not counted twice" if saved.known else ""
     info(plain(f"Results saved to: {saved.path} ({counted(saved.runs, 'run')}{again})"))

@@ -22,71 +22,64 @@ from tprimat.text import plain
 def main(options: argparse.Namespace) -> int:
     """List who holds GPU memory; stop the caller's own processes there on request."""
     if options.yes and not options.kill:
-        raise UsageError("--yes answers the question of --kill: give both", heading="wrong-usage")
+        raise UsageError("--yes needs --kill", heading="wrong-usage")
     host, output = Host(), console.current()
     processes = gpu_processes.list_processes(host)
     if processes is None:
         raise UsageError(
-            "none of nvidia-smi, amd-smi and rocm-smi is here: run this where the GPUs' driver is installed",
+            "found none of nvidia-smi, amd-smi and rocm-smi",
+            hint="run it where the GPU driver is installed",
             heading="memory-held",
         )
     own = [process for process in processes if gpu_processes.can_terminate(process, host)]
-    facts = [{name: fact for name, fact in vars(each).items() if name != "gpu_id"} for each in processes]
-    output.values["processes"] = [
-        {**known, "may_be_ended": each in own} for known, each in zip(facts, processes, strict=True)
-    ]
+    output.values["processes"] = [{**vars(each), "may_be_ended": each in own} for each in processes]
+    for values in output.values["processes"]:
+        del values["gpu_id"]
     for number, line in enumerate(_lines(processes, own)):
         console.info(line)
         if number > 0 or not processes:
             console.summary(line)
     if not options.kill:
         if own:
-            console.info(f"\nTo end those of yours: {memory_options.parser().prog} --kill")
-        return ExitStatus.WELL
+            console.info(f"\nTo stop your own: {memory_options.parser().prog} --kill")
+        return ExitStatus.OK
     if not own:
         console.info(
-            "\nNone of them can be ended from here: they are another user's, or run outside of this container."
+            "\nNone of them can be stopped from here: they belong to other users or run outside this container."
         )
-        return ExitStatus.WELL
+        return ExitStatus.OK
     if not options.yes and not _is_confirmed(own):
-        console.info("Nothing was ended.")
-        return ExitStatus.WELL
+        console.info("No process was stopped.")
+        return ExitStatus.OK
     remaining = gpu_processes.terminate(own, host, report=console.info)
     output.values["still_there"] = [process.pid for process in remaining]
     for process in remaining:
-        console.warn(f"process {process.pid} is still there")
-    return ExitStatus.TRAINING_FAILED if remaining else ExitStatus.WELL
+        console.warn(f"process {process.pid} is still running")
+    return ExitStatus.TRAINING_FAILED if remaining else ExitStatus.OK
 
 
 def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[str]:
     if not processes:
-        return ["No process holds GPU memory."]
+        return ["No process uses GPU memory."]
     is_verbose = console.verbosity() is Verbosity.VERBOSE
-    rows = [["GPU", "process", "user", "memory", *(["may be ended"] if is_verbose else []), "command"]]
-    rows += [
-        [
-            process.gpu or units.UNKNOWN,
-            str(process.pid),
-            plain(process.user or units.UNKNOWN, 24),
-            units.gigabytes(process.memory_gb),
-            *(["yes" if process in own else "no"] if is_verbose else []),
-            plain(process.command or process.name or units.UNKNOWN, None if is_verbose else 60),
-        ]
-        for process in processes
-    ]
+    rows = [["GPU", "process", "user", "memory", *(["can be stopped"] if is_verbose else []), "command"]]
+    for process in processes:
+        user = plain(process.user or units.UNKNOWN, 24)
+        ended = ["yes" if process in own else "no"] if is_verbose else []
+        command = plain(process.command or process.name or units.UNKNOWN, None if is_verbose else 60)
+        numbers = [process.gpu or units.UNKNOWN, str(process.pid)]
+        rows.append([*numbers, user, units.gigabytes(process.memory_gb), *ended, command])
     return console.table(rows)
 
 
 def _is_confirmed(processes: Sequence[GpuProcess]) -> bool:
     """Ask the user. Raises UsageError where there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(
-            "--kill asks before it ends anything, and nobody is here to ask: add --yes", heading="memory-held"
-        )
+        raise UsageError("--kill needs a terminal to ask for confirmation", hint="add --yes", heading="memory-held")
     numbers = ", ".join(str(process.pid) for process in processes)
     noun = "process" if len(processes) == 1 else "processes"
     # The question is for a person, also where the answer of the command is for a program.
     visible = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     with contextlib.nullcontext() if visible else contextlib.redirect_stdout(sys.stderr):
-        answer = input(f"\nEnd {noun} {numbers} of yours? [y/N] ")
+        answer = input(f"\nTerminate your {noun} {numbers}? [y/N] ")
     return answer.strip().lower() in ("y", "yes")

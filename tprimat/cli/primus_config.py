@@ -11,13 +11,14 @@ from pathlib import Path
 from tprimat import console, units
 from tprimat.catalog import models
 from tprimat.cli._arguments import prints_outcome
-from tprimat.cli.run_primus import own_configuration, plan_here
+from tprimat.cli.run_primus import own_configuration
 from tprimat.errors import ExitStatus
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus.match import SHOWN, differences
-from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, model_of
+from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, model_of, plan
 from tprimat.machine import platforms
+from tprimat.measure.plan import device_of
 from tprimat.store import store
 from tprimat.text import plain
 
@@ -34,31 +35,24 @@ def main(options: argparse.Namespace) -> int:
     request = PrimusRequest(
         model=model, precision=options.precision, num_gpus=options.gpus, config=config, passed=options.passed
     )
-    training = plan_here(request, installation, platforms.detect())
-    _show(training)
+    training = plan(request, installation, os.environ, device_of(platforms.detect()), Path())
+    _show(training, is_outcome=options.against is None)
     if options.against is None:
-        # --quiet shows what is in force, where it is stated, without what set it.
-        for label, name in SHOWN:
-            setting = training.configuration.settings.get(name)
-            if setting is not None and setting.value is not None:
-                console.summary(f"{label}: {plain(setting.value)}")
-        return ExitStatus.WELL
-    different = list(differences(training.setup(), store.read(options.against)[0]))
+        return ExitStatus.OK
+    different = list(differences(training.setup, store.read(options.against)[0]))
     _show_differences(different, options.against)
-    return ExitStatus.NOT_COMPARABLE if different else ExitStatus.WELL
+    return ExitStatus.NOT_COMPARABLE if different else ExitStatus.OK
 
 
-def _show(training: PrimusTraining) -> None:
-    run = training.setup()
+def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
+    """Print what is in force and what set it; as the outcome, with --quiet what is stated alone."""
+    run, settings = training.setup, training.configuration.settings
     console.current().values |= {
         "configuration": str(training.configuration.path),
         "model": run.model,
         "precision": training.precision,
         "num_gpus": training.num_gpus,
-        "settings": {
-            name: {"value": setting.value, "set_by": setting.origin}
-            for name, setting in sorted(training.configuration.settings.items())
-        },
+        "settings": {name: {"value": each.value, "set_by": each.text} for name, each in sorted(settings.items())},
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),
         "arguments": list(training.arguments),
@@ -66,22 +60,23 @@ def _show(training: PrimusTraining) -> None:
     title = f"{models.title(run.model)}, {training.precision}, {training.num_gpus} GPUs"
     console.info(f"{plain(str(training.configuration.path))}: {title}")
     rows = [("", "in force", "set by")]
-    settings = training.configuration.settings
     for label, name in SHOWN:
         setting = settings.get(name)
-        shown = (plain(str(setting.value), 60), plain(setting.origin)) if setting else (units.UNKNOWN, "")
+        shown = (plain(str(setting.value), 60), plain(setting.text)) if setting else (units.UNKNOWN, "")
         rows.append((label, *shown))
+        if is_outcome and setting is not None and setting.value is not None:
+            console.summary(f"{label}: {plain(setting.value)}")
     sizes = run.parallelism_config
-    for label, size, origin in (
-        ("data parallel", sizes.data_parallel_size, "GPUs / all other parallel sizes"),
-        ("accumulation steps", sizes.gradient_accumulation_steps, "batch / micro / data parallel"),
-    ):
-        rows.append((label, str(size) if size else units.UNKNOWN, origin))
+    replicas, accumulation = (
+        str(size or units.UNKNOWN) for size in (sizes.data_parallel_size, sizes.gradient_accumulation_steps)
+    )
+    rows.append(("data parallel", replicas, "GPUs / all other parallel sizes"))
+    rows.append(("accumulation steps", accumulation, "batch / micro / data parallel"))
     _print_table(rows)
     named = {name for _, name in SHOWN}
     for name, setting in sorted(settings.items()):
         if name not in named:
-            console.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.origin)})")
+            console.debug(f"  {plain(name)}: {plain(setting.value)} ({plain(setting.text)})")
     console.debug(f"  command line: {plain(shlex.join(training.arguments)) or 'nothing'}")
     for note in training.notes:
         console.note(note)
@@ -94,23 +89,22 @@ def _show_differences(different: Sequence[tuple[str, object, object]], named: Pa
     }
     console.info("")
     if not different:
-        same = f"The same setup as {plain(str(named))}."
+        same = f"Same configuration as {plain(str(named))}."
         console.info(same)
         console.summary(same)
         return
-    console.info(f"Not as in {plain(str(named))}:")
-    rows: list[tuple[str, ...]] = [("", "here", "there")]
-    rows += [(label, *(_text(value) for value in pair)) for label, *pair in different]
+    console.info(f"Differences from {plain(str(named))}:")
+    rows = [("", "here", "there")]
+    for label, *values in different:
+        here, there = (units.UNKNOWN if value is None else plain(str(value)) for value in values)
+        rows.append((label, here, there))
+        console.summary(f"{label}: {here} here, {there} there")
     _print_table(rows)
-    for label, here, there in different:
-        console.summary(f"{label}: {_text(here)} here, {_text(there)} there")
-    console.info(f"To run Primus with that setup: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}")
+    console.info(
+        f"To run Primus with that configuration: FAIR_CONFIG=1 scripts/run_amd_dual_comparison.sh {plain(str(named))}"
+    )
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
     for line in console.table(rows):
         console.info(f"  {line}")
-
-
-def _text(value: object) -> str:
-    return units.UNKNOWN if value is None else plain(str(value))

@@ -16,7 +16,6 @@ from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
 from tprimat.log_import.importer import ImportedResult, LogImport
-from tprimat.log_import.pool import read_sources
 from tprimat.text import counted, plain, shortened
 
 MOST_SKIPPED = 4
@@ -30,17 +29,15 @@ FULL_ACCOUNT = 3
 def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     if not arguments.paths:
-        raise UsageError(
-            "nothing is named: name a log, a folder of logs, or - for standard input", heading="wrong-usage"
-        )
+        raise UsageError("no log given", hint="give a log file, a directory, or - for stdin", heading="wrong-usage")
     names = inputs.named_files(arguments.paths)
     logs, skipped = sources.log_sources(names)
     if not logs and not skipped:
-        raise UnreadableError(", ".join(names), "there is no file in it: name a log", heading="not-a-training-log")
+        raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
     batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
     batch.skipped += skipped
     with _progress(len(logs)) as advance:
-        for source, outcome in read_sources(logs, arguments.jobs):
+        for source, outcome in sources.read_sources(logs, arguments.jobs):
             batch.add(source, outcome)
             advance(source.title)
     batch.save()
@@ -67,18 +64,17 @@ def _report(batch: LogImport) -> int:
     values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
     values["errors"] = list(batch.errors)
     if batch.skipped:
-        info(f"passed over: {counted(len(batch.skipped), 'file')}")
+        info(f"skipped: {counted(len(batch.skipped), 'file')}")
     for reason, paths in reasons.items():
         most = len(paths) if is_verbose else MOST_SKIPPED
         shown = ", ".join(plain(path, 100) for path in paths[:most])
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
     for error in batch.errors:
-        console.error(f"error: {plain(error)} (docs/troubleshooting.md#not-a-training-log)")
+        console.error(f"error: {plain(error)}\nsee:   docs/troubleshooting.md#not-a-training-log")
     if not batch.results and not batch.errors:
-        advice = "name the log of a training (docs/troubleshooting.md#not-a-training-log)"
-        console.error(f"error: no training was found: {advice}")
-    return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.WELL
+        console.error("error: no training found\nsee:   docs/troubleshooting.md#not-a-training-log")
+    return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.OK
 
 
 @contextlib.contextmanager

@@ -1,7 +1,4 @@
-"""`run-primus`: a training by AMD's Primus, from the checks before it to its result.
-
-The scripts run_primus_*.sh call this; `./benchmark.py --framework primus` goes through the same session.
-"""
+"""`run-primus` (run_primus_*.sh): a training by AMD's Primus, from the checks before it to its result."""
 
 from __future__ import annotations
 
@@ -23,27 +20,16 @@ from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.platforms import Machine
 from tprimat.measure.display import SMOKE_TEST_BELOW, introduce, show
-from tprimat.measure.plan import Plan, cooldown
+from tprimat.measure.plan import device_of, plan_for
 from tprimat.measure.session import Session
 from tprimat.store import store
 
 MEASUREMENT_ITERATIONS = 200
-SAME_NAMES = (
-    *("precision", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label", "passed", "launcher"),
-)
-"""Options that are fields of a PrimusRequest."""
-
-INTERRUPTED = 128 + 2
-"""What a shell says of a command that Ctrl-C ended."""
 
 
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
-    """Check, train and read.
-
-    Returns:
-        The status of the training that ended last, or an ExitStatus where none was started.
-    """
+    """Check, train and read; return the status of the last training, or an ExitStatus where none was started."""
     if options.bundle is not None:
         bundle.check(options.bundle)
     installation = primus_installation.from_environment(os.environ, options.primus_path)
@@ -52,15 +38,13 @@ def main(options: argparse.Namespace) -> int:
     machine = platforms.detect()
     trainings = _trainings(options, installation, machine)
     iterations = min(training.steps for training in trainings)
-    plan_of_session = Plan(
-        frameworks=(frameworks.by_name("primus"),),
+    plan_of_session = plan_for(
+        options,
+        frameworks.by_name("primus"),
         # Megatron ends the training after --exit-after; it is killed after --time-limit alone.
-        requests=tuple(dataclasses.replace(training, time_limit_s=None) for training in trainings),
-        output_dir=options.output_dir,
-        runs=options.runs,
-        cooldown_s=cooldown(options.cooldown, machine.platform),
-        notes=tuple(dict.fromkeys(note for training in trainings for note in primus.notes(training))),
-        bundle=options.bundle,
+        [dataclasses.replace(training, time_limit_s=None) for training in trainings],
+        machine.platform,
+        [note for training in trainings for note in primus.notes(training)],
         limit_s=options.time_limit,
         stops_at_failure=True,
         advice=_advice(options, iterations) if iterations < SMOKE_TEST_BELOW else None,
@@ -71,10 +55,10 @@ def main(options: argparse.Namespace) -> int:
     if options.dry_run:
         show(plan_of_session)
     if options.dry_run or not is_ready:
-        return ExitStatus.WELL if is_ready else ExitStatus.USAGE
+        return ExitStatus.OK if is_ready else ExitStatus.USAGE
     session.run()
     session.sum_up()
-    return INTERRUPTED if session.interrupted else session.status
+    return session.status
 
 
 def _trainings(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusTraining, ...]:
@@ -84,37 +68,17 @@ def _trainings(options: argparse.Namespace, installation: Installation, machine:
     for note in notes:
         console.note(note)
     matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None
-    return tuple(
-        plan_here(
-            PrimusRequest(
-                model=name,
-                steps=options.train_iters,
-                num_gpus=options.gpus,
-                time_limit_s=options.exit_after,
-                config=config if name == own else None,
-                matched=matched,
-                **{field: getattr(options, field) for field in SAME_NAMES},
-            ),
-            installation,
-            machine,
-            Path.cwd() / options.output_dir,
-        )
-        for name in names
-    )
+    same_names = {field.name for field in dataclasses.fields(PrimusRequest)} & vars(options).keys()
+    fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}
+    fields |= {"steps": options.train_iters, "num_gpus": options.gpus, "time_limit_s": options.exit_after}
+    output_dir = Path.cwd() / options.output_dir
+    requests = [PrimusRequest(**fields | {"model": name, "config": config if name == own else None}) for name in names]
+    return tuple(plan(each, installation, os.environ, device_of(machine), output_dir) for each in requests)
 
 
 def own_configuration(options: argparse.Namespace) -> Path | None:
     """Return the configuration that the user names, as an option or in the environment."""
     return options.config or (Path(os.environ["PRIMUS_CONFIG"]) if os.environ.get("PRIMUS_CONFIG") else None)
-
-
-def plan_here(
-    request: PrimusRequest, installation: Installation, machine: Machine, output_dir: Path = Path()
-) -> PrimusTraining:
-    """Return the request with every choice made for this machine."""
-    devices = (machine.gpu_info.device_count or 0) if machine.platform == "amd" else 0
-    gpu = primus_installation.gpu_of(machine.gpu_info)
-    return plan(request, installation, os.environ, gpu=gpu, devices=devices, output_dir=output_dir)
 
 
 def _advice(options: argparse.Namespace, iterations: int) -> str:
@@ -123,6 +87,6 @@ def _advice(options: argparse.Namespace, iterations: int) -> str:
     if options.model not in ("all", *primus_options.PRIMUS.models):
         script = f"tprimat run-primus --model {shlex.quote(options.model)}"
     return (
-        f"{iterations} iterations are a smoke test: they show that it runs, not how fast. "
+        f"Smoke test only: {iterations} iterations show that it runs, not how fast. "
         f"For a measurement: TRAIN_ITERS={MEASUREMENT_ITERATIONS} RUNS=3 {script}"
     )

@@ -1,18 +1,20 @@
-"""Comparison: what results say of the sides in them. Data alone; how it comes about is elsewhere."""
+"""Comparison: what results say of the systems in them. Data alone; how it comes about is elsewhere."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 
 from tprimat.analysis.efficiency import Options
+from tprimat.analysis.intervals import Method
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import SegmentMetrics, Summary
 from tprimat.catalog.prices import Price
+from tprimat.checks import Finding, Severity
 from tprimat.checks.compute import ConfigDiff, Mode
-from tprimat.checks.finding import Finding
 from tprimat.checks.training import TrainingMatch
-from tprimat.compare.sides import Side
+from tprimat.compare.systems import System
 from tprimat.errors import ExitStatus
 from tprimat.results.result_file import Loaded as Loaded
 from tprimat.results.run import MemoryMetrics, Run
@@ -21,12 +23,12 @@ from tprimat.text import plain
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """A run with its figures, the result file that holds it, and whether the side's figures are of it."""
+    """A run with its figures, the result file that holds it, and whether the system's figures are of it."""
 
     run: Run
     summary: Summary
     file: str
-    counted: bool
+    is_valid: bool
 
     def value(self, metric: str) -> float | None:
         """A figure by the name of its metric, in the unit of its row; None where it is unknown."""
@@ -35,8 +37,23 @@ class RunResult:
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure:
-    """A figure of a side: mean, highest or lowest over so many runs (see over_runs), and their range if several."""
+class Caveat:
+    """Something that a reader of the answer must know.
+
+    Attributes:
+        code: what it is about, the same in all outputs; one of caveats.CODES.
+        severity: "warning" where it could change the decision, "info" where it couldn't.
+        text: a sentence without its period.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricValue:
+    """A figure of a system: mean, highest or lowest over so many runs (see over_runs), and their range if several."""
 
     value: float
     low: float | None
@@ -45,48 +62,51 @@ class Figure:
 
 
 @dataclasses.dataclass(frozen=True)
-class SideResult(Side):
-    """A side of one model.
+class SystemResult(System):
+    """A system of one model.
 
     Attributes:
-        figures: by the name of the metric; what is unknown is not in it.
-        doubts: what must be known of the figures, each once.
-        warnings: what must be known of the runs, each once.
-        findings: what the judge says of the runs that the figures are of, each once.
+        values: by the name of the metric; what is unknown is not in it.
+        value_warnings: warnings that bear on the values, each once.
+        run_warnings: the other warnings of the runs, each once.
+        findings: of the checks on the runs that count, each once.
         order: how the runs follow their order, where they do.
     """
 
     runs: tuple[RunResult, ...]
-    figures: Mapping[str, Figure]
-    doubts: tuple[str, ...]
-    warnings: tuple[str, ...]
+    values: Mapping[str, MetricValue]
+    value_warnings: tuple[str, ...]
+    run_warnings: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     order: Order | None = None
 
     @property
-    def refusal(self) -> Finding | None:
-        """Why the side is left out of every ranking; None where it isn't."""
-        return next((each for each in self.findings if each.gravity in ("impossible", "unjudged")), None)
+    def exclusion(self) -> Finding | None:
+        """Why the system is excluded from every ranking; None where it isn't."""
+        return next((each for each in self.findings if each.severity in ("error", "unverified")), None)
 
     @property
-    def levels(self) -> tuple[SegmentMetrics, ...]:
-        """The levels of a single run that has several; empty for a side with one figure."""
-        found = self.counted[0].summary.segments if len(self.counted) == 1 else ()
-        return found if len(found) > 1 else ()
+    def segments(self) -> tuple[SegmentMetrics, ...]:
+        """The segments of a single run whose speed changes; of several runs, those that most of them share; else none.
+
+        One disturbed run among several is a part of what varies. The same change in more than half of the runs, and in
+        two at least, is a property of the system.
+        """
+        changed = [result for result in self.valid_runs if len(result.summary.segments) > 1]
+        for result in changed:
+            alike = [each for each in changed if _changes_alike(result, each)]
+            if len(self.valid_runs) == 1 or len(alike) > max(1, len(self.valid_runs) / 2):
+                return tuple(_averaged(parts) for parts in zip(*(each.summary.segments for each in alike), strict=True))
+        return ()
 
     @property
     def speeds(self) -> list[float]:
         """The rate of each run that counts and has one, tokens/s/GPU."""
-        rates = (result.summary.performance.tokens_per_second_per_gpu for result in self.counted)
+        rates = (result.summary.performance.tokens_per_second_per_gpu for result in self.valid_runs)
         return [rate for rate in rates if rate]
 
     @property
-    def settled(self) -> bool:
-        """Whether no run that counts is known to change its level or to drift."""
-        return all(len(result.summary.step_ranges) <= 1 for result in self.counted)
-
-    @property
-    def ended(self) -> str:
+    def exit_summary(self) -> str:
         """How the first run ended, as the words that follow "the run"."""
         run = self.runs[0].run
         if run.environment.emulated:
@@ -95,103 +115,150 @@ class SideResult(Side):
         return f"{words} ({plain(run.status_reason, 120)})" if run.status_reason else words
 
     @property
-    def counted(self) -> tuple[RunResult, ...]:
+    def valid_runs(self) -> tuple[RunResult, ...]:
         """The runs that the figures are of."""
-        return tuple(result for result in self.runs if result.counted)
+        return tuple(result for result in self.runs if result.is_valid)
 
     @property
     def run(self) -> Run:
-        """A run that stands for the setup, which all runs of a side share."""
-        return (self.counted or self.runs)[0].run
+        """A run that stands for the setup, which all runs of a system share."""
+        return (self.valid_runs or self.runs)[0].run
 
     def value(self, metric: str) -> float | None:
         """A figure's value; None where it is unknown."""
-        figure = self.figures.get(metric)
+        figure = self.values.get(metric)
         return None if figure is None else figure.value
 
 
+SAME_PLACE = 10
+"""Records by which the place of a change may differ between runs in which it is the same."""
+
+
+def _changes_alike(one: RunResult, other: RunResult) -> bool:
+    """Whether the speed of two runs changes as often, and at the same places."""
+    places = [
+        [result.run.steps.index(segment.first_step) for segment in result.summary.segments[1:]]
+        for result in (one, other)
+    ]
+    return len(places[0]) == len(places[1]) and all(
+        abs(first - second) <= SAME_PLACE for first, second in zip(*places, strict=True)
+    )
+
+
+def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
+    """Return the first of several runs' segments with the geometric mean of their speeds."""
+    if len(segments) == 1:
+        return segments[0]
+    rates = [rate for each in segments if (rate := each.tokens_per_second_per_gpu)]
+    return dataclasses.replace(
+        segments[0],
+        mean=statistics.geometric_mean([each.mean for each in segments]),
+        tokens_per_second_per_gpu=statistics.geometric_mean(rates) if rates else None,
+        interval=None,
+    )
+
+
 @dataclasses.dataclass(frozen=True)
-class LevelRatio:
-    """A ratio while the side and the reference were each at one of their levels.
+class SegmentRatio:
+    """The ratio of two systems' speeds while each kept one.
 
     Attributes:
-        value: above 1 where the side is faster.
-        of_side, of_reference: steps of the level, such as 3–160, with the run where there are
-            several; None for a side of one level.
+        value: the system's rate over the baseline's.
+        system_steps, baseline_steps: of the segment, such as 3–160; None for a system whose speed doesn't change.
     """
 
     value: float
-    of_side: str | None
-    of_reference: str | None
+    system_steps: str | None
+    baseline_steps: str | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How many times as fast as the reference a side is.
+    """The ratio of two systems' rates.
 
     Attributes:
-        value: above 1 where the side is faster. With levels, that of the levels on which two single
-            runs ended, or of the means of several; it is never shown without the others.
-        low, high: bounds of its 95 % interval; None where there are too few runs for one.
-        smallest: relative difference that so many runs find in four of five cases.
-        needed: runs a side that would show the difference that was seen; None where it is shown,
-            or where no number up to a hundred would.
-        levels: one for each pair of levels, where a run changes its level; the quarters of one that
-            drifts are levels too. Of many pairs the least and the largest.
+        value: the system's rate over the baseline's, each the geometric mean over its runs.
+        low, high: bounds of its 95 % confidence interval; None with a single run of each, or one and two.
+        method: how they were found: see intervals.Difference.
+        minimum_detectable_effect: relative difference that so many runs detect with 80 % power.
+        runs_needed: runs of each that would confirm the difference; None where it is significant, or where no number
+            up to a hundred would.
+        segments: one for each pair of segments, where a system's speed changes (SystemResult.segments). Of many
+            pairs the least and the largest.
     """
 
     value: float
     low: float | None
     high: float | None
-    smallest: float | None = None
-    needed: int | None = None
-    levels: tuple[LevelRatio, ...] = ()
+    method: Method | None = None
+    minimum_detectable_effect: float | None = None
+    runs_needed: int | None = None
+    segments: tuple[SegmentRatio, ...] = ()
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and most that it may be: by its levels, or its interval; twice the value without either."""
-        if self.levels:
-            return min(level.value for level in self.levels), max(level.value for level in self.levels)
-        return (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
+        """The least and most that it may be: its interval; without one by its segments; else twice the value."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        values = [segment.value for segment in self.segments] or [self.value]
+        return min(values), max(values)
 
     @property
-    def shown(self) -> bool | None:
-        """Whether a difference is shown; None where nothing can be said of other runs."""
+    def is_significant(self) -> bool | None:
+        """Whether the interval excludes that both are equally fast; None without an interval."""
         return None if self.low is None or self.high is None else not self.low <= 1 <= self.high
+
+    def inverted(self) -> Ratio:
+        """Return the ratio of the baseline's rate over the system's."""
+        segments = tuple(SegmentRatio(1 / each.value, each.baseline_steps, each.system_steps) for each in self.segments)
+        low, high = (None if bound is None else 1 / bound for bound in (self.high, self.low))
+        return dataclasses.replace(self, value=1 / self.value, low=low, high=high, segments=segments)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A side against the reference.
+    """Two systems of one model.
 
     Attributes:
-        ratio: None where the two can't be compared.
+        ratio: the system's rate over the baseline's; None where the two can't be compared.
         reason: why there is no ratio; None where there is one.
-        caveats: what weakens the ratio, each a clause that follows "but".
-        ledger: every setting that costs time, side by side.
+        config_diff: every setting that costs time, side by side.
         training: whether it was the same training.
-        sensitivity: the ratio under the windows of other tools, by their names.
+        sensitivity: the ratio under the windows of steps that other tools use, by their names.
     """
 
-    reference: SideResult
-    side: SideResult
+    baseline: SystemResult
+    system: SystemResult
     ratio: Ratio | None
     reason: str | None
-    caveats: tuple[str, ...]
-    ledger: ConfigDiff
+    config_diff: ConfigDiff
     training: TrainingMatch
     sensitivity: tuple[tuple[str, float], ...] = ()
 
     @property
-    def ordered(self) -> tuple[SideResult, SideResult]:
-        """The faster and the slower one of two that are compared."""
-        slower_first = self.ratio is not None and self.ratio.value < 1
-        return (self.reference, self.side) if slower_first else (self.side, self.reference)
+    def is_inverted(self) -> bool:
+        """Whether the baseline is the faster one."""
+        return self.ratio is not None and self.ratio.value < 1
+
+    @property
+    def faster(self) -> SystemResult:
+        """The faster one of two that are compared; else the system."""
+        return self.baseline if self.is_inverted else self.system
+
+    @property
+    def slower(self) -> SystemResult:
+        """The slower one of two that are compared; else the baseline."""
+        return self.system if self.is_inverted else self.baseline
+
+    @property
+    def speedup(self) -> Ratio | None:
+        """The faster one's rate over the slower one's, 1 or more: what reports show."""
+        return self.ratio.inverted() if self.ratio is not None and self.is_inverted else self.ratio
 
 
 @dataclasses.dataclass(frozen=True)
 class SettingRow:
-    """A setting of the sides of a group, with its values in their order; None where unknown."""
+    """A setting of the systems of a group, with its values in their order; None where unknown."""
 
     title: str
     values: tuple[str | None, ...]
@@ -199,36 +266,47 @@ class SettingRow:
 
     @property
     def differs(self) -> bool:
-        """Whether the sides are known to differ, or one states it and another doesn't."""
+        """Whether the systems are known to differ, or one states it and another doesn't."""
         return len(set(self.values)) > 1
 
     @property
     def unknown(self) -> bool:
-        """Whether no side states it."""
+        """Whether no system states it."""
         return all(value is None for value in self.values)
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Sides of a model, the reference first; a pair for each other side; and all that they can be set to."""
+    """Systems of a model that are compared with each other.
 
-    sides: tuple[SideResult, ...]
+    Attributes:
+        systems: the fastest first; those that are not compared last.
+        baseline: what the others are compared with: the one that was asked for, else the slowest.
+        pairs: one for each system but the baseline, in their order.
+        leaders: the fastest and the second fastest of those that are compared; None where none are.
+        caveats: what could overturn the answer, or should be known with it, by its effect on the decision.
+    """
+
+    systems: tuple[SystemResult, ...]
+    baseline: SystemResult
     pairs: tuple[Pair, ...]
     settings: tuple[SettingRow, ...]
+    leaders: Pair | None = None
+    caveats: tuple[Caveat, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelComparison:
-    """All sides that trained one model."""
+    """All systems that trained one model."""
 
     model: str | None
     title: str
     groups: tuple[Group, ...]
 
     @property
-    def sides(self) -> tuple[SideResult, ...]:
-        """All sides, group by group."""
-        return tuple(side for group in self.groups for side in group.sides)
+    def systems(self) -> tuple[SystemResult, ...]:
+        """All systems, group by group."""
+        return tuple(system for group in self.groups for system in group.systems)
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -241,11 +319,12 @@ class Comparison:
     """What the results say, model by model.
 
     Attributes:
-        shared: what all sides have in common of what a side is: GPU, label, framework, stack, scale.
+        shared: what all systems have in common of what a system is: GPU, label, framework, stack, scale.
         notes: about the results as a whole: what was skipped, counted once, or kept apart.
         files: what it rests on.
-        mode: which comparison was wanted.
-        prices: by the name of a side; what nobody gave a price is not in it.
+        system_names: each once, in the order of the files: prices without a name are in this order.
+        mode: "same" where every difference of configuration is rejected.
+        prices: by the name of a system; what nobody gave a price is not in it.
         options: what the user knows and the results don't say.
     """
 
@@ -253,14 +332,15 @@ class Comparison:
     shared: tuple[str, ...]
     notes: tuple[str, ...]
     files: tuple[Loaded, ...]
-    mode: Mode = "max"
+    system_names: tuple[str, ...]
+    mode: Mode = "best"
     prices: Mapping[str, Price] = dataclasses.field(default_factory=dict)
     options: Options = dataclasses.field(default_factory=Options)
 
     @property
-    def sides(self) -> list[SideResult]:
-        """All sides, model by model."""
-        return [side for model in self.models for side in model.sides]
+    def systems(self) -> list[SystemResult]:
+        """All systems, model by model."""
+        return [system for model in self.models for system in model.systems]
 
     @property
     def pairs(self) -> list[Pair]:
@@ -268,22 +348,17 @@ class Comparison:
         return [pair for model in self.models for pair in model.pairs]
 
     @property
-    def side_names(self) -> list[str]:
-        """The names of the sides, each once."""
-        return list(dict.fromkeys(side.name for side in self.sides))
-
-    @property
     def status(self) -> ExitStatus:
-        """WELL with a ratio or with a single side to show; IMPOSSIBLE where all that could be
-        compared rests on what can't be true; NOT_COMPARABLE otherwise, and where identical
-        configurations were wanted and any pair has others.
+        """OK with a ratio or with a single system; IMPLAUSIBLE where all that could be compared is.
+
+        NOT_COMPARABLE otherwise, and in mode "same" where the settings of any pair differ.
         """
         pairs = self.pairs
-        other = self.mode == "identical" and any(pair.ledger.verdict == "not comparable" for pair in pairs)
+        other = self.mode == "same" and any(pair.config_diff.verdict == "not comparable" for pair in pairs)
         if any(pair.ratio for pair in pairs):
-            return ExitStatus.NOT_COMPARABLE if other else ExitStatus.WELL
-        if any(side.refusal and side.refusal.gravity == "impossible" for side in self.sides):
-            return ExitStatus.IMPOSSIBLE
-        identities = {(side.gpu, side.count, side.framework, side.parts) for side in self.sides}
+            return ExitStatus.NOT_COMPARABLE if other else ExitStatus.OK
+        if any(system.exclusion and system.exclusion.severity == "error" for system in self.systems):
+            return ExitStatus.IMPLAUSIBLE
+        identities = {(system.gpu, system.count, system.framework, system.parts) for system in self.systems}
         alone = len(identities) == 1 and not pairs
-        return ExitStatus.WELL if alone else ExitStatus.NOT_COMPARABLE
+        return ExitStatus.OK if alone else ExitStatus.NOT_COMPARABLE

@@ -129,22 +129,21 @@ def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = Fals
     """Return the framework of a name, or the first that can run here.
 
     With `to_show` nothing will be run, so that one which only can't run here may be used. Raises UsageError where
-    none can be used; it says what can run here and why the others can't.
+    none can be used; it lists those that can.
     """
     reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
     able = [framework for framework in FRAMEWORKS if reasons[framework.name] is None]
-    can = f"{', '.join(each.name for each in able) or 'none'} can run here"
-    cannot = "".join(f"; {each} can't: {reason}" for each, reason in reasons.items() if reason is not None)
+    available = f"available: {', '.join(each.name for each in able) or 'none'} (tprimat doctor shows why)"
     if name is None:
         automatic = [framework for framework in able if platform in framework.automatic_on]
         if automatic:
             return automatic[0]
+        cannot = "".join(f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None)
         named = "".join(f"; --framework {framework.name} can" for framework in able)
         raise none_can_train(f"no framework can train here{cannot}{named}")
     chosen = next((framework for framework in FRAMEWORKS if framework.name == name.lower()), None)
     if chosen is None:
-        raise UsageError(f"there is no framework {name!r}: {can}{cannot}", heading="no-framework")
+        raise UsageError(f"unknown framework {name!r}", hint=available, heading="no-framework")
     if chosen in able or (to_show and chosen.plans_anywhere):
         return chosen
-    problem = f"the framework {chosen.name} can't run here: {reasons[chosen.name]}; {can}"
-    raise UsageError(problem, heading="no-framework")
+    raise UsageError(f"{chosen.name} is not available: {reasons[chosen.name]}", hint=available, heading="no-framework")

@@ -21,29 +21,35 @@ _DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 @dataclasses.dataclass(frozen=True)
 class Clone:
-    """Location of a framework's program: the variable that names its clone, its title, a file that such a clone has."""
+    """A framework's program.
+
+    Attributes:
+        variable: names the folder of its clone.
+        title: of the framework, for messages.
+        script: a file that such a clone has.
+        data: what it trains on, as a clause.
+    """
 
     variable: str
     title: str
     script: str
+    data: str
 
     def folder(self) -> Path:
         """Return the clone. Raises UsageError where the variable names none."""
         text = os.environ.get(self.variable, "").strip()
         folder = Path(text).expanduser().absolute()
-        problem = None
-        if not text:
-            problem = f"{self.variable} names no clone of {self.title}: set it to the folder"
-        elif not (folder / self.script).is_file():
-            problem = f"{self.variable}={text}: there is no {self.script}: name a clone of {self.title}"
-        if problem is not None:
-            raise UsageError(problem, heading="no-framework")
-        return folder
+        if text and (folder / self.script).is_file():
+            return folder
+        problem = f"set {self.variable} to a clone of {self.title}"
+        if text:
+            problem = f"{self.variable}={text} has no {self.script}: set it to a clone of {self.title}"
+        raise UsageError(problem, heading="no-framework")
 
     def unavailable(self) -> str | None:
         """Return why it can't train here and what to do; None where it can."""
         if not any(Path(device).exists() for device in _DEVICES):
-            return f"{self.title} needs a GPU, and there is none here"
+            return f"{self.title} needs a GPU, and this machine has none"
         try:
             self.folder()
         except UsageError as error:
@@ -56,19 +62,10 @@ class Clone:
         return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())
 
 
-def own_ways(data: str) -> str:
-    """Return why the losses of such a framework can't be compared, for the user; `data` says what it trains on."""
-    return (
-        f"{data} and draws its own weights: its losses can't be set against those of the frameworks that share tokens "
-        "and weights"
-    )
-
-
 class ExternalResolver(Resolver):
     """The choices of such a framework: shown for made-up GPUs where there are none."""
 
     clone: Clone
-    own_ways: str
 
     def prepare(self) -> None:
         """Find the clone, and a GPU."""
@@ -76,8 +73,11 @@ class ExternalResolver(Resolver):
         if self.device.platform == "cpu":
             number = self.requested.num_gpus or 1
             self.notes.append(
-                f"{self.clone.title} needs a GPU, and there is none here: shown is what would be run on {number} of "
+                f"{self.clone.title} needs a GPU, and this machine has none: shown is what would run on {number} of "
                 "NVIDIA's"
             )
             self.device = Device("nvd", number, None)
-        self.notes.append(self.own_ways)
+        self.notes.append(
+            f"{self.clone.data} and draws its own weights: its losses can't be set against those of the frameworks "
+            "that share tokens and weights"
+        )

@@ -16,18 +16,16 @@ from tprimat import frameworks
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, Launch, Request
-from tprimat.machine.emulation import is_emulated
+from tprimat.machine.host import is_emulated
 from tprimat.results.run import Platform
 from tprimat.store.naming import file_name
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A profiler that a training is started under.
+    """A profiler that a training is started under, and the platform that it is for.
 
     Attributes:
-        platform: that it is for.
-        name: of the program.
         origin: how it gets on a machine.
         options: words between its name and the training's command.
         trace: path of what it leaves: a file or a folder. Here and in the options, {prefix} is where traces go.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -21,6 +21,9 @@ MOCK, TOKENS = "mock", "tokens"
 DATA = (MOCK, TOKENS)
 """What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
 
+DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+"""Fields that say how a model is divided over GPUs."""
+
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
 PROFILERS = {
     TORCH: "PyTorch's own: a Chrome trace with memory",
@@ -31,26 +34,15 @@ PROFILERS = {
 
 AnyRequest = TypeVar("AnyRequest", bound="Request")
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    "int": int,
-    "float": float,
-    "bool": "True".__eq__,
-    "Path": Path,
-    "ModelConfig": lambda text: msgspec.json.decode(text, type=ModelConfig),
-}
-"""How fields of these types are read from a command line; others are text, or a tuple of it."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Request:
     """One training, every choice made; its way to the training's program is a command line.
 
     Attributes:
-        framework: which framework trains; a name in FRAMEWORKS.
-        platform: nvd, amd or cpu.
-        model: a name in models.py.
+        framework, model: names in FRAMEWORKS and in models.py.
         scale: a name in scales.py, or its OTHER where `shape` says it all.
-        precision: one of PRECISIONS.
+        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; no data where the framework has one kind only.
         steps: optimizer steps.
         global_batch_size, micro_batch_size: sequences.
         sequence_length: tokens.
@@ -58,15 +50,11 @@ class Request:
         num_gpus: processes that train; one for each GPU, or on the CPU.
         output_dir: folder for the result, absolute.
         time_limit_s: seconds for the steps, after which the training ends early; None for no limit.
-        label: the user's name for this setup, or None.
-        shape: of the model where no scale gives it; None otherwise.
+        label: the user's name for this setup.
+        shape: of the model where no scale gives it.
         num_nodes: machines that train together.
-        tensor_model_parallel_size, pipeline_model_parallel_size, context_parallel_size: how a
-            model is divided, where the framework can.
-        data: one of DATA; None where the framework has one kind only.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
         settings: fields of the framework's own recipe, each as path=value.
-        profile: a name in PROFILERS, or None.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -123,20 +111,19 @@ class Request:
     @classmethod
     def from_arguments(cls: type[AnyRequest], arguments: Sequence[str]) -> AnyRequest:
         """Read what to_arguments() wrote; end the program with status 2 on anything else."""
-        parser = argparse.ArgumentParser(allow_abbrev=False)
+        parser = argparse.ArgumentParser(allow_abbrev=False, argument_default=argparse.SUPPRESS)
         for field in dataclasses.fields(cls):
-            kind = str(field.type).removesuffix(" | None")
-            settings: dict[str, Any] = {"type": _READERS.get(kind, str), "default": field.default}
-            if field.default is dataclasses.MISSING:
-                settings["required"] = True
-            if kind.startswith("tuple"):
-                settings |= {"action": "append", "default": []}
-            parser.add_argument(f"--{field.name.replace('_', '-')}", **settings)
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in vars(parser.parse_args(arguments)).items()
-        }
-        return cls(**values)
+            parser.add_argument(
+                f"--{field.name.replace('_', '-')}",
+                action="append" if str(field.type).startswith("tuple") else "store",
+                type=msgspec.json.decode if field.name == "shape" else str,
+                required=field.default is dataclasses.MISSING,
+            )
+        values = vars(parser.parse_args(arguments))
+        try:
+            return msgspec.convert(values, cls, strict=False, dec_hook=lambda kind, value: kind(value))
+        except msgspec.ValidationError as error:
+            parser.error(str(error))
 
     def to_run(self, **known: Any) -> Run:
         """Return a Run without records that names this training, with what else is known of it."""
@@ -162,10 +149,9 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class RequestedConfig:
-    """The user's options for a training; None where not given.
+    """The user's options for a training, as in Request; None where not given.
 
-    Attributes: see Request. `shape` is that of a result which is to be matched, `preset` a name
-    under which a framework keeps defaults.
+    `shape` is that of a result which is to be matched, `preset` a name under which a framework keeps defaults.
     """
 
     scale: str | None = None
@@ -190,13 +176,13 @@ class RequestedConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """The machine that is to train, as far as a choice depends on it; None where unknown.
+    """The machine that is to train, as far as a choice depends on it; None where unknown, or on a CPU.
 
     Attributes:
         devices: GPUs, or processor cores on a CPU.
         memory_bytes: of one GPU, or of the machine on a CPU.
-        architecture: of the GPU, such as sm_90 or gfx942; None on a CPU.
-        device_name: of the GPU, as its driver names it; None on a CPU.
+        architecture: of the GPU, such as sm_90 or gfx942.
+        device_name: of the GPU, as its driver names it.
     """
 
     platform: Platform

@@ -28,10 +28,14 @@ class Resolver:
     Attributes:
         requested, device: what the user asked for, and what trains; prepare() may replace them.
         row: where micro batch and sequence length come from if the user leaves them open: of choose_defaults().
+        full_size: whether the model is trained at full size if the user leaves its scale open.
+        replica: what messages call a replica of the model.
         notes: what the user should know of the choices.
     """
 
     row: Any
+    full_size = False
+    replica = "process"
 
     def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None:
         self.framework = framework
@@ -78,19 +82,21 @@ class Resolver:
         """Refuse what this framework can't train at all."""
 
     def default_precision(self) -> str:
-        """Return the precision where the user leaves it open."""
-        return defaults.precision(self.device)
+        """Return the precision where the user leaves it open: the only one, or that of the device."""
+        known = self.framework.precisions
+        return known[0] if len(known) == 1 else defaults.precision(self.device)
 
     def precision(self) -> str:
         """Return the precision. Raises UsageError for one that the framework doesn't train in."""
         precision, known = self.requested.precision or self.default_precision(), self.framework.precisions
         if precision not in known:
             raise UsageError(
-                f"the framework {self.framework.name} trains in {', '.join(known)} here, not in {precision}",
+                f"{self.framework.name} does not support {precision} here",
+                hint=f"available: {', '.join(known)}",
                 heading="precision",
             )
         if self.device.platform == "cpu" and precision == "fp16":
-            raise UsageError("fp16 takes a GPU: on a CPU choose --precision fp32 or bf16", heading="precision")
+            raise UsageError("FP16 needs a GPU", hint="on a CPU use --precision fp32 or bf16", heading="precision")
         return precision
 
     def size(self) -> tuple[Scale | None, ModelConfig]:
@@ -101,26 +107,20 @@ class Resolver:
             if scale is None:
                 counted = scales.parameters(self.model, shape)
                 return None, msgspec.structs.replace(shape, num_parameters=counted)
-        elif name is None:
-            scale = self.default_scale()
-        elif name not in scales.names():
-            raise UsageError(
-                f"there is no scale {name!r}: choose from {', '.join(scales.names())}", heading="unknown-scale"
-            )
         else:
-            scale = scales.by_name(name)
+            scale = scales.by_name(name) if name else self.default_scale()
         return scale, scales.shape(self.model, scale)
 
     def default_scale(self) -> Scale:
         """Return the size where the user leaves it open: the largest that fits."""
-        if self.device.platform == "cpu":
-            # What fits into a CPU's memory would take minutes a step.
-            return scales.SCALES[0]
-        return self.largest_that_fits()
+        if self.full_size:
+            return scales.by_name(scales.FULL)
+        # What fits into a CPU's memory would take minutes a step.
+        return scales.SCALES[0] if self.device.platform == "cpu" else self.largest_that_fits()
 
     def bytes_needed(self, shape: ModelConfig) -> float:
         """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations."""
-        return scales.bytes_needed(shape)
+        return scales.BYTES_PER_PARAMETER * scales.parameters(self.model, shape)
 
     def largest_that_fits(self) -> Scale:
         """Return the largest scale that fits into a GPU; the smallest where none does."""
@@ -140,7 +140,7 @@ class Resolver:
         nodes = (requested.num_nodes or 1) if self.framework.divides else 1
         gpus = requested.num_gpus or (1 if device.platform == "cpu" else device.devices) * nodes
         if gpus % nodes:
-            raise UsageError(f"{gpus} GPUs can't be spread over {nodes} nodes evenly", heading="nemo-parallelism")
+            raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="nemo-parallelism")
         # What other machines have is not known from here.
         if nodes == 1 and (device.platform != "cpu" or self.framework.on_cpu):
             check_processes(gpus, device)
@@ -161,12 +161,8 @@ class Resolver:
                 micro = next((size for size in range(min(micro, share), 0, -1) if share % size == 0), 1)
         if batch is None:
             batch = self.default_batch(micro * replicas, gpus)
-        check_batch(batch, micro, self.replicas_named(replicas), replicas)
+        check_batch(batch, micro, replicas, self.replica)
         return micro, batch
-
-    def replicas_named(self, replicas: int) -> str:
-        """Return the number of replicas in words."""
-        return counted(replicas, "process")
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
@@ -189,9 +185,8 @@ class Resolver:
         """Note where memory suffices and may run out all the same."""
         memory = self.device.memory_bytes or 0.0
         if needed > memory * (1 - scales.SPARE):
-            self.notes.append(
-                f"{what} of {gigabytes(memory / GB)}: less than {scales.SPARE:.0%} is left, it may run out"
-            )
+            tight = f"less than {scales.SPARE:.0%} is left, it may run out"
+            self.notes.append(f"{what} of {gigabytes(memory / GB)}: {tight}")
 
 
 def check_processes(processes: int, device: Device) -> None:
@@ -221,14 +216,14 @@ def check_memory(
     return what
 
 
-def check_batch(batch: int, micro: int, replicas_named: str, replicas: int) -> None:
+def check_batch(batch: int, micro: int, replicas: int, replica: str = "replica") -> None:
     """Raise UsageError where a global batch is no multiple of its replicas' micro batches."""
     unit = micro * replicas
     if batch % unit:
         below, above = batch // unit * unit, -(-batch // unit) * unit
         nearest = f"the nearest are {below} and {above}" if below else f"the least is {above}"
         raise UsageError(
-            f"global batch size {batch} is not a multiple of {unit} (micro batch {micro} × {replicas_named}): "
-            f"{nearest}",
+            f"global batch size {batch} is not a multiple of {unit} (micro batch {micro} × "
+            f"{counted(replicas, replica)}): {nearest}",
             heading="batch-sizes",
         )

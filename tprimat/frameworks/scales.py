@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from tprimat.catalog.models import Model
+from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
 
 FULL = "full"
@@ -71,8 +72,11 @@ def names() -> tuple[str, ...]:
 
 
 def by_name(name: str) -> Scale:
-    """Return the row of a name. Raises KeyError for a name that no row has."""
-    return {scale.name: scale for scale in SCALES}[name]
+    """Return the row of a name. Raises UsageError for a name that no row has."""
+    for scale in SCALES:
+        if scale.name == name:
+            return scale
+    raise UsageError(f"unknown scale {name!r}", hint=f"choose from {', '.join(names())}", heading="unknown-scale")
 
 
 def shape(model: Model, scale: Scale) -> ModelConfig:
@@ -112,16 +116,7 @@ def parameters(model: Model, config: ModelConfig) -> int:
     return layers * layer + vocabulary * hidden * (1 if config.tie_word_embeddings else 2) + hidden
 
 
-def bytes_needed(config: ModelConfig) -> int:
-    """Return the memory of weights, gradients and AdamW's states, without activations."""
-    if config.num_parameters is None:
-        raise ValueError("the number of the model's parameters is unknown")
-    return BYTES_PER_PARAMETER * config.num_parameters
-
-
-def largest_that_fits(
-    model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float] = bytes_needed
-) -> Scale:
+def largest_that_fits(model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float]) -> Scale:
     """Return the largest scale that leaves SPARE of a device's memory free; the smallest one where none does.
 
     `needed` returns the bytes that a shape takes of it.

@@ -45,14 +45,14 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
             raise _refusal(
                 f"a Slurm job takes {article} {name}: say --{name} NAME, or `{name} = NAME` in the file of --slurm"
             )
-    time = known.get("time", SlurmJob.time)
-    if not _TIME.fullmatch(time):
-        raise _refusal(f"{time!r} is no wall time as Slurm writes it, such as 00:30:00 or 1-12:00:00")
-    mounts = tuple(part.strip() for part in known.get("mounts", "").split(",") if part.strip())
+    mounts = tuple(part.strip() for part in known.pop("mounts", "").split(",") if part.strip())
+    job = SlurmJob(**known, mounts=mounts)
+    if not _TIME.fullmatch(job.time):
+        raise _refusal(f"{job.time!r} is no wall time as Slurm writes it, such as 00:30:00 or 1-12:00:00")
     for mount in mounts:
         if ":" not in mount:
             raise _refusal(f"mount {mount!r}: write folder:folder, here and in the container")
-    return SlurmJob(known["account"], known["partition"], time, known.get("container"), mounts)
+    return job
 
 
 def read(path: Path) -> dict[str, str]:

@@ -51,12 +51,9 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     members: dict[str, bytes] = {}
     left_out: list[str] = []
     for result in results:
-        try:
-            content = files.read_plain(result)
-        except OSError as error:
-            raise files.unreadable(result, error, "") from error
-        members[_free(f"results/{result.name}", members)] = content
-        members[_free(f"environment/{result.stem}.json", members)] = _environment(store.read(result))
+        runs = store.read(result)
+        members[_free(f"results/{result.name}", members)] = result.read_bytes()
+        members[_free(f"environment/{result.stem}.json", members)] = _environment(runs)
     for log in logs:
         try:
             content = files.read_plain(log)
@@ -77,8 +74,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
             members[_free(f"environment/{record.name}", members)] = record.read_bytes()
     members["README.txt"] = _readme(members).encode()
     files.write_output(path, _packed(path, members), "--bundle")
-    size = path.stat().st_size
-    return f"Bundle:  {path} ({size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
+    return f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
 
 
 def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
@@ -93,16 +89,8 @@ def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) 
 
 def _environment(runs: Iterable[Run]) -> bytes:
     """Return the machine and software of each run, apart from the series."""
-    stated = [
-        {
-            "timestamp": run.timestamp,
-            "platform": run.platform,
-            "framework": run.framework,
-            "gpu_info": run.gpu_info.known(),
-            "environment": run.environment,
-        }
-        for run in runs
-    ]
+    names = ("timestamp", "platform", "framework", "gpu_info", "environment")
+    stated = [{name: getattr(run, name) for name in names} | {"gpu_info": run.gpu_info.known()} for run in runs]
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
 
 

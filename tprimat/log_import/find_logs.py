@@ -6,6 +6,7 @@ A name alone is no proof: the model that a log states decides.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import stat
@@ -30,14 +31,6 @@ _DEEPEST = 4
 _WORKSPACE = Path("/workspace")
 _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profiler")
 """Folders below Primus' own output that hold other things, or one log for each rank."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Folder:
-    """A folder to look in; `deep` with those below it."""
-
-    path: Path
-    deep: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,132 +68,104 @@ def variable(model: str) -> str:
     return f"{model.upper()}_LOG"
 
 
-def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> tuple[Folder, ...]:
-    """Return the folders to search for logs, each once: the working one, the results' one, this clone and Primus'."""
+def folders(working: Path, output: Path, clone: Path, environ: Mapping[str, str]) -> dict[Path, bool]:
+    """Return the folders to search for logs, with whether those below count too: the working one, the results' one,
+    this clone and Primus'.
+    """
+    own = (working, working / "output", working / "logs", output, clone, clone / "output", clone / "logs")
+    where = dict.fromkeys((folder.absolute() for folder in own), False)
     primus = [Path(environ["PRIMUS_PATH"]).expanduser()] if environ.get("PRIMUS_PATH") else []
-    places = [Folder(working), Folder(working / "output"), Folder(working / "logs"), Folder(output)]
-    places += [Folder(clone), Folder(clone / "output"), Folder(clone / "logs")]
     for root in (*primus, _WORKSPACE / "Primus", _WORKSPACE / "tprimat"):
-        places += [Folder(root), Folder(root / "output", deep=True), Folder(root / "logs", deep=True)]
-    unique: dict[Path, Folder] = {}
-    for folder in places:
-        key = folder.path.absolute()
-        if key not in unique or folder.deep:
-            unique[key] = Folder(key, folder.deep)
-    return tuple(unique.values())
+        where.setdefault(root.absolute(), False)
+        where[(root / "output").absolute()] = where[(root / "logs").absolute()] = True
+    return where
 
 
-def search(models: Sequence[str], where: Sequence[Folder], environ: Mapping[str, str]) -> Search:
-    """Look for the newest log of each model; LLAMA_LOG and its like go before all else.
+def search(models: Sequence[str], where: Mapping[Path, bool], environ: Mapping[str, str]) -> Search:
+    """Look for the newest log of each model in folders(); LLAMA_LOG and its like go before all else.
 
     Raises UnreadableError where an environment variable names a file that isn't there.
     """
-    return _Searcher(models, where).search(environ)
+    files = _files(where)
+    searcher = _Searcher()
+    log_of: dict[str, LocalLog] = {}
+    for model in models:
+        named = environ.get(variable(model), "").strip()
+        fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
+        if log := _of_variable(model, named) if named else searcher.nearest(model, fitting, by_name=True):
+            log_of[model] = log
+    nameless = {path: at for path, at in files.items() if not any(model in path.name.lower() for model in models)}
+    for model in models:
+        if model not in log_of and (log := searcher.nearest(model, nameless, by_name=False)):
+            log_of[model] = log
+    used = {log.path for log in log_of.values()}
+    return Search(
+        tuple(log_of[model] for model in models if model in log_of),
+        tuple(text for key, text in searcher.skipped.items() if key not in used),
+        tuple(folder for folder in where if folder.is_dir()),
+        tuple(folder for folder in where if not folder.is_dir()),
+    )
+
+
+def _of_variable(model: str, named: str) -> LocalLog:
+    path = Path(named).expanduser()
+    modified = _modified(path)
+    if modified is None:
+        raise UnreadableError(f"{variable(model)}={named}", "no such file", heading="unreadable-file")
+    stated = _read_head(path).stated
+    return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
 
 
 class _Searcher:
-    """The files in some folders, of which each is opened once."""
+    """Opens each file once; `skipped` has why a file is not used, in case it isn't."""
 
-    def __init__(self, models: Sequence[str], where: Sequence[Folder]) -> None:
-        self._models = models
-        self._where = where
-        self._probes: dict[Path, _LogProbe] = {}
-        self._skipped: list[str] = []
+    def __init__(self) -> None:
+        self.skipped: dict[object, str] = {}
+        self._probe = functools.cache(_read_head)
 
-    def search(self, environ: Mapping[str, str]) -> Search:
-        log_of: dict[str, LocalLog] = {}
-        files = _files(self._where)
-        nameless = dict(files)
-        for model in self._models:
-            fitting = {path: modified for path, modified in files.items() if model in path.name.lower()}
-            nameless = {path: modified for path, modified in nameless.items() if path not in fitting}
-            named = environ.get(variable(model), "").strip()
-            if log := self._of_variable(model, named) if named else self._by_name(model, fitting):
-                log_of[model] = log
-        missing = [model for model in self._models if model not in log_of]
-        if missing:
-            log_of |= self._by_content(missing, nameless)
-        return Search(
-            tuple(log_of[model] for model in self._models if model in log_of),
-            tuple(self._skipped),
-            tuple(folder.path for folder in self._where if folder.path.is_dir()),
-            tuple(folder.path for folder in self._where if not folder.path.is_dir()),
-        )
+    def nearest(self, model: str, files: Mapping[Path, float], *, by_name: bool) -> LocalLog | None:
+        """Return the newest file that is a log of a model, else the newest of a related model, such as a smaller one.
 
-    def _probe(self, path: Path) -> _LogProbe:
-        if path not in self._probes:
-            self._probes[path] = _read_head(path)
-        return self._probes[path]
-
-    def _of_variable(self, model: str, named: str) -> LocalLog:
-        path = Path(named).expanduser()
-        modified = _modified(path)
-        if modified is None:
-            raise UnreadableError(
-                f"{variable(model)}={named}", "there is no such file: check the name", heading="unreadable-file"
-            )
-        stated = self._probe(path).stated
-        return LocalLog(path, model, variable(model), stated[0] if stated else None, modified)
-
-    def _by_name(self, model: str, files: Mapping[Path, float]) -> LocalLog | None:
-        """Return the newest file with the model in its name whose content doesn't contradict it.
-
-        Falls back to a related model, such as a smaller one.
+        With `by_name` all files have the model in their name, which decides where a log doesn't state its model.
         """
-        relative: LocalLog | None = None
         nearest: LocalLog | None = None
+        relative: LocalLog | None = None
         opened = 0
         for path, modified in islice(files.items(), MOST_LOOKS):
             opened += 1
             probe = self._probe(path)
             related = [name for name in probe.stated if belongs(name, model)]
-            if probe.problem is not None:
-                self._skipped.append(f"{path}: {probe.problem}")
-                continue
-            if probe.stated and not related:
-                others = ", ".join(probe.stated)
-                self._skipped.append(f"{path}: its name says {model}, but it is a training of {others}")
-                continue
             stated = model if model in related else next(iter(related), None)
-            why = "its name, and what it says of its model" if stated else "its name; the log doesn't say its model"
+            why = "what it says of its model"
+            if by_name:
+                why = f"its name, and {why}" if stated else "its name; the log doesn't say its model"
             log = LocalLog(path, model, why, stated, modified)
-            if stated in (None, model):
+            if stated == model or (by_name and not probe.stated and probe.problem is None):
                 nearest = log
                 break
-            if relative is None:
+            if related and relative is None:
                 relative = log
-            else:
-                self._skipped.append(f"{path}: a training of {stated}")
-        if nearest is not None and relative is not None:
-            self._skipped.append(f"{relative.path}: a training of {relative.stated}, not of {model} itself")
+            if (reason := _why_skipped(probe, model, stated, by_name=by_name)) is not None:
+                self.skipped.setdefault(path, f"{path}: {reason}")
         older = len(files) - opened
-        if older:
-            self._skipped.append(f"{counted(older, 'older file')} with {model} in the name")
+        if older and by_name:
+            self.skipped[model] = f"{counted(older, 'older file')} with {model} in the name"
+        elif older and nearest is None:
+            self.skipped[""] = f"{older} older files were not looked into"
         return nearest or relative
 
-    def _by_content(self, models: Sequence[str], files: Mapping[Path, float]) -> dict[str, LocalLog]:
-        """Return the newest file for each model that the logs themselves name, else one of a related model."""
-        nearest: dict[str, LocalLog] = {}
-        relatives: dict[str, LocalLog] = {}
-        others: list[tuple[Path, str]] = []
-        for path, modified in islice(files.items(), MOST_LOOKS):
-            if len(nearest) == len(models):
-                break
-            probe = self._probe(path)
-            for model in models:
-                for stated in probe.stated:
-                    if belongs(stated, model):
-                        log = LocalLog(path, model, "what it says of its model", stated, modified)
-                        (nearest if stated == model else relatives).setdefault(model, log)
-            if probe.problem is None:
-                called = ", ".join(probe.stated or probe.named)
-                others.append((path, f"a training of {called}" if called else "doesn't say its model"))
-        best = relatives | nearest
-        used = {each.path for each in best.values()}
-        self._skipped += [f"{path}: {what}" for path, what in others if path not in used]
-        if len(nearest) < len(models) and len(files) > MOST_LOOKS:
-            self._skipped.append(f"{len(files) - MOST_LOOKS} older files were not looked into")
-        return best
+
+def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: bool) -> str | None:
+    """Return why a log is not the one of a model; None for other files under names that say nothing."""
+    called = ", ".join(probe.stated or probe.named)
+    if not by_name:
+        of_model = f"a training of {called}" if called else "doesn't say its model"
+        return of_model if probe.problem is None else None
+    if probe.problem is not None:
+        return probe.problem
+    if related:
+        return f"a training of {related}, not of {model} itself"
+    return f"its name says {model}, but it is a training of {called}"
 
 
 def _read_head(path: Path) -> _LogProbe:
@@ -221,14 +186,14 @@ def belongs(stated: str, model: str) -> bool:
     return model in re.sub(r"[^a-z0-9]", "", stated.lower())
 
 
-def _files(where: Sequence[Folder]) -> dict[Path, float]:
+def _files(where: Mapping[Path, bool]) -> dict[Path, float]:
     """Return logs by their names' endings, with when they were written.
 
     The newest come first; of equally new ones those under their usual name.
     """
     unique: dict[str, tuple[Path, float]] = {}
-    for folder in where:
-        for path in islice(_below(folder.path, _DEEPEST if folder.deep else 0), MOST_FILES):
+    for folder, is_deep in where.items():
+        for path in islice(_below(folder, _DEEPEST if is_deep else 0), MOST_FILES):
             if ENDINGS.search(path.name) and (modified := _modified(path)) is not None:
                 unique.setdefault(os.path.realpath(path), (path, modified))
     return dict(sorted(unique.values(), key=lambda file: (-file[1], not file[0].name.startswith("training_"), file[0])))

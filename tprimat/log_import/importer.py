@@ -63,17 +63,18 @@ class LogImport:
         if source.group != self._group:
             self.save()
             self._group = source.group
-        if outcome.error is not None and source.named:
-            # The list of all log formats is long; the help has it.
-            short, separator, _ = outcome.error.partition(": what is looked for")
-            self.errors.append(short + (": name the log of a training (--help lists the kinds)" if separator else ""))
-        elif outcome.error is not None:
-            path, _, reason = outcome.error.partition(": ")
-            reason = reason if source.title in path else outcome.error
-            self.skipped.append(SkippedFile(source.title, reason.partition(": what is looked for")[0]))
-        elif not outcome.runs:
-            self.skipped.append(SkippedFile(source.title, "holds nothing of a training"))
-        self._waiting += outcome.runs
+        if isinstance(outcome, list):
+            self._waiting += outcome
+            if not outcome:
+                self.skipped.append(SkippedFile(source.title, "holds nothing of a training"))
+            return
+        # The list of all log formats is long; the help has it.
+        error, separator, _ = outcome.partition(": what is looked for")
+        if source.named:
+            self.errors.append(error + (": name the log of a training (--help lists the kinds)" if separator else ""))
+        else:
+            path, _, reason = error.partition(": ")
+            self.skipped.append(SkippedFile(source.title, reason if source.title in path else error))
 
     def save(self) -> None:
         """Save the trainings collected from one directory."""
@@ -113,21 +114,17 @@ def _merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[Impo
     for index in order:
         each = waiting[index]
         # Two trainings of one log were told apart by its reader.
-        place = next(
-            (i for i, one in merged.items() if one.title != each.title and merge.same_training(one.run, each.run)),
-            None,
-        )
-        if place is None:
+        others = ((i, one) for i, one in merged.items() if one.title != each.title)
+        place, same = next(((i, one) for i, one in others if merge.same_training(one.run, each.run)), (index, None))
+        if same is None:
             merged[index] = each
             continue
-        same = merged[place]
         untimed = not any(same.run.step_times) and any(each.run.step_times)
         first, second = (each, same) if untimed else (same, each)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         merged[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
-        skipped.append(
-            SkippedFile(each.title, f"tells of the training that {same.title} is of, and fills what is open there")
-        )
+        reason = f"tells of the training that {same.title} is of, and fills what is open there"
+        skipped.append(SkippedFile(each.title, reason))
     return [merged[index] for index in sorted(merged)]
 
 

@@ -6,31 +6,31 @@ Files are opened, decompressed and hashed as a stream, so a log of any size take
 from __future__ import annotations
 
 import bz2
-import functools
 import glob
 import gzip
 import hashlib
 import importlib
+import io
 import lzma
-import os
 import stat
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tprimat import files
 from tprimat.errors import UnreadableError, missing_package
 from tprimat.read.parsing import text
 from tprimat.results.run import SourceFile
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
 STANDARD_INPUT = "-"
 CHUNK = 1 << 18
 """Read size, bytes."""
+
+LOOK_AHEAD = 512
+"""Bytes that are looked at to recognise a compressed file. More than this is read past their buffer, uncopied."""
 
 HASHED_ASIDE = 32 << 20
 """Bytes of a file after which a thread of its own hashes it."""
@@ -61,6 +61,15 @@ def named_files(names: Sequence[str]) -> list[str]:
             raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
         paths += matches
     return list(dict.fromkeys(paths))
+
+
+def read_small(path: Path) -> bytes | None:
+    """Return what a small file beside a log holds; None where it can't be read. It is cut after CHUNK bytes."""
+    try:
+        with files.open_plain(path) as stream:
+            return stream.read(CHUNK)
+    except OSError:
+        return None
 
 
 class Log:
@@ -114,7 +123,8 @@ class Log:
         return SourceFile(path=self.path, sha256=self._content.digest(), bytes=self._content.size)
 
     def _of(self, stream: BinaryIO) -> Iterator[bytes]:
-        raw = self._content = _HashedStream(stream)
+        self._content = _HashedStream(stream)
+        raw = io.BufferedReader(self._content, LOOK_AHEAD)
         head = raw.peek()
         decompress = next((opener for sign, opener in _COMPRESSIONS if head.startswith(sign)), None)
         if decompress is None:
@@ -129,7 +139,7 @@ class Log:
         try:
             while chunk := read(CHUNK):
                 size += len(chunk)
-                if size > max(UNPACKED_FREELY, MOST_TIMES * raw.size):
+                if size > max(UNPACKED_FREELY, MOST_TIMES * self._content.size):
                     self.cut = f"it unpacks to {MOST_TIMES} times its size and more"
                     break
                 yield chunk
@@ -138,28 +148,25 @@ class Log:
                 raise
             self.cut = str(error) or type(error).__name__
         # What was left belongs to the file all the same: its hash is of all of it.
-        raw.drain()
-
-
-@functools.cache
-def _hasher() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(1, "hash")
+        while raw.read(CHUNK):
+            pass
 
 
 def is_handed_over(path: str, mode: int) -> bool:
     """Return whether a name is an open pipe, as the shell's <(…) gives it; a named one may never be written to."""
-    return stat.S_ISFIFO(mode) and os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+    return stat.S_ISFIFO(mode) and path.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
-class _HashedStream:
-    """A stream that can be peeked into and knows size and hash of what was read from it."""
+_HASHER = ThreadPoolExecutor(1, "hash")
+"""Its thread starts with the first file that needs it."""
+
+
+class _HashedStream(io.RawIOBase):
+    """A stream that knows size and hash of what was read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.size = 0
         self._stream = stream
-        self._head = b""
         self._hash = hashlib.sha256()
         self._unhashed = bytearray()
         self._hashing: Future[None] | None = None
@@ -171,44 +178,23 @@ class _HashedStream:
         self._unhashed = bytearray()
         return self._hash.hexdigest()
 
-    def peek(self) -> bytes:
-        """Return the first bytes; they are read again."""
-        while len(self._head) < 6 and (more := self._next(6 - len(self._head))):
-            self._head += more
-        return self._head
+    def readable(self) -> bool:
+        return True
 
-    def read(self, size: int = -1) -> bytes:
-        """Return up to so many bytes; none at the end."""
-        head, self._head = self._head, b""
-        if head:
-            if 0 <= size < len(head):
-                head, self._head = head[:size], head[size:]
-            return head
-        return self._next(size)
-
-    def drain(self) -> None:
-        """Read and discard the rest."""
-        self._head = b""
-        buffer = memoryview(bytearray(CHUNK))
-        while size := self._stream.readinto(buffer):  # type: ignore[attr-defined]
-            self._count(buffer[:size])
-
-    def _next(self, size: int) -> bytes:
-        content = self._stream.read(size)
-        self._count(content)
-        return content
-
-    def _count(self, content: bytes | memoryview) -> None:
-        self.size += len(content)
+    def readinto(self, buffer: Any) -> int:
+        size: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
+        self.size += size
+        content = memoryview(buffer)[:size]
         if self.size <= HASHED_ASIDE:
             self._hash.update(content)
-            return
+            return size
         self._unhashed += content
         if len(self._unhashed) >= HASHED_AT_ONCE:
             self._wait()
             # While the log is read on: the hash needs no interpreter.
-            self._hashing = _hasher().submit(self._hash.update, self._unhashed)
+            self._hashing = _HASHER.submit(self._hash.update, self._unhashed)
             self._unhashed = bytearray()
+        return size
 
     def _wait(self) -> None:
         hashing, self._hashing = self._hashing, None

@@ -1,4 +1,4 @@
-"""Find the log sources in files and folders, and read one.
+"""Find the log sources in files and folders, and read them, in several processes where that pays.
 
 A source is a log, or the files of a folder that belong to one training. Sources are read in their own
 processes, so results are plain data.
@@ -6,24 +6,32 @@ processes, so results are plain data.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import io
 import itertools
+import multiprocessing
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import BinaryIO
 
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
-from tprimat.files import open_plain, unreadable
-from tprimat.log_import.extract import ImportedRun, run_of
-from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT, Log, is_handed_over
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
+from tprimat.files import unreadable
+from tprimat.log_import.extract import ImportedRun, imported
+from tprimat.log_import.inputs import STANDARD_INPUT, Log, is_handed_over, read_small
+from tprimat.read.parsing.parsed_log import InputFile
+from tprimat.store.history import files_below
+
+PARALLEL_FROM = 1 << 23
+"""Bytes; less than this is read before other processes have started."""
 
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
@@ -44,17 +52,15 @@ class LogSource:
 
     Attributes:
         paths: files; more than one where they belong to one training.
-        file_format: FileFormat.looks_for of whole files; None for a log of lines.
         group: the folder whose sources may describe one training twice.
         named: whether the user named it, rather than a folder that holds it.
-        size: bytes.
+        size: bytes; None for a pipe.
     """
 
     paths: tuple[str, ...]
-    file_format: str | None
     group: str
     named: bool
-    size: int
+    size: int | None
 
     @property
     def title(self) -> str:
@@ -72,12 +78,8 @@ class SkippedFile:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What was read from a source: trainings, or why there are none."""
-
-    runs: tuple[ImportedRun, ...] = ()
-    error: str | None = None
+Outcome = list[ImportedRun] | str
+"""What was read from a source: its trainings, or why there are none."""
 
 
 def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
@@ -85,73 +87,67 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
 
     Raises UnreadableError for a name that is nothing.
     """
-    sources: list[LogSource] = []
+    sources: dict[object, LogSource] = {}
     skipped: list[SkippedFile] = []
     visited: set[str] = set()
+
+    def skip(error: OSError) -> None:
+        skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
+
     for name in names:
         if name == STANDARD_INPUT:
-            sources.append(LogSource((name,), None, name, True, 0))
+            sources[object()] = LogSource((name,), name, True, None)
             continue
         path = Path(name)
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except (OSError, ValueError) as error:
             raise unreadable(name, error) from error
-        for file in _below(path, skipped) if is_folder else [path]:
+        for file in files_below(path, skip) if is_folder else [path]:
             real = os.path.realpath(file)
             if real in visited:
                 continue
             visited.add(real)
             try:
-                reason = _add(file, sources, named=not is_folder)
+                training, source = _source(file, named=not is_folder)
             except TensorPrimatError as error:
                 if not is_folder:
                     raise
-                reason = error.message.removeprefix(f"{file}: ").removesuffix(": check the name")
-            if reason is not None:
+                reason = error.message.removeprefix(f"{file}: ")
                 skipped.append(SkippedFile(str(file), reason))
-    return sources, skipped
+                continue
+            if earlier := sources.get(training):
+                source = dataclasses.replace(
+                    earlier,
+                    paths=earlier.paths + source.paths,
+                    named=earlier.named or source.named,
+                    size=(earlier.size or 0) + (source.size or 0),
+                )
+            sources[training] = source
+    return list(sources.values()), skipped
 
 
-def _below(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
-    def skip(error: OSError) -> None:
-        skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
-
-    for parent, folders, names in os.walk(folder, onerror=skip):
-        folders[:] = sorted(name for name in folders if name != "history" and not name.startswith("."))
-        for name in sorted(names):
-            if not name.startswith("."):
-                yield Path(parent, name)
-
-
-def _add(path: Path, sources: list[LogSource], *, named: bool) -> str | None:
-    """Add a file to the sources; return why it is skipped, if it is. Raises UnreadableError."""
+def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
+    """Return a file as a source, after a key that all files of its training share. Raises UnreadableError."""
     try:
         status = path.stat()
     except OSError as error:
         raise unreadable(path, error) from error
     if not stat.S_ISREG(status.st_mode) and not named:
-        return "is no plain file"
+        raise _no_log(path, "is no plain file")
     if is_handed_over(str(path), status.st_mode):
         # It can be read once.
-        sources.append(LogSource((str(path),), None, str(path.parent), named, 0))
-        return None
+        return path, LogSource((str(path),), str(path.parent), named, None)
     with contextlib.closing(Log(str(path)).chunks()) as chunks:
         head = _head(chunks)
     file_format = read.file_format_of(head)
-    if file_format is None and not named and (reason := _no_log(path, head)):
-        return reason
-    looks_for = file_format.looks_for if file_format else None
+    if file_format is None and not named and (reason := _why_no_log(path, head)):
+        raise _no_log(path, reason)
     group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
-    if file_format is not None and file_format.together:
-        training = file_format.together(str(path))
-        for index, source in enumerate(sources):
-            if source.file_format == looks_for and file_format.together(source.paths[0]) == training:
-                paths, size = (*source.paths, str(path)), source.size + status.st_size
-                sources[index] = dataclasses.replace(source, paths=paths, size=size, named=source.named or named)
-                return None
-    sources.append(LogSource((str(path),), looks_for, group, named, status.st_size))
-    return None
+    source = LogSource((str(path),), group, named, status.st_size)
+    if file_format is None or file_format.together is None:
+        return path, source
+    return (file_format.looks_for, file_format.together(str(path))), source
 
 
 def _head(chunks: Iterable[bytes]) -> bytes:
@@ -164,7 +160,11 @@ def _head(chunks: Iterable[bytes]) -> bytes:
     return head
 
 
-def _no_log(path: Path, head: bytes) -> str | None:
+def _no_log(path: object, reason: str) -> UnreadableError:
+    return UnreadableError(path, reason, heading="not-a-training-log")
+
+
+def _why_no_log(path: Path, head: bytes) -> str | None:
     """Return why a file in a folder is no log; None where it may be one."""
     if not head:
         return "is empty"
@@ -183,60 +183,69 @@ def _no_log(path: Path, head: bytes) -> str | None:
     return None
 
 
+def read_sources(sources: list[LogSource], jobs: int | None) -> Iterator[tuple[LogSource, Outcome]]:
+    """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU where it is None."""
+    workers = min(jobs or os.cpu_count() or 1, len(sources))
+    is_piped = any(source.size is None for source in sources)
+    if workers < 2 or is_piped or sum(source.size or 0 for source in sources) < PARALLEL_FROM:
+        for source in sources:
+            yield source, read_source(source)
+        return
+    # A forked process would inherit locks of whatever the parent runs at the time.
+    context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
+    waiting: deque[tuple[LogSource, concurrent.futures.Future[Outcome]]] = deque()
+    try:
+        # A few more than there are workers: what has been read waits in memory until its turn comes.
+        for source in sources:
+            waiting.append((source, pool.submit(read_source, source)))
+            if len(waiting) >= 2 * workers:
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> tuple[LogSource, Outcome]:
+    try:
+        return source, future.result()
+    except BrokenProcessPool:
+        return source, f"{source.title}: the process that read it was ended from outside, by lack of memory maybe"
+
+
 def read_source(source: LogSource) -> Outcome:
     """Read a log source. Errors that a user can fix are returned as the reason, not raised."""
     try:
-        return Outcome(tuple(_read(source)))
+        return _read(source)
     except TensorPrimatError as error:
-        return Outcome(error=error.message)
+        return error.message
     except ModuleNotFoundError as error:
         if (error.name or "tprimat").startswith("tprimat"):
             raise
-        return Outcome(error=missing_package(str(error.name), INSTALL_ANALYSIS, source.title).message)
+        return missing_package(str(error.name), INSTALL_ANALYSIS, source.title).message
 
 
 def _read(source: LogSource) -> list[ImportedRun]:
     logs = [Log(path) for path in source.paths]
-    contents: list[Iterable[bytes]] = [log.chunks() for log in logs]
-    beside: dict[str, bytes] = {}
-    if source.file_format is None:
-        # A pipe, which can be read once, is recognised only here.
-        rest = iter(contents[0])
-        head = _head(rest)
-        contents[0] = itertools.chain([head], rest)
-        file_format = read.file_format_of(head)
-    else:
-        file_format = next(each for each in read.FILE_FORMATS if each.looks_for == source.file_format)
-        folder = Path(source.paths[0]).parent
-        beside = {name: content for name in file_format.beside if (content := _small(folder / name)) is not None}
+    contents: list[Iterator[bytes]] = [log.chunks() for log in logs]
+    head = _head(contents[0])
+    contents[0] = itertools.chain([head], contents[0])
+    file_format = read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-    else:
-        with contextlib.ExitStack() as stack:
-            parts = [
-                InputFile(log.name, _spooled(log.name, content, stack))
-                for log, content in zip(logs, contents, strict=True)
-            ]
-            parsed_logs = _structured(file_format, parts, beside, source.title)
-    warnings = [warning for log in logs for warning in log.warnings]
-    runs = []
-    for number, parsed in enumerate(parsed_logs):
-        # Files that are not of one training give one training each.
-        is_one = file_format is None or file_format.together or len(parsed_logs) != len(logs)
-        run = run_of(parsed, logs if is_one else [logs[number]], warnings)
-        runs.append(ImportedRun(source.title, run, parsed.notes, file_format is not None))
-    return runs
-
-
-def _structured(
-    file_format: FileFormat, parts: Sequence[InputFile], beside: Mapping[str, bytes], title: str
-) -> list[ParsedLog]:
-    try:
-        return file_format.read(parts, beside)
-    except ValueError as error:
-        raise UnreadableError(
-            title, f"this is {file_format.looks_for}, but {error}", heading="not-a-training-log"
-        ) from error
+        return [imported(source.title, parsed, logs) for parsed in parsed_logs]
+    folder = Path(source.paths[0]).parent
+    names = file_format.beside if source.size is not None else ()
+    beside = {name: content for name in names if (content := read_small(folder / name)) is not None}
+    with contextlib.ExitStack() as stack:
+        streams = [_spooled(log.name, content, stack) for log, content in zip(logs, contents, strict=True)]
+        files = [InputFile(log.name, stream) for log, stream in zip(logs, streams, strict=True)]
+        try:
+            parsed_logs = file_format.read(files, beside)
+        except ValueError as error:
+            raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
+    return [imported(source.title, parsed, logs, structured=True) for parsed in parsed_logs]
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
@@ -255,11 +264,3 @@ def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) ->
         stream.write(chunk)
     stream.seek(0)
     return stream
-
-
-def _small(path: Path) -> bytes | None:
-    try:
-        with open_plain(path) as stream:
-            return stream.read(CHUNK)
-    except OSError:
-        return None

@@ -1,18 +1,18 @@
 """AMD's GPUs: read from the amdgpu driver's files, through the library amdsmi, or through amd-smi and rocm-smi.
 
-The files come first where they state a value: the kernel fixes their form and units (docs.kernel.org,
-gpu/amdgpu/thermal.html and driver-misc.html), while those of amdsmi changed between releases of ROCm.
-Processes are known to amdsmi and the tools alone. ROCm brings amdsmi
-(rocm.docs.amd.com/projects/amdsmi); the package of that name on PyPI is not AMD's.
+The files come first where they state a value: the kernel fixes their form and units (docs.kernel.org, gpu/amdgpu/),
+while those of amdsmi changed between releases of ROCm. Processes are known to amdsmi and the tools alone. ROCm brings
+amdsmi (rocm.docs.amd.com/projects/amdsmi); the package of that name on PyPI is not AMD's.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, decode_json, drop_unknown
+from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary, drop_unknown
 from tprimat.machine.host import Host
 from tprimat.units import GB
 
@@ -36,10 +36,8 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 
 def processes(host: Host) -> tuple[GpuProcess, ...] | None:
-    """Return the processes that hold memory, in the order of their GPUs; None where nothing answers.
-
-    rocm-smi doesn't state on which GPU a process runs.
-    """
+    """Return the processes that hold memory, in the order of their GPUs; None where nothing answers."""
+    # rocm-smi doesn't state on which GPU a process runs.
     for read in (_library_processes, _amd_smi_processes, _rocm_smi_processes):
         if (listed := read(host)) is not None:
             return tuple(process for process in listed if process.memory_gb != 0)
@@ -120,14 +118,9 @@ def _library_states(host: Host) -> Iterator[GpuState]:
                 smi.ask(f"amdsmi_get_gpu_memory_{which}", handle, smi.module.AmdSmiMemoryType.VRAM)
                 for which in ("total", "usage")
             )
-            yield GpuState(
-                index=index,
-                name=(smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU",
-                memory_total_gb=None if total is None else total / GB,
-                memory_used_gb=None if used is None else used / GB,
-                id=address,
-                utilisation_percent=_activity(smi, handle),
-            )
+            name = (smi.ask("amdsmi_get_gpu_asic_info", handle) or {}).get("market_name") or "unknown GPU"
+            percent, total_gb, used_gb = _activity(smi, handle), _gigabytes(total), _gigabytes(used)
+            yield GpuState(index, name, total_gb, used_gb, id=address, utilisation_percent=percent)
 
 
 def _library_processes(host: Host) -> list[GpuProcess] | None:
@@ -146,7 +139,7 @@ def _library_processes(host: Host) -> list[GpuProcess] | None:
 
 
 def _amd_smi_processes(host: Host) -> list[GpuProcess] | None:
-    gpus = decode_json(host.command(["amd-smi", "process", "--json"]))
+    gpus = _json(host.command(["amd-smi", "process", "--json"]))
     if isinstance(gpus, Mapping):
         # Since 2025 the list has a name.
         gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
@@ -170,7 +163,7 @@ def _rocm_smi_processes(host: Host) -> list[GpuProcess] | None:
     if text is None:
         return None
     processes = []
-    for key, value in _mapping(_mapping(decode_json(text)).get("system")).items():
+    for key, value in _mapping(_mapping(_json(text)).get("system")).items():
         words = [word.strip() for word in str(value).split(",")]
         if key.startswith("PID") and key[3:].isdigit() and len(words) >= 3 and words[2].isdigit():
             processes.append(GpuProcess(int(key[3:]), None, None, words[0] or None, int(words[2]) / GB))
@@ -178,9 +171,18 @@ def _rocm_smi_processes(host: Host) -> list[GpuProcess] | None:
 
 
 def _rocm_smi_utilisation(host: Host) -> dict[str, float]:
-    cards = _mapping(decode_json(host.command(["rocm-smi", "--showuse", "--showbus", "--json"]))).values()
+    cards = _mapping(_json(host.command(["rocm-smi", "--showuse", "--showbus", "--json"]))).values()
     stated = [(str(card.get("PCI Bus", "")), str(card.get("GPU use (%)", ""))) for card in map(_mapping, cards)]
     return {address.lower(): float(percent) for address, percent in stated if address and percent.isdigit()}
+
+
+def _json(text: str | None) -> Any:
+    """Decode the JSON that a tool prints, after warnings or not; None where there is none."""
+    start = re.search(r"[\[{]", text or "")
+    try:
+        return json.loads((text or "")[start.start() :]) if start else None
+    except ValueError:
+        return None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -111,7 +110,9 @@ class VendorLibrary:
         if self.module is None or None in arguments:
             return None
         try:
-            return getattr(self.module, function)(*arguments)
+            answer = getattr(self.module, function)(*arguments)
+            # Older releases of pynvml give strings as bytes.
+            return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
         except (getattr(self.module, self.error), AttributeError, TypeError):
             # Older releases lack functions and arguments.
             return None
@@ -120,12 +121,3 @@ class VendorLibrary:
 def drop_unknown(percents: Mapping[str, float | None]) -> dict[str, float]:
     """Return the values that are known."""
     return {each: percent for each, percent in percents.items() if percent is not None}
-
-
-def decode_json(text: str | None) -> Any:
-    """Decode what a vendor's tool prints as JSON, with warnings before it or not; None where there is none."""
-    starts = [position for position in ((text or "").find(mark) for mark in "[{") if position >= 0]
-    try:
-        return json.loads((text or "")[min(starts) :]) if starts else None
-    except ValueError:
-        return None

@@ -1,8 +1,7 @@
 """The processes on this machine's GPUs, of all users; and how to stop the caller's own.
 
-A number that a driver states may belong to another container, where it means another process. So
-nothing is stopped that doesn't itself have a GPU open, that isn't the caller's, or that is no longer
-the process that was listed.
+A number that a driver states may belong to another container, where it means another process. So nothing is stopped
+that doesn't itself have a GPU open, that isn't the caller's, or that is no longer the process that was listed.
 """
 
 from __future__ import annotations
@@ -19,9 +18,6 @@ import psutil
 from tprimat.machine import amd, nvidia
 from tprimat.machine.gpu import GpuProcess
 from tprimat.machine.host import Host
-
-GRACE_PERIOD_S = 10.0
-"""How long a process has to exit after SIGTERM before it is killed."""
 
 _POLL_SECONDS = 0.1
 _DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD")
@@ -57,7 +53,7 @@ def terminate(
     *,
     report: Callable[[str], None],
     send: Callable[[int, int], None] = os.kill,
-    grace_period_s: float = GRACE_PERIOD_S,
+    grace_period_s: float = 10.0,
 ) -> tuple[GpuProcess, ...]:
     """Terminate processes, and kill those that still run after the grace period; return those that outlive even that.
 
@@ -66,9 +62,7 @@ def terminate(
     remaining = list(processes)
     for number, word in ((signal.SIGTERM, "asked to end"), (getattr(signal, "SIGKILL", signal.SIGTERM), "killed")):
         signalled = []
-        for process in remaining:
-            if not can_terminate(process, host):
-                continue
+        for process in (each for each in remaining if can_terminate(each, host)):
             try:
                 send(process.pid, number)
             except (ProcessLookupError, PermissionError) as error:
@@ -77,12 +71,10 @@ def terminate(
             report(f"process {process.pid}: {word}")
             signalled.append(process)
         deadline = time.monotonic() + grace_period_s
-        remaining = [process for process in signalled if can_terminate(process, host)]
-        while remaining and time.monotonic() < deadline:
+        while remaining := [process for process in signalled if can_terminate(process, host)]:
+            if time.monotonic() >= deadline:
+                break
             time.sleep(_POLL_SECONDS)
-            remaining = [process for process in remaining if can_terminate(process, host)]
-        if not remaining:
-            return ()
     for process in remaining:
         report(f"process {process.pid}: is still there; a process that waits for its GPU ends when the driver lets it")
     return tuple(remaining)

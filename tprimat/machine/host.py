@@ -1,13 +1,10 @@
-"""This machine as its operating system describes it: CPU, memory, container, versions, settings.
-
-Knows no GPU. Everything is read through a Host, which a test replaces by a directory of its own.
-"""
+"""This machine as its operating system describes it to a Host: CPU, memory, container, versions, settings; no GPU."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.metadata
+import importlib
 import io
 import math
 import os
@@ -17,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tprimat.units import GB
@@ -44,6 +41,9 @@ CPU_INSTRUCTIONS = (
 )  # fmt: skip
 """Instruction sets that affect training, as Linux names them in /proc/cpuinfo."""
 
+EMULATED = "TPRIMAT_EMULATED"
+"""Set to 1 by whoever simulates a device. Times mean nothing then, and no comparison shows them."""
+
 _SETTING = re.compile(
     r"(PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|ATEN|NVTE|NCCL|RCCL|UCX|NVSHMEM|CUBLAS|CUBLASLT|CUDNN|TRITON|OMP|GOMP|KMP"
     r"|MKL|OPENBLAS|MALLOC|HSA|HIP|HIPBLASLT|ROCR|ROCBLAS|MIOPEN|AMD|TE|PRIMUS_TURBO|FLASH_ATTENTION)_.+"
@@ -62,6 +62,11 @@ def python_path() -> str:
     return os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
 
 
+def is_emulated() -> bool:
+    """Return whether this process trains on an emulated device, as in tests without a GPU."""
+    return os.environ.get(EMULATED) == "1"
+
+
 def run_bounded(argv: Sequence[str]) -> str | None:
     """Return what a command prints, or None where it is missing, fails, or takes longer than COMMAND_SECONDS."""
     try:
@@ -74,9 +79,12 @@ def run_bounded(argv: Sequence[str]) -> str | None:
 
 def installed_version(package: str) -> str | None:
     """Return the version of a distribution, or None where it isn't installed. Imports nothing."""
+    # Imported here: each --help would pay for it.
+    from importlib import metadata
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         return None
 
 
@@ -96,7 +104,7 @@ def vendor_library(name: str) -> Any | None:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where facts are read: environment, files below what stands for /, commands, packages, vendors' libraries."""
+    """Where facts are read: environment, files below a root, commands, packages, vendors' libraries; or a test's."""
 
     environ: Mapping[str, str] = dataclasses.field(default_factory=lambda: os.environ)
     root: Path = Path("/")
@@ -137,8 +145,7 @@ def cpu_name(host: Host) -> str | None:
     if sys.platform == "darwin":
         return (host.command(["sysctl", "-n", "machdep.cpu.brand_string"]) or "").strip() or None
     # Linux names no model for ARM processors; lscpu knows them by their numbers.
-    text = host.command(["lscpu"]) if sys.platform == "linux" else None
-    name = _stated(r"^Model name:\s*(.+)$", text)
+    name = _stated(r"^Model name:\s*(.+)$", host.command(["lscpu"]) if sys.platform == "linux" else None)
     return name or host.environ.get("PROCESSOR_IDENTIFIER") or platform.processor() or None
 
 
@@ -147,10 +154,11 @@ def cpu_threads(host: Host) -> int | None:
     # Only Linux has affinities, hence the name is looked up.
     affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
     allowed = len(affinity(0)) if affinity else os.cpu_count()
-    quota = _cpu_quota(host)
-    if allowed is None or quota is None:
-        return allowed
-    return max(1, min(allowed, math.ceil(quota)))
+    levels = _control_groups(host, "cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+    # Unbounded is "max", or -1.
+    pairs = [tuple(map(int, words)) for words in levels if len(words) == 2 and all(map(str.isdigit, words))]
+    quotas = [math.ceil(quota / period) for quota, period in pairs if period > 0]
+    return None if allowed is None else max(1, min([allowed, *quotas]))
 
 
 def cpu_instructions(host: Host) -> tuple[str, ...] | None:
@@ -166,16 +174,6 @@ def cpu_instructions(host: Host) -> tuple[str, ...] | None:
     return None
 
 
-def busy_share(seconds: float) -> float | None:
-    """Return the share of all CPUs' time in use while this waits; None where it isn't stated."""
-    import psutil
-
-    try:
-        return float(psutil.cpu_percent(seconds)) / 100
-    except (OSError, RuntimeError, psutil.Error):
-        return None
-
-
 def memory_gb() -> float:
     """Return the machine's memory, GB of 10⁹ bytes."""
     import psutil
@@ -185,13 +183,8 @@ def memory_gb() -> float:
 
 def memory_limit_gb(host: Host) -> float | None:
     """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None where unbounded."""
-    limits = [
-        int(text)
-        for folder in _control_groups(host, "memory")
-        for name in ("memory.max", "memory.limit_in_bytes")
-        if (text := (host.read(f"{folder}/{name}") or "").strip()).isdigit()
-    ]
-    limit = min(limits, default=None)
+    levels = _control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
+    limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
     # The first version of control groups says "unbounded" with a number near 2⁶³.
     return limit / GB if limit is not None and limit / GB < memory_gb() else None
 
@@ -214,30 +207,23 @@ def operating_system(host: Host) -> str:
 
 def container(host: Host) -> str | None:
     """Return the kind of container that this runs in, with its image where one is stated; None outside of any."""
-    kinds = ["kubernetes"] if "KUBERNETES_SERVICE_HOST" in host.environ else []
+    environ = host.environ
     podman = host.read("/run/.containerenv")
-    apptainer = host.environ.get("APPTAINER_CONTAINER") or host.environ.get("SINGULARITY_CONTAINER")
-    image = None
-    if podman is not None:
-        kinds.append("podman")
-        image = _stated(r'^image="?([^"\n]+)', podman)
-    elif apptainer:
-        kinds.append("apptainer")
-        image = re.split(r"[/\\]", apptainer)[-1]
-    elif host.exists("/.dockerenv"):
-        kinds.append("docker")
-    elif named := host.environ.get("container"):
-        kinds.append(named)
-    elif match := re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or ""):
-        kinds.append({"libpod": "podman", "kubepods": "kubernetes"}.get(match[0], match[0]))
-    product = host.environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
-    stated = [
-        image,
-        f"NVIDIA {product} {version}" if (version := host.environ.get("NVIDIA_PYTORCH_VERSION")) else None,
-        f"NeMo {version}" if (version := host.environ.get("NEMO_VERSION")) else None,
-    ]
-    text = ", ".join(dict.fromkeys(kinds)) or ("container" if any(stated) else "")
-    details = ", ".join(each for each in stated if each)
+    apptainer = environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
+    group = re.search(r"docker|containerd|libpod|lxc|kubepods", host.read("/proc/1/cgroup") or "")
+    program = (
+        ("podman" if podman is not None else None)
+        or ("apptainer" if apptainer else None)
+        or ("docker" if host.exists("/.dockerenv") else None)
+        or environ.get("container")
+        or ({"libpod": "podman", "kubepods": "kubernetes"}.get(group[0], group[0]) if group else None)
+    )
+    image = _stated(r'^image="?([^"\n]+)', podman) if podman is not None else re.split(r"[/\\]", apptainer)[-1]
+    product = environ.get("NVIDIA_PRODUCT_NAME", "PyTorch")
+    stated = {f"NVIDIA {product}": environ.get("NVIDIA_PYTORCH_VERSION"), "NeMo": environ.get("NEMO_VERSION")}
+    details = ", ".join(filter(None, [image, *(f"{name} {version}" for name, version in stated.items() if version)]))
+    kinds = filter(None, ("kubernetes" if "KUBERNETES_SERVICE_HOST" in environ else None, program))
+    text = ", ".join(dict.fromkeys(kinds)) or ("container" if details else "")
     return f"{text} ({details})" if details else text or None
 
 
@@ -272,27 +258,16 @@ def _stated(pattern: str, text: str | None) -> str | None:
     return match[1].strip() if match else None
 
 
-def _control_groups(host: Host, controller: str) -> Iterator[str]:
-    """Yield the directories of this process's control group and all above it, for both versions of the interface."""
-    for line in (host.read("/proc/self/cgroup") or "").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+def _control_groups(host: Host, controller: str, *files: str) -> Iterator[list[str]]:
+    """Yield the words in files of this process's control group, and of each above it.
+
+    The files are those of both versions of the interface, of which one is there.
+    """
+    for controllers, path in re.findall(r"^\d+:([^:]*):(.*)$", host.read("/proc/self/cgroup") or "", re.MULTILINE):
         if controllers and controller not in controllers.split(","):
             continue
-        parts = [part for part in path.split("/") if part]
+        group = PurePosixPath("/", path)
         for mount in (f"/{controllers}", f"/{controller}") if controllers else ("",):
-            for depth in range(len(parts), -1, -1):
-                yield "/".join([f"/sys/fs/cgroup{mount}", *parts[:depth]])
-
-
-def _cpu_quota(host: Host) -> float | None:
-    """Return how many CPUs' time the control group grants, the least of all levels."""
-    quotas = []
-    for folder in _control_groups(host, "cpu"):
-        words = (host.read(f"{folder}/cpu.max") or "").split()
-        if not words:
-            quota, period = (host.read(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-            words = [(quota or "").strip(), (period or "").strip()]
-        if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
-            quotas.append(int(words[0]) / int(words[1]))
-    return min(quotas, default=None)
+            for level in (group, *group.parents):
+                texts = (host.read(f"/sys/fs/cgroup{mount}{level}/{name}") or "" for name in files)
+                yield " ".join(texts).split()

@@ -68,7 +68,7 @@ def driver_version(host: Host) -> str | None:
     match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
     if not match:
         with _Nvml(host) as nvml:
-            text = _text(nvml.ask("nvmlSystemGetDriverVersion")) or ""
+            text = nvml.ask("nvmlSystemGetDriverVersion") or ""
         text = text or host.command(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or ""
         match = re.match(r"\s*(\d+\.[\d.]+)", text)
     return f"NVIDIA {match[1]}" if match else None
@@ -100,7 +100,7 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     mig = nvml.ask("nvmlDeviceGetMigMode", handle)
     return GpuState(
         index=index,
-        name=_text(nvml.ask("nvmlDeviceGetName", handle)) or "unknown GPU",
+        name=nvml.ask("nvmlDeviceGetName", handle) or "unknown GPU",
         memory_total_gb=memory.total / GB if memory else None,
         memory_used_gb=memory.used / GB if memory else None,
         power_cap_w=_watts(cap),
@@ -109,7 +109,7 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
         clock_mhz=clock,
         clock_max_mhz=clock_max,
         partitioned=bool(mig and mig[0]),
-        id=_id(_text(nvml.ask("nvmlDeviceGetUUID", handle))),
+        id=_id(nvml.ask("nvmlDeviceGetUUID", handle)),
         utilisation_percent=_utilisation(nvml, handle),
     )
 
@@ -123,13 +123,13 @@ def _processes(nvml: VendorLibrary, index: int, handle: Any) -> list[GpuProcess]
     listed = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)
     if listed is None:
         return None
-    gpu_id = _id(_text(nvml.ask("nvmlDeviceGetUUID", handle)))
+    gpu_id = _id(nvml.ask("nvmlDeviceGetUUID", handle))
     return [
         GpuProcess(
             pid=each.pid,
             gpu=str(index),
             gpu_id=gpu_id,
-            name=_text(nvml.ask("nvmlSystemGetProcessName", each.pid)),
+            name=nvml.ask("nvmlSystemGetProcessName", each.pid),
             memory_gb=None if each.usedGpuMemory is None else each.usedGpuMemory / GB,
         )
         for each in listed
@@ -171,11 +171,6 @@ def _smi_processes(host: Host) -> tuple[GpuProcess, ...] | None:
 
 def _id(uuid: str | None) -> str | None:
     return uuid.removeprefix("GPU-").lower() if uuid and uuid.startswith("GPU-") else None
-
-
-def _text(value: bytes | str | None) -> str | None:
-    """Return a string of NVML, which older versions of the package give as bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _watts(milliwatts: int | None) -> float | None:

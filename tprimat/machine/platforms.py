@@ -1,8 +1,7 @@
 """Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
-detect() never fails: what is unknown is None, with a reason among the warnings. It leaves no CUDA
-context behind where the vendor's library or tool answers, so that the process that only starts
-trainings takes no memory from them.
+Never fails: what is unknown is None, with a reason among the warnings. Leaves no CUDA context behind where the
+vendor's library or tool answers: the process that only starts trainings takes no memory from them.
 """
 
 from __future__ import annotations
@@ -159,10 +158,10 @@ def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
     """Describe a machine where nothing can be trained: the platform by the driver's device files."""
+    warnings = warnings or ["there is no torch: nothing can be trained here"]
     hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
-    stack = next((name for name in ("cuda", "rocm") if host.exists(_DRIVER_FILE[name])), None)
-    if not warnings:
-        warnings.append("there is no torch: nothing can be trained here")
+    stacks: tuple[SoftwareStack, ...] = ("cuda", "rocm")
+    stack = next((name for name in stacks if host.exists(_DRIVER_FILE[name])), None)
     if stack is None:
         if hints:
             warnings.append(f"{' and '.join(hints)} is here, but no driver's device file: taken for a processor alone")
@@ -170,17 +169,12 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     warnings.append(
         f"platform taken from {_DRIVER_FILE[stack]}{', ' + ', '.join(hints) if hints else ''}, without torch"
     )
+    info = GpuInfo(software_stack=stack)
     # AMD's driver has no name for most GPUs that a training would report.
-    states = nvidia.states(host) if stack == "cuda" else ()
-    if states:
-        info = GpuInfo(
-            device_name=states[0].name,
-            device_count=len(states),
-            total_memory_gb=round_figure(states[0].memory_total_gb),
-            software_stack="cuda",
-        )
+    if states := nvidia.states(host) if stack == "cuda" else ():
+        name, memory_gb = states[0].name, round_figure(states[0].memory_total_gb)
+        info = msgspec.structs.replace(info, device_name=name, device_count=len(states), total_memory_gb=memory_gb)
     else:
-        info = GpuInfo(software_stack="cuda" if stack == "cuda" else "rocm")
         warnings.append("the GPUs' name, number and memory are unknown without torch")
     return _machine(host, _VENDOR[stack][0], info, warnings, {}, ())
 

@@ -91,9 +91,11 @@ class ProcessGroup:
     def kill(self) -> None:
         """Send SIGKILL to the group and to any process that left it."""
         self._signal_group("SIGKILL")
-        for process in self._escaped_processes():
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        for process in psutil.process_iter():
+            # Others' environments can't be read, and theirs lack the mark; some systems show none.
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == self._mark:
+                    process.kill()
 
     def reap(self) -> int:
         """Kill the group, stop the watchdog, and return the leader's exit status."""
@@ -148,16 +150,6 @@ class ProcessGroup:
             with contextlib.suppress(OSError):
                 os.write(pipe, b"end\n")
             os.close(pipe)
-
-    def _escaped_processes(self) -> list[psutil.Process]:
-        """Return the running processes with the group's mark; none where the system shows no environments."""
-        escaped = []
-        for process in psutil.process_iter():
-            # Others' environments can't be read, and theirs lack the mark.
-            with contextlib.suppress(psutil.Error, OSError):
-                if process.environ().get(MARK) == self._mark:
-                    escaped.append(process)
-        return escaped
 
     def _signal_group(self, name: str) -> None:
         if not hasattr(os, "killpg"):

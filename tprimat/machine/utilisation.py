@@ -2,10 +2,9 @@
 
     python -m tprimat.machine.utilisation OUTPUT.jsonl nvd GPU [GPU …]
 
-A GPU is named by its UUID (NVIDIA) or PCI address (AMD). Each line of the output is one reading:
-{"at": monotonic seconds, "percent": {GPU: percent, …}}; or once {"unknown": reason}. Utilisation is
-the share of the time in which at least one kernel ran, as the vendors define it; it doesn't state
-how much of the GPU that kernel used. The training itself never queries the driver.
+A GPU is named by its UUID (NVIDIA) or PCI address (AMD). Each line of the output is a Reading. Utilisation is the
+share of the time in which at least one kernel ran, as the vendors define it; it doesn't state how much of the GPU that
+kernel used. The training itself never queries the driver.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tprimat import units
@@ -31,23 +31,23 @@ REPORTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """A machine's facts and problems.
+    """A machine's facts and problems, with the names that `doctor --json` gives them.
 
     Attributes:
-        facts: titles and texts, in the order in which they are shown.
-        able: frameworks that can train here.
-        unable: the others, with the reason and the command.
+        facts: texts by their titles, in the order in which they are shown.
+        can_train: frameworks that can train here.
+        cannot_train: the others, with the reason and the command.
         missing: other missing packages, each with its purpose and the command.
-        warnings: what will weaken a measurement made now.
+        doubts: warnings of what will weaken a measurement made now.
         analyses_only: whether it has neither a GPU nor torch, so that nobody means to train there.
     """
 
-    facts: tuple[tuple[str, str], ...]
+    facts: dict[str, str]
     gpus: tuple[GpuState, ...]
-    able: tuple[str, ...]
-    unable: tuple[tuple[str, str], ...]
-    missing: tuple[str, ...]
-    warnings: tuple[str, ...]
+    can_train: list[str]
+    cannot_train: dict[str, str]
+    missing: list[str]
+    doubts: list[str]
     analyses_only: bool = False
 
 
@@ -56,28 +56,25 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
     host = host or Host()
     machine = machine or platforms.detect(host=host)
     gpus = platforms.states(host)
-    reasons = [(framework.name, framework.unavailable()) for framework in FRAMEWORKS]
+    reasons = {framework.name: framework.unavailable() for framework in FRAMEWORKS}
     free, where = hosts.free_space(output)
-    warnings = _warnings(host, machine, gpus, free, where)
-    analyses_only = not gpus and torch_build.NOT_INSTALLED in warnings
+    doubts = list(dict.fromkeys(_doubts(host, machine, gpus, free, where)))
+    analyses_only = not gpus and torch_build.NOT_INSTALLED in doubts
     if analyses_only:
-        warnings.remove(torch_build.NOT_INSTALLED)
+        doubts.remove(torch_build.NOT_INSTALLED)
+    missing = {package: purpose for package, purpose in REPORTS.items() if importlib.util.find_spec(package) is None}
     return Diagnosis(
-        facts=tuple(_facts(host, machine, free, where)),
+        facts=_facts(host, machine, free, where),
         gpus=gpus,
-        able=tuple(name for name, reason in reasons if reason is None),
-        unable=tuple((name, reason) for name, reason in reasons if reason is not None),
-        missing=tuple(
-            f"{package}, for {purpose}: pip install {package}"
-            for package, purpose in REPORTS.items()
-            if importlib.util.find_spec(package) is None
-        ),
-        warnings=tuple(warnings),
+        can_train=[name for name, reason in reasons.items() if reason is None],
+        cannot_train={name: reason for name, reason in reasons.items() if reason is not None},
+        missing=[f"{package}, for {purpose}: pip install {package}" for package, purpose in missing.items()],
+        doubts=doubts,
         analyses_only=analyses_only,
     )
 
 
-def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> list[tuple[str, str]]:
+def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dict[str, str]:
     info = machine.gpu_info
     processor = f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads for us"
     names = collections.Counter(device.info.device_name or "unknown GPU" for device in machine.devices)
@@ -87,34 +84,29 @@ def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> lis
         f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU that torch sees"
     )
     packages = {name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")}
-    entries = [
-        ("System", hosts.operating_system(host)),
-        ("Container", hosts.container(host) or "none"),
-        ("Processor", f"{processor}, {units.gigabytes(hosts.memory_gb())} of memory"),
-        ("GPUs", ", ".join(f"{count}× {name}" for name, count in names.items()) or "none"),
-        ("Driver", ", ".join(drivers) or "none was found"),
-        ("CUDA or ROCm", stack),
-        *((name, version or "not installed") for name, version in packages.items()),
-        ("Disk", f"{units.gigabytes(free)} free at {where}"),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in hosts.versions(host).items())),
-        ("Settings", ", ".join(settings) or "none that change speed"),
-    ]
-    return [(title, text) for title, text in entries if text]
+    return {
+        "System": hosts.operating_system(host),
+        "Container": hosts.container(host) or "none",
+        "Processor": f"{processor}, {units.gigabytes(hosts.memory_gb())} of memory",
+        "GPUs": ", ".join(f"{count}× {name}" for name, count in names.items()) or "none",
+        "Driver": ", ".join(drivers) or "none was found",
+        "CUDA or ROCm": stack,
+        **{name: version or "not installed" for name, version in packages.items()},
+        "Disk": f"{units.gigabytes(free)} free at {where}",
+        "Versions": ", ".join(f"{name} {version}" for name, version in hosts.versions(host).items()),
+        "Settings": ", ".join(settings) or "none that change speed",
+    }
 
 
-def _warnings(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path) -> list[str]:
-    warnings = list(machine.warnings)
+def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path) -> Iterator[str]:
+    yield from machine.warnings
     if gpus and not machine.devices:
-        warnings.append(f"the driver sees {len(gpus)} GPUs and torch none: is this torch built for them?")
-    held = platforms.held_by_others(machine, host) if machine.devices else None
-    if held:
-        warnings.append(f"{held}; tprimat gpu-memory shows who it is")
-    warnings += [
-        f"GPU {gpu.index} is capped at {gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W: it will be "
-        "slower than others of its kind"
-        for gpu in gpus
-        if gpu.is_capped
-    ]
+        yield f"the driver sees {len(gpus)} GPUs and torch none: is this torch built for them?"
+    if held := platforms.held_by_others(machine, host):
+        yield f"{held}; tprimat gpu-memory shows who it is"
+    for gpu in gpus:
+        if gpu.is_capped:
+            cap = f"{gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W"
+            yield f"GPU {gpu.index} is capped at {cap}: it will be slower than others of its kind"
     if free is not None and free < LEAST_FREE_GB:
-        warnings.append(f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit")
-    return list(dict.fromkeys(warnings))
+        yield f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit"

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tprimat import __version__, console, units
-from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary
-from tprimat.checks import physics, training
 from tprimat.console import Verbosity
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Request
 from tprimat.machine.platforms import Machine
+from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan
+from tprimat.record.progress import Message, Step
 from tprimat.results.run import Environment, Run
 from tprimat.text import counted, plain
 
 SMOKE_TEST_BELOW = defaults.STEPS_ON_CPU
 """Recorded steps, as few as a default training has. With fewer, a run's interval covers far less than it promises."""
 
-Group = tuple[Request, Sequence[tuple[Run, Summary]]]
-"""A request with those of its runs that left a result, complete or not."""
+NARROWEST_BAR = 10
+"""Columns of the bar that moves; the text beside it gives way."""
 
 
 def show(plan: Plan) -> None:
@@ -67,7 +69,7 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
     requests = [request for request, own in lines if not own]
     console.info("")
     if requests:
-        _print_table([_setup(plan, request) for request in requests])
+        print_table([_setup(plan, request) for request in requests])
     for line in (line for _, own in lines for line in own):
         console.info(line)
     for scale in dict.fromkeys(request.scale for request in requests):
@@ -88,67 +90,96 @@ def note_smoke_test(plan: Plan, steps: int) -> None:
         )
 
 
-def outcome(title: str, run: Run, summary: Summary) -> str:
-    """Return one line on a training that has ended and left a result."""
+def shows_lines(plan: Plan) -> bool:
+    """Return whether what the trainings print is shown, instead of a line for each of them."""
+    if console.verbosity() is Verbosity.VERBOSE:
+        return True
+    return not console.has_progress_bar() if plan.training_lines is None else plan.training_lines
+
+
+@contextlib.contextmanager
+def following(
+    title: str, request: Request, *, lines: bool, rest: Callable[[float], float] = lambda _: 0.0
+) -> Iterator[tuple[OnLine, OnMessage]]:
+    """Show a training; yields what to call with each line of its output, and with each message of progress.
+
+    Args:
+        title: of the training.
+        request: what it was asked for.
+        lines: whether its own lines are shown; otherwise a terminal shows a bar, with the time left.
+        rest: returns the seconds that the trainings after it will take, if it takes so many.
+    """
+    if lines:
+        console.info(f"\n{title}")
+    if lines or not console.has_progress_bar():
+        yield console.info if lines else lambda line: None, lambda message: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    terminal = Console(highlight=False)
+    began = time.monotonic()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TextColumn("{task.fields[pace]}", markup=False),
+    )
+    # Seldom redrawn: what draws the bar is taken from the training on a CPU.
+    with Progress(*columns, console=terminal, refresh_per_second=2, transient=True, expand=True) as progress:
+        task = progress.add_task(title, total=request.steps, pace="starting")
+
+        def on_message(message: Message) -> None:
+            if not isinstance(message, Step):
+                return
+            room = terminal.width - len(title) - len(f" {message.max_steps}/{message.max_steps} ") - NARROWEST_BAR
+            left = time_left(message, request.time_limit_s)
+            pace = pace_of(message, request, room, left + rest(time.monotonic() - began + left))
+            progress.update(task, completed=message.step, total=message.max_steps, pace=pace)
+
+        yield lambda line: None, on_message
+
+
+def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
+    """Return the text beside the bar: as much as there is room for, in columns, without what matters least."""
+    parts: list[tuple[int, str]] = []
+    if message.average:
+        rate = request.global_batch_size * request.sequence_length / request.num_gpus / message.average
+        one = "process" if request.platform == "cpu" else "GPU"
+        parts.append((0, f"{units.seconds(message.average)}/step"))
+        parts.append((2, f"{units.number(rate, 0)} tokens/s{f'/{one}' if request.num_gpus > 1 else ''}"))
+    if message.loss is not None:
+        parts.append((3, f"loss {message.loss:.3f}"))
+    if message.memory_gb is not None:
+        parts.append((4, units.gigabytes(message.memory_gb)))
+    if message.average is not None:
+        parts.append((1, f"{units.duration(left_s)} left"))
+    while len(parts) > 1 and len(", ".join(text for _, text in parts)) > room:
+        parts.remove(max(parts))
+    return ", ".join(text for _, text in parts)
+
+
+def time_left(message: Step, limit_s: float | None) -> float:
+    """Return how long a training will go on, at its mean pace so far and at most to its time limit. Units: s."""
+    average = message.average or 0.0
+    left = (message.max_steps - message.step) * average
+    return left if limit_s is None else max(0.0, min(left, limit_s - message.step * average))
+
+
+def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
+    """Return one line on a training that has ended and left a result, with the time that the others will take."""
     reached = summary.performance
     pace = f"{units.seconds(reached.avg_step_time_seconds)}/step"
     rate = f"{units.number(reached.tokens_per_second, 0)} tokens/s"
-    status = [run.status] if run.status != "complete" else []
-    return "  ".join([title, f"{reached.total_steps} steps", pace, rate, *status])
+    more: list[str] = [run.status] if run.status != "complete" else []
+    more += [f"{units.duration(left_s)} left"] if left_s else []
+    return "  ".join([title, f"{reached.total_steps} steps", pace, rate, *more])
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> None:
     """Print what a training reached beyond the closing table."""
     if rows:
         console.info("\n" + "\n".join(console.table(rows)))
-
-
-def results(plan: Plan, groups: Sequence[Group]) -> None:
-    """Print the closing table: a line for each request, of the run whose mean step time is the median one."""
-    per = "process" if all(request.platform == "cpu" for request, _ in groups) else "GPU"
-    labelled = any(request.label for request, _ in groups)
-    rows = []
-    for request, runs in groups:
-        summaries = [summary.performance for _, summary in runs]
-        times = [(each.avg_step_time_seconds, each) for each in summaries if each.avg_step_time_seconds is not None]
-        median = times[stats.median_index([time for time, _ in times])][1] if times else None
-        statuses = [run.status for run, _ in runs] + ["failed"] * (plan.runs - len(runs))
-        rows.append(
-            {
-                "model": request.model,
-                **_framework(plan, request),
-                **({"label": plain(request.label or "", 24)} if labelled else {}),
-                "runs": f"{statuses.count('complete')}/{plan.runs}",
-                "steps": str(median.total_steps) if median else units.UNKNOWN,
-                "step time": units.seconds(median.avg_step_time_seconds) if median else units.UNKNOWN,
-                f"tokens/s/{per}": units.number(median.tokens_per_second_per_gpu, 0) if median else units.UNKNOWN,
-                "status": next((status for status in statuses if status != "complete"), "complete"),
-            }
-        )
-    _print_table(rows)
-
-
-def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
-    """Return what should be known of the runs beyond the plan's notes, each text once and with the runs it is about.
-
-    With --quiet that is what the checks find to be wrong; the results hold the rest.
-    """
-    verbosity = console.verbosity()
-    about: dict[str, list[str]] = {}
-    for request, runs in groups:
-        for number, (run, summary) in enumerate(runs, 1):
-            issues = [*training.findings(run), *physics.findings(run, summary)]
-            texts = [
-                *([run.status_reason] if run.status == "complete" and run.status_reason else []),
-                *(() if verbosity is Verbosity.QUIET else (*run.warnings, *summary.warnings)),
-                *(each.text for each in issues if verbosity is Verbosity.VERBOSE or each.gravity != "note"),
-            ]
-            name = plan.name_of(request) + (f", run {number}" if len(runs) > 1 else "")
-            for text in dict.fromkeys(texts):
-                if text not in plan.notes:
-                    about.setdefault(text, []).append(name)
-    everywhere = sum(len(runs) for _, runs in groups)
-    return [text if len(names) == everywhere > 1 else f"{'; '.join(names)}: {text}" for text, names in about.items()]
 
 
 def comparison_of(output_dir: Path) -> str:
@@ -162,7 +193,7 @@ def short_path(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
+def print_table(rows: Sequence[Mapping[str, str]]) -> None:
     """Print rows of cells by their headings, which are those of the first row."""
     for line in console.table([tuple(rows[0]), *(tuple(row.values()) for row in rows)]):
         console.info(line)
@@ -184,10 +215,10 @@ def _setup(plan: Plan, request: Request) -> dict[str, str]:
         "sequence": str(request.sequence_length),
         "steps": str(request.steps),
         "processes": str(request.num_gpus),
-        **_framework(plan, request),
+        **framework_cell(plan, request),
     }
 
 
-def _framework(plan: Plan, request: Request) -> dict[str, str]:
+def framework_cell(plan: Plan, request: Request) -> dict[str, str]:
     """Return a cell with the framework, where there is more than one."""
     return {"framework": request.framework} if len(plan.frameworks) > 1 else {}

@@ -60,11 +60,6 @@ class Output:
             threading.Thread(target=self._read, args=(stream, on_line), daemon=True).start()
 
     @property
-    def is_open(self) -> bool:
-        """Whether more output may come."""
-        return self._open_streams > 0
-
-    @property
     def tail(self) -> tuple[str, ...]:
         """The last lines, marks left out."""
         return tuple(self._last)[-TAIL_LINES:]
@@ -96,8 +91,11 @@ class Output:
             if self._chunks.empty() or time.monotonic() > deadline:
                 break
 
-    def close(self) -> None:
-        """Close the log."""
+    def close(self, wait_s: float) -> None:
+        """Pass on what still comes, for up to wait_s, and end the log."""
+        deadline = time.monotonic() + wait_s
+        while self._open_streams and time.monotonic() < deadline:
+            self.pass_on(deadline - time.monotonic())
         if self._left_out:
             self.write(f"[{self._left_out} lines more are left out here: the log is bounded; the last are:]\n")
             self.write("".join(line + "\n" for line in self._last))

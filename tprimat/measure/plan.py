@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
@@ -38,6 +40,7 @@ class Plan:
         limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
         advice: warning for too short trainings; None for the default one.
+        training_lines: whether what the trainings print is shown; None: where no progress bar can be drawn.
     """
 
     frameworks: tuple[Framework, ...]
@@ -50,6 +53,7 @@ class Plan:
     limit_s: float | None = None
     stops_at_failure: bool = False
     advice: str | None = None
+    training_lines: bool | None = None
 
     def framework_of(self, request: Request) -> Framework:
         """Return the framework that trains a request."""
@@ -57,7 +61,12 @@ class Plan:
 
     def name_of(self, request: Request) -> str:
         """Return what messages call a request."""
-        return f"{request.model} {request.precision}" + (f" {request.framework}" if len(self.frameworks) > 1 else "")
+        parts = [request.model, request.precision]
+        if len({each.micro_batch_size for each in self.requests if each.model == request.model}) > 1:
+            parts.append(f"micro batch {request.micro_batch_size}")
+        if len(self.frameworks) > 1:
+            parts.append(request.framework)
+        return " ".join(parts)
 
     def order(self) -> Iterator[tuple[int, int]]:
         """Yield trainings as (number of the run, index of the request): AB BA AB, model by model.
@@ -86,11 +95,26 @@ def device_of(machine: Machine) -> Device:
     return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name)
 
 
-def cooldown(seconds: float | None, platform: str) -> float:
-    """Return the cooldown between two trainings, s: as requested, else the platform's default."""
-    if seconds is not None:
-        return seconds
-    return 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
+def plan_for(
+    options: argparse.Namespace,
+    framework: Framework,
+    requests: Iterable[Request],
+    platform: str,
+    notes: Iterable[str],
+    **settings: Any,
+) -> Plan:
+    """Return the plan of a command on this platform: its requests, what its options say of a session, and settings."""
+    default = 0.0 if platform == "cpu" else COOLDOWN_ON_GPU
+    return Plan(
+        frameworks=(framework,),
+        requests=tuple(requests),
+        output_dir=options.output_dir,
+        runs=options.runs,
+        cooldown_s=default if options.cooldown is None else options.cooldown,
+        notes=tuple(dict.fromkeys(notes)),
+        bundle=getattr(options, "bundle", None),
+        **settings,
+    )
 
 
 def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
@@ -103,11 +127,20 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     output_dir = Path.cwd() / options.output_dir
     requests = []
     for name in names:
-        for precision in options.precision or (requested.precision,):
-            label = requested.label
-            if options.precision is not None and len(options.precision) > 1:
-                label = "-".join(part for part in (label, precision) if part)
-            config = dataclasses.replace(requested, precision=precision, label=label)
+        precisions = options.precision or (requested.precision,)
+        sizes = options.micro_batch_size or (requested.micro_batch_size,)
+        for precision, micro in itertools.product(precisions, sizes):
+            label = "-".join(
+                filter(
+                    None,
+                    (
+                        requested.label,
+                        precision if len(precisions) > 1 else None,
+                        f"micro{micro}" if len(sizes) > 1 else None,
+                    ),
+                )
+            )
+            config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
             request, more = framework.resolve_config(name, config, device, output_dir)
             if options.profile is not None:
                 request = dataclasses.replace(request, profile=options.profile)
@@ -118,14 +151,13 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     in_software = device.platform == "cpu" and machine.environment.lacks_bf16
     if in_software and any(request.precision == "bf16" for request in requests):
         notes.append(BF16_IN_SOFTWARE)
-    return Plan(
-        frameworks=(framework,),
-        requests=tuple(requests),
-        output_dir=options.output_dir,
-        runs=options.runs,
-        cooldown_s=cooldown(options.cooldown, device.platform),
-        notes=tuple(dict.fromkeys((*machine.warnings, *notes))),
-        bundle=options.bundle,
+    return plan_for(
+        options,
+        framework,
+        requests,
+        device.platform,
+        (*machine.warnings, *notes),
+        training_lines=options.training_lines,
     )
 
 
@@ -171,6 +203,8 @@ def _requested_config(
     nemo_options.check(framework.name, framework.divides, options)
     names = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
     known = {name: getattr(options, name) for name in names} | {"time_limit_s": options.time_limit}
+    if options.micro_batch_size is not None:
+        known["micro_batch_size"] = options.micro_batch_size[0]
     stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}
     if options.match is None:
         return options.model or framework.models, RequestedConfig(**stated)

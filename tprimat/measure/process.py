@@ -1,19 +1,15 @@
-"""Run the command of a launch, in a process group that never outlives it.
-
-The one place where a child is run: its environment, its log, its end. Knows no framework.
-"""
+"""Run the command of a launch, in a process group that never outlives it: its environment, its log, its end."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import errno
-import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,8 +19,8 @@ from tprimat.machine.process_group import GONE_SECONDS, ProcessGroup
 from tprimat.measure.output import OnLine, OnMessage, Output
 from tprimat.record import progress
 
-GRACE_SECONDS = 20.0
-"""How long an interrupted training has to write its result before it is killed."""
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit status of a command that Ctrl-C ended, as shells report it."""
 
 _POLL_SECONDS = 0.2
 _DRAIN_SECONDS = 5.0
@@ -50,26 +46,10 @@ class ProcessResult:
 
     @property
     def shell_status(self) -> int:
-        """Its exit status as shells report it: 130 for Ctrl-C, 128 + N for signal N."""
+        """Its exit status as shells report it: 128 + N for signal N."""
         if self.interrupted:
-            return 128 + signal.SIGINT
+            return INTERRUPTED
         return self.status if self.status >= 0 else 128 - self.status
-
-
-def new_log(folder: Path, stem: str) -> Path:
-    """Create an empty file with a unique name. Raises UsageError when the folder can't be written."""
-    path = folder / f"{stem}.log"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for number in itertools.count(2):
-            try:
-                path.touch(exist_ok=False)
-                break
-            except FileExistsError:
-                path = folder / f"{stem}_{number}.log"
-    except OSError as error:
-        raise unwritable(path, error) from error
-    return path
 
 
 def run(
@@ -79,15 +59,17 @@ def run(
     on_line: OnLine,
     on_message: OnMessage,
     limit_s: float | None = None,
-    grace_s: float = GRACE_SECONDS,
+    grace_s: float = 20.0,
+    variables: Mapping[str, str] | None = None,
 ) -> ProcessResult:
     """Run a command to its end.
 
     All that it prints goes to the log; lines of its standard output and messages of progress are also handed on.
     Libraries warn on the standard error, where they can be left alone. When this process is interrupted the child is
-    asked to end, and killed with its whole group after the grace, or at once on a second Ctrl-C. After limit_s it is
-    taken for hung; None is for ever. Raises UsageError when the program can't be started or the log can't be written;
-    one that is there must be empty.
+    asked to end, and killed with its whole group after the grace, in which it can write its result, or at once on a
+    second Ctrl-C. After limit_s it is taken for hung; None is for ever. Raises UsageError when the program can't be
+    started or the log can't be written; one that is there must be empty. The variables are set for the child and are
+    no part of the command that the log shows.
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +80,7 @@ def run(
     except OSError as error:
         raise unwritable(log, error) from error
     with file, _count_signals() as signals:
-        return _Child(launch, file, on_line, on_message, grace_s).follow(signals, limit_s)
+        return _Child(launch, file, on_line, on_message, grace_s, variables or {}).follow(signals, limit_s)
 
 
 @contextlib.contextmanager
@@ -121,8 +103,16 @@ def _count_signals() -> Iterator[list[int]]:
 class _Child:
     """A running command, what it prints, and its end."""
 
-    def __init__(self, launch: Launch, log: IO[bytes], on_line: OnLine, on_message: OnMessage, grace_s: float) -> None:
-        env = {**os.environ, **launch.environment(), progress.VARIABLE: "1"}
+    def __init__(
+        self,
+        launch: Launch,
+        log: IO[bytes],
+        on_line: OnLine,
+        on_message: OnMessage,
+        grace_s: float,
+        variables: Mapping[str, str],
+    ) -> None:
+        env = {**os.environ, **launch.environment(), progress.VARIABLE: "1", **variables}
         self._group = ProcessGroup(launch.argv, env, launch.cwd, grace_s)
         self._output = Output(((self._group.stdout, on_line), (self._group.stderr, None)), on_message, log)
         self._output.write(f"$ {launch.shell_line()}\n")
@@ -136,25 +126,26 @@ class _Child:
         started = time.monotonic()
         overdue = False
         try:
-            while self._group.status() is None and not self._is_unkillable():
+            while self._is_running():
                 self._output.pass_on(_POLL_SECONDS)
-                overdue = overdue or (limit_s is not None and time.monotonic() - started > limit_s)
-                if signals or overdue:
+                status = self._group.status()
+                if status is None and limit_s is not None and time.monotonic() - started > limit_s:
+                    overdue = True
+                # A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
+                if signals or overdue or (status or 0) < 0:
                     self._terminate(at_once=len(signals) > 1)
-            if self._terminated_at is not None or (self._group.status() or 0) < 0:
-                self._await_group(signals)
         finally:
             # What the child left behind goes with it; it may hold a GPU, and the pipes.
             status = self._group.reap()
-        deadline = time.monotonic() + _DRAIN_SECONDS
-        while self._output.is_open and time.monotonic() < deadline:
-            self._output.pass_on(_POLL_SECONDS)
-        self._output.close()
+        self._output.close(_DRAIN_SECONDS)
         return ProcessResult(status, bool(signals), overdue, self._output.tail, self._output.trouble)
 
-    def _is_unkillable(self) -> bool:
-        """Return whether it survived SIGKILL: stuck in the kernel, in a driver that hangs."""
-        return self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS
+    def _is_running(self) -> bool:
+        """Return whether the child is to be waited for; or its group, where it was terminated or died of a signal."""
+        if self._killed_at is not None and time.monotonic() - self._killed_at > GONE_SECONDS:
+            return False  # It survived SIGKILL: stuck in the kernel, in a driver that hangs.
+        status = self._group.status()
+        return status is None or ((self._terminated_at is not None or status < 0) and self._group.is_group_running())
 
     def _terminate(self, *, at_once: bool) -> None:
         """Terminate the child, then its group, then kill them."""
@@ -168,18 +159,6 @@ class _Child:
         if at_once or waited > self._grace_s:
             self._killed_at = self._killed_at or now
             self._group.kill()
-        elif waited > self._grace_s / 3 and not self._has_terminated_group:
+        elif not self._has_terminated_group and (self._group.status() is not None or waited > self._grace_s / 3):
             self._has_terminated_group = True
             self._group.terminate_group()
-
-    def _await_group(self, signals: list[int]) -> None:
-        """Terminate the group that a leader which died at once left behind, and wait for it.
-
-        A script dies of a signal and leaves torchrun, which alone can end its workers in good order.
-        """
-        if not self._has_terminated_group:
-            self._has_terminated_group = True
-            self._group.terminate_group()
-        deadline = (self._terminated_at or time.monotonic()) + self._grace_s
-        while self._group.is_group_running() and time.monotonic() < deadline and len(signals) < 2:
-            time.sleep(_POLL_SECONDS)

@@ -1,11 +1,10 @@
-"""A measurement session: the trainings of one command, shown, or run one after the other and summed up.
-
-Every framework goes through it: those whose training writes a result, and those whose log is read.
-"""
+"""A measurement session: the trainings of one command, by any framework, shown, or run in turn and summed up."""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
+import statistics
 import time
 from pathlib import Path
 
@@ -16,13 +15,14 @@ from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Request
 from tprimat.log_import import bundle
-from tprimat.machine import host, platforms
+from tprimat.machine import platforms
+from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine
-from tprimat.measure import display, logged, process, progress_bar, training_files
+from tprimat.measure import closing, display, process, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
-from tprimat.record import outcome, recovery
+from tprimat.record import outcome, progress, recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
 from tprimat.store.history import HISTORY
@@ -31,11 +31,6 @@ from tprimat.text import plain
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
 torch from a slow disk and drawing eight billion weights both take minutes."""
-
-BUSY_SHARE = 0.15
-LOOK_SECONDS = 0.5
-"""From which share of the CPU's time in the hands of others a training on it is warned, and how long that is
-looked at."""
 
 
 class Session:
@@ -47,7 +42,7 @@ class Session:
         failures: trainings that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
         status: of the process that trained last, as a shell says it; TRAINING_FAILED where that ended well and left
-            no complete run.
+            no complete run, INTERRUPTED where the user ended the session after it.
     """
 
     def __init__(self, plan: Plan, machine: Machine) -> None:
@@ -60,6 +55,11 @@ class Session:
         self._requests = list(plan.requests)
         self._machine = machine
         self._logs: list[Path] = []
+        self._id = secrets.token_hex(8)
+        self._round = 1
+        self._left = 0
+        self._began = 0.0
+        self._durations: list[float] = []
 
     def is_ready(self) -> bool:
         """Return whether the frameworks' checks find nothing that a training would fail on; print what they find."""
@@ -69,7 +69,7 @@ class Session:
             result = self._plan.framework_of(request).hook("preflight")(request, self._machine)
             errors += [f"{request.model}: {text}" for text in result.errors]
             warnings += result.warnings
-        if self._machine.platform != "cpu" and (held := platforms.held_by_others(self._machine)):
+        if held := platforms.held_by_others(self._machine):
             warnings.append(held)
         for text in dict.fromkeys(warnings):
             if text not in self._plan.notes:
@@ -90,7 +90,10 @@ class Session:
                 break
             of = f", run {repetition} of {plan.runs}" if plan.runs > 1 else ""
             failures = self.failures
+            self._round, self._left = repetition, len(order) - number
+            self._began = time.monotonic()
             self._train(index, f"[{number}/{len(order)}] {plan.name_of(self._requests[index])}{of}", number > 1)
+            self._durations.append(time.monotonic() - self._began)
             if self.interrupted or (plan.stops_at_failure and self.failures > failures):
                 run = {index for _, index in order[:number]}
                 left = dict.fromkeys(plan.name_of(self._requests[index]) for _, index in order if index not in run)
@@ -103,13 +106,14 @@ class Session:
         groups = [pair for pair in zip(self._requests, self.runs, strict=True) if pair[0].result_elsewhere is None]
         if groups:
             console.info("")
-            display.results(self._plan, groups)
-            for note in display.findings(self._plan, groups):
+            closing.results(self._plan, groups, self.files)
+            for note in closing.findings(self._plan, groups):
                 console.note(note, weakens=True)
         if not self.files:
             return
         shortest = min(summary.performance.total_steps or 0 for runs in self.runs for _, summary in runs)
-        display.note_smoke_test(self._plan, shortest)
+        if self._plan.runs == 1 and shortest < min(request.steps for request in self._requests):
+            display.note_smoke_test(self._plan, shortest)
         console.info("")
         for number, path in enumerate(self.files):
             console.info(f"{' ' * 8 if number else 'Results:'} {path}")
@@ -121,11 +125,17 @@ class Session:
     def _train(self, index: int, title: str, again: bool) -> None:
         request = self._requests[index]
         framework = self._plan.framework_of(request)
-        self._warn_of_others(request, again)
+        if (
+            again
+            and request.platform != "cpu"
+            and (held := platforms.held_by_others(platforms.refreshed(self._machine)))
+        ):
+            console.note(held, weakens=True)
         journals = recovery.names(request.output_dir)
         history = set((request.output_dir / HISTORY).glob("*.json"))
         log = training_files.log_path(framework, request)
         self._logs.append(log)
+        cpu_load = CpuLoad()
         try:
             child, saved = self._follow(framework, request, log, title)
         finally:
@@ -142,7 +152,10 @@ class Session:
             if not self.status:
                 return
         elif framework.logged:
-            result = logged.result(framework, request, log, self._machine, complete=child.status == 0)
+            known = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
+            result = training_files.read_log(
+                framework, request, log, self._machine, complete=child.status == 0, **known
+            )
         else:
             result = training_files.read_back(saved) if saved else training_files.recover(request, journals)
         if result is not None:
@@ -159,8 +172,8 @@ class Session:
             recorded=result[0].status_reason if result else None,
         )
         if result is None:
-            known = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
-            console.record(Run(**known, status=status, status_reason=reason), None)
+            setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
+            console.record(Run(**setup, status=status, status_reason=reason), None)
         if child.interrupted:
             kept = "what was recorded is kept, as incomplete" if result else "nothing was recorded yet"
             console.error(f"{title}: interrupted; {kept}")
@@ -180,36 +193,28 @@ class Session:
         limit_s = self._plan.limit_s
         if limit_s is None and request.time_limit_s is not None:
             limit_s = 2 * request.time_limit_s + START_SECONDS
-        with progress_bar.following(title, request) as (on_line, on_step):
+        lines = display.shows_lines(self._plan)
+        with display.following(title, request, lines=lines, rest=self._rest_s) as (on_line, on_step):
 
             def on_message(message: Message) -> None:
                 if isinstance(message, Saved):
                     saved.append(message)
-                else:
-                    on_step(message)
+                on_step(message)
 
             if framework.logged:
-                on_line = logged.follower(on_line, on_step)
+                on_line = training_files.follower(on_line, on_step)
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
-            child = process.run(launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s)
+            variables = {progress.SESSION: f"{self._id}/{self._round}"}
+            child = process.run(
+                launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s, variables=variables
+            )
         why = outcome.why_stopped(interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s)
         if framework.logged and why is not None:
             # The log itself can't know, and is what the result is made of.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
                 file.write(f"ERROR: TensorPrimat: {why}\n")
         return child, saved
-
-    def _warn_of_others(self, request: Request, again: bool) -> None:
-        """Warn of other programs on the CPU or the GPUs; since the last training others may have come."""
-        if request.platform == "cpu":
-            busy = host.busy_share(LOOK_SECONDS)
-            if busy is not None and busy > BUSY_SHARE:
-                console.note(
-                    f"other programs take {busy:.0%} of the processor: steps will take longer, and vary", weakens=True
-                )
-        elif again and (held := platforms.held_by_others(platforms.refreshed(self._machine))):
-            console.note(held, weakens=True)
 
     def _take(self, index: int, run: Run, path: Path, history: set[Path], title: str) -> None:
         """Add a run that left a result."""
@@ -220,10 +225,11 @@ class Session:
         console.record(run, short_path(path))
         for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
             console.note(f"the result of another setup that was there is now {short_path(moved)}")
-        line = display.outcome(title, run, summary)
-        if console.has_progress_bar():
+        line = display.outcome(title, run, summary, self._rest_s(time.monotonic() - self._began))
+        if display.shows_lines(self._plan):
+            console.debug(line)
+        else:
             console.info(line)
-        console.debug(line)
         display.figures(self._plan.framework_of(self._requests[index]).hook("figures")(run, summary))
         for epoch in run.epochs:
             console.debug(", ".join(f"{name} {value}" for name, value in epoch.items()))
@@ -243,6 +249,11 @@ class Session:
             )
             self.failures += self._plan.stops_at_failure
 
+    def _rest_s(self, seconds: float) -> float:
+        """Return how long the trainings after the current one will take, if that takes so many seconds."""
+        each = statistics.fmean([*self._durations, seconds])
+        return self._left * (each + self._plan.cooldown_s)
+
     def _cool_down(self) -> bool:
         """Rest; return False where the user interrupts it."""
         seconds = self._plan.cooldown_s
@@ -252,7 +263,7 @@ class Session:
         try:
             time.sleep(seconds)
         except KeyboardInterrupt:
-            self.interrupted = True
+            self.interrupted, self.status = True, process.INTERRUPTED
         return not self.interrupted
 
 
@@ -270,5 +281,5 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
         return ExitStatus.USAGE, []
     session.run()
     session.sum_up()
-    status = ExitStatus.TRAINING_FAILED if session.interrupted or session.failures else ExitStatus.WELL
+    status = ExitStatus.TRAINING_FAILED if session.interrupted or session.failures else ExitStatus.OK
     return status, session.files

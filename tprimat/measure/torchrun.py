@@ -33,8 +33,7 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
     request = plan.requests[0]
     first = os.environ.get("RANK", "0") == "0"
     if first:
-        held = platforms.held_by_others(machine)
-        for note in [*plan.notes, *([held] if held else [])]:
+        for note in filter(None, (*plan.notes, platforms.held_by_others(machine))):
             console.note(note)
     status = nemo_training.main(request.to_arguments())
     path = request.output_dir / plan.framework_of(request).hook("result_name")(request)
@@ -59,7 +58,7 @@ def train_encdec(requested: RequestedSettings, process: Process, output_dir: Pat
     trained = loop.train(request, process, say=console.info)
     run = trained.run
     if run is None or not process.is_first:
-        return ExitStatus.WELL
+        return ExitStatus.OK
     console.record(run, trained.path)
     summary = summarize(run)
     display.figures(encdec.figures(run, summary))
@@ -70,7 +69,7 @@ def train_encdec(requested: RequestedSettings, process: Process, output_dir: Pat
     console.info(f"\nResults: {trained.path or 'not saved'}")
     if run.status == "complete":
         console.info(f"Next:    {display.comparison_of(output_dir)}")
-        return ExitStatus.WELL
+        return ExitStatus.OK
     console.error(f"{run.status_reason}; what was recorded is kept, as incomplete")
     return ExitStatus.TRAINING_FAILED
 

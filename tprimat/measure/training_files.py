@@ -1,29 +1,39 @@
-"""The files of a training: its log, the copy of the newest log, and the result."""
+"""The files of a training: its log, the copy of the newest log, and its result, which the training or its log makes."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from tprimat import console
+from tprimat.errors import TensorPrimatError
 from tprimat.files import unwritable
 from tprimat.frameworks.framework import Framework
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.request import Request
-from tprimat.measure import process
-from tprimat.measure.output import TAIL_LINES
+from tprimat.log_import import extract as log_extract
+from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.inputs import Log
+from tprimat.machine.platforms import Machine
+from tprimat.measure.output import TAIL_LINES, OnLine, OnMessage
+from tprimat.read.megatron import line as megatron_line
+from tprimat.read.parsing.text import Line, clean
 from tprimat.record import recovery
-from tprimat.record.progress import Saved
-from tprimat.results.run import Run
+from tprimat.record.outcome import of_log
+from tprimat.record.progress import Saved, Step
+from tprimat.results.run import Data, Run
 from tprimat.store import store
-
-LOGS = "logs"
 
 
 def check_writable(folder: Path) -> None:
@@ -48,11 +58,24 @@ def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
 
 
 def log_path(framework: Framework, request: Request) -> Path:
-    """Make a new log: beside the results where a copy of the newest is kept there, else in a folder of logs."""
-    moment = f"{datetime.datetime.now():%Y%m%d_%H%M%S}"
+    """Make a new log: beside the results where a copy of the newest is kept there, else in a folder of logs.
+
+    Raises UsageError where it can't be written.
+    """
     beside_results = framework.hook("latest_log")(request) is not None
-    folder = request.output_dir if beside_results else request.output_dir / LOGS
-    return process.new_log(folder, framework.hook("log_name")(request, moment))
+    folder = request.output_dir if beside_results else request.output_dir / "logs"
+    stem = framework.hook("log_name")(request, f"{datetime.datetime.now():%Y%m%d_%H%M%S}")
+    path, numbers = folder / f"{stem}.log", itertools.count(2)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                path.touch(exist_ok=False)
+                return path
+            except FileExistsError:
+                path = folder / f"{stem}_{next(numbers)}.log"
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 def last_words(log: Path, tail: Iterable[str]) -> list[str]:
@@ -62,7 +85,7 @@ def last_words(log: Path, tail: Iterable[str]) -> list[str]:
     """
     errors: list[str] = []
     with contextlib.suppress(OSError), log.open(encoding="utf-8", errors="replace") as lines:
-        errors = list(islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
+        errors = list(itertools.islice((line.rstrip("\n") for line in lines if line.startswith("error: ")), TAIL_LINES))
     return list(dict.fromkeys([*errors, *tail]))
 
 
@@ -86,3 +109,73 @@ def read_back(saved: list[Saved]) -> tuple[Run, Path] | None:
     if last.fingerprint is not None:
         return store.locate(path, last.fingerprint)
     return store.read(path)[-1], path
+
+
+def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
+    """Return what reads each line of a running training: it hands the line on, and Megatron's iterations as steps."""
+    last = 0
+    times: list[float] = []
+
+    def follow(text: str) -> None:
+        nonlocal last
+        on_line(text)
+        for record in megatron_line.records(Line(1, clean(text), True)) if megatron_line.TIMED in text else ():
+            if record.iteration <= last:
+                continue
+            last = record.iteration
+            # The first iterations compile kernels, and say nothing of the time that is left.
+            if record.seconds is not None and record.iteration > 2:
+                times.append(record.seconds)
+            average = sum(times) / len(times) if times else None
+            on_step(Step(record.iteration, max(record.planned, 1), record.seconds, average))
+
+    return follow
+
+
+def read_log(
+    framework: Framework, request: Request, log: Path, machine: Machine, *, complete: bool, **known: Any
+) -> tuple[Run, Path] | None:
+    """Read a log and write its results; the last run, or None, with an error, where it holds no training.
+
+    `complete` says whether the training's process succeeded; `known` are fields of a Run that no log states.
+    """
+    try:
+        trainings = log_extract.extract(Log(str(log)), GivenValues(label=request.label))
+        for training in trainings:
+            run = training.run
+            if not start_record.path_for(log).exists():
+                run = _completed(run, framework, request, machine, complete=complete)
+            run = msgspec.structs.replace(run, **known)
+            saved = store.save(run, request.output_dir)
+            for note in training.notes:
+                console.debug(f"note: {note}")
+    except TensorPrimatError as error:
+        console.error(error.line())
+        return None
+    return run, saved.path
+
+
+def _completed(run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool) -> Run:
+    """Return a log's Run with what the log leaves open and the machine or the request knows."""
+    requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
+    status, reason = of_log(run, request.steps, succeeded=complete)
+    changes: dict[str, Any] = {
+        **{name: getattr(request, name) for name in ("framework", "model", "scale", "label")},
+        "platform": run.platform or request.platform,
+        "timestamp": run.timestamp or _started(run),
+        "training_config": run.training_config.over(requested),
+        "model_config": run.model_config.over(recipe.shape_of(request)),
+        "gpu_info": run.gpu_info.over(msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)),
+        "environment": run.environment.over(machine.environment),
+        "data": run.data.over(Data(kind=framework.data)),
+        "status": status,
+        "status_reason": reason,
+    }
+    return msgspec.structs.replace(run, **changes)
+
+
+def _started(run: Run) -> str:
+    """Estimate when a training started: the log doesn't state it, and it has just finished."""
+    seconds = math.fsum(time or 0.0 for time in run.step_times)
+    moment = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=seconds)
+    return moment.astimezone().isoformat(timespec="seconds")

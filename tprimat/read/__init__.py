@@ -1,72 +1,35 @@
-"""Readers of training logs: lines -> trainings. One file per log format; each is a line in LOG_FORMATS.
+"""Readers of training logs: lines -> trainings. One file per log format, one folder per family.
 
-Formats of whole files stand in FILE_FORMATS.
+A file here is found by what it defines, nothing lists it: a class `Reader` reads a log format line by line, a tuple
+`FILE_FORMATS` holds formats of whole files.
 Readers neither open files nor print: tprimat.log_import.inputs opens a log, text.lines() makes lines
 of its bytes.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterable
 
 from tprimat.errors import UnreadableError
-from tprimat.read import (
-    automodel,
-    composer,
-    dllogger,
-    golden,
-    lightning_csv,
-    litgpt,
-    maxtext,
-    megatron_bridge,
-    merge,
-    nanogpt,
-    olmo,
-    torchtune,
-    tracelens,
-)
-from tprimat.read.deepspeed import reader as deepspeed
-from tprimat.read.hf_trainer import reader as hf_trainer
-from tprimat.read.hf_trainer import state as hf_state
-from tprimat.read.megatron import reader as megatron
-from tprimat.read.mlperf import reader as mlperf
-from tprimat.read.nemo import reader as nemo
+from tprimat.read import golden, merge
 from tprimat.read.parsing.feeder import LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Blocks, Line
-from tprimat.read.tensorboard import reader as tensorboard
-from tprimat.read.torchtitan import reader as torchtitan
 from tprimat.results.run import Run
 
-LOG_FORMATS: tuple[type[Reader], ...] = (
-    megatron.Reader,
-    mlperf.Reader,
-    nemo.Reader,
-    dllogger.Reader,
-    torchtitan.Reader,
-    automodel.Reader,
-    maxtext.Reader,
-    megatron_bridge.Reader,
-    golden.Reader,
-    hf_trainer.Reader,
-    deepspeed.Reader,
-    litgpt.Reader,
-    nanogpt.Reader,
-    torchtune.Reader,
-    composer.Reader,
-    olmo.Reader,
-)
-"""The log formats that are read."""
+_MODULES = [
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(__path__, f"{__name__}.")
+    if ".parsing" not in found.name
+]
 
-FILE_FORMATS: tuple[FileFormat, ...] = (
-    tensorboard.FILES,
-    hf_state.STATE,
-    hf_state.RESULTS,
-    tracelens.WORKBOOK,
-    tracelens.TABLES,
-    lightning_csv.FILES,
-)
-"""The first one that recognises a file reads it."""
+LOG_FORMATS: tuple[type[Reader], ...] = tuple(module.Reader for module in _MODULES if hasattr(module, "Reader"))
+"""The log formats that are read, by the names of their files."""
+
+FILE_FORMATS: tuple[FileFormat, ...] = tuple(row for module in _MODULES for row in getattr(module, "FILE_FORMATS", ()))
+"""The formats of whole files; the first one that recognises a file reads it."""
 
 HEAD = 1 << 16
 """Bytes of a file that are looked at to recognise it."""

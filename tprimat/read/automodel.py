@@ -34,7 +34,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, first_stamp, last_stamp, without_prefixes
-from tprimat.read.parsing.values import Statement, object_at, read_statements, state, whole
+from tprimat.read.parsing.values import count, object_at, read_statements, state, statements, whole
 from tprimat.results.run import Run, Timing
 
 _CONSOLE = re.compile(r"\bstep (\d{1,12}) \| epoch \d{1,9} \| loss ")
@@ -54,23 +54,23 @@ _NAMES = {
     "num_label_tokens": "label_tokens_per_step",
     "mem": "memory_allocated_gib",
 }
-_STATEMENTS = (
-    *(
-        Statement(re.compile(rf"\b{name}['\"]?\s*[:=]\s*(?P<{field}>\d{{1,12}})\b"))
-        for name, field in {
-            "[Ww][Oo][Rr][Ll][Dd][ _][Ss][Ii][Zz][Ee]": "num_gpus",
-            "tp_size": "tensor_model_parallel_size",
-            "pp_size": "pipeline_model_parallel_size",
-            "cp_size": "context_parallel_size",
-            "ep_size": "expert_model_parallel_size",
-            "global_batch_size": "global_batch_size",
-            "local_batch_size": "micro_batch_size",
-            "max_steps": "max_steps",
-        }.items()
-    ),
-    Statement(
-        re.compile(r"\bpretrained_model_name_or_path['\"]?\s*[:=]\s*['\"]?(?P<model>[\w./-]{1,200})"),
+_SIZES = {
+    "[Ww][Oo][Rr][Ll][Dd][ _][Ss][Ii][Zz][Ee]": "num_gpus",
+    "tp_size": "tensor_model_parallel_size",
+    "pp_size": "pipeline_model_parallel_size",
+    "cp_size": "context_parallel_size",
+    "ep_size": "expert_model_parallel_size",
+    "global_batch_size": "global_batch_size",
+    "local_batch_size": "micro_batch_size",
+    "max_steps": "max_steps",
+}
+_STATEMENTS = statements(
+    *(("", count, 1, rf"\b{name}['\"]?\s*[:=]\s*(?P<{field}>\d{{1,12}})\b") for name, field in _SIZES.items()),
+    (
+        "pretrained_model",
         lambda path: path.rstrip("/").rsplit("/", 1)[-1],
+        1,
+        r"\bpretrained_model_name_or_path['\"]?\s*[:=]\s*['\"]?(?P<model>[\w./-]{1,200})",
     ),
 )
 
@@ -107,18 +107,17 @@ class Reader(RecordReader):
         nemo.set_windows(found)
         stated = training.around.stated
         ratio = _ratio(found)
-        tensor, pipeline = (stated.count(f"{kind}_model_parallel_size") for kind in ("tensor", "pipeline"))
-        if ratio and tensor and pipeline and "num_gpus" not in stated:
-            shared = tensor * pipeline
+        shared = (stated.count("tensor_model_parallel_size") or 0) * (stated.count("pipeline_model_parallel_size") or 0)
+        if ratio and shared and "num_gpus" not in stated:
             text = f"tps / tps_per_gpu = {ratio}, tp × pp = {shared}"
             state(stated, "num_gpus", ratio * shared, text, found[0].line, 0)
-        tokens = {record.native.get("tokens_per_step") for record in found}
         unknown = {}
         if any(record.seconds is None for record in found):
             unknown["step_times"] = (
                 "no step times: they follow from the step's tokens and tokens per second, and the console prints no "
                 "tokens of a step; training.jsonl has both"
             )
+        tokens = {record.native.get("tokens_per_step") for record in found}
         if len(tokens) > 1:
             # Sequences of a fine-tuning have the length that they have.
             stated.pop("global_batch_size", None)
@@ -134,29 +133,18 @@ class Reader(RecordReader):
             "and pipeline parallelism, so that with these they are too high by their product; padding at the end isn't "
             "counted"
         )
+        memory = records.peaks(found, memory_allocated_gb="peak_memory_allocated_gb")
         return AutomodelRun(
-            framework="automodel",
-            log_format="automodel",
-            training=training,
-            timing=TIMING,
-            shift=1,
-            rate=None,
-            memory=records.peaks(found, memory_allocated_gb="peak_memory_allocated_gb"),
-            unknown=unknown,
-            ratio=ratio,
+            "automodel", "automodel", training, TIMING, shift=1, rate=None, memory=memory, unknown=unknown, ratio=ratio
         )
 
     def _json(self, line: Line) -> bool:
         begin = line.text.find("{")
         found = object_at(line.text, begin)
-        if found is None:
-            if begin >= 0 and not line.whole:
-                self.sorter.cut_off = 0
-            return False
-        if "tps" not in found or "num_label_tokens" not in found:
-            return False
-        step = whole(found.get("step"))
-        if step is None:
+        if found is None and begin >= 0 and not line.whole:
+            self.sorter.cut_off = 0
+        step = whole(found.get("step")) if found and "tps" in found and "num_label_tokens" in found else None
+        if found is None or step is None:
             return False
         stamp = first_stamp(str(found.get("timestamp", ""))[:60])
         self._take(Record(step, line.number, stamp=stamp), found)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, digits, number, state
@@ -60,8 +61,7 @@ class Reader(BlockReader):
         text = line.text[:400]
         header = _HEADER.search(text) if "batch=" in text else None
         if header is not None and (step := count(header[1])):
-            if header[2]:
-                state(self.stated, "max_steps", count(header[2]), text, line.number)
+            state(self.stated, "max_steps", count(header[2]), text, line.number)
             self.begin(step, line.number)
             # The first metric may stand on the header's line.
             text = text[header.end() :]
@@ -103,15 +103,15 @@ class Reader(BlockReader):
                     state(self.stated, "num_gpus", round(ratio), f"{kind} {every} / {one} of a device", line)
                     return
 
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """Note what the rates are."""
-        super().done(training)
-        if any(record.seconds for record in training.records.values()):
-            training.warnings.append(
+        super().done(run)
+        if any(record.seconds for record in run.training.records.values()):
+            run.training.warnings.append(
                 f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: a change shows late, "
                 "and the scatter is that of the mean"
             )
         if self.coarse:
-            self.unknown["step_times"] = (
+            run.unknown["step_times"] = (
                 "no step times: batches_per_sec is printed with fewer digits than a time could be made of"
             )

@@ -54,10 +54,8 @@ class Reader(RecordReader):
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
-        trainings = self.sorter.finish()
-        if trainings and self._open:
-            trainings[-1].cut_off = 0
-        return [self.builder(training).reading() for training in trainings]
+        self.sorter.cut_off = 0 if self._open else None
+        return super().finish()
 
     def _take(self, event: Mapping[str, Any], line: int) -> None:
         data, step = event.get("data"), event.get("step")
@@ -70,17 +68,23 @@ class Reader(RecordReader):
         place = whole(step if place is None else place)
         if place is None:
             return
-        record = Record(place, line, stamp=_stamp(event))
+        seconds, elapsed = (number(event.get(name)) for name in ("timestamp", "elapsedtime"))
+        stamp = began = None
+        if seconds is not None and 0 < seconds < 1e11:
+            stamp = began = Stamp(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc), 1e-6)
+            if elapsed is not None and 0 <= elapsed < 1e9:
+                # What is stated is the time since the logger's start.
+                began = stamp._replace(time=stamp.time - datetime.timedelta(seconds=elapsed))
+        record = Record(place, line, stamp=stamp)
         for name, value in data.items():
-            figure = nemo.NAMES.get(" ".join(str(name).lower().split()))
-            if figure is not None:
+            if figure := nemo.NAMES.get(" ".join(str(name).lower().split())):
                 record.put(figure, value)
-        if not record.figures().keys() & {"loss", "seconds"}:
+        if record.loss is None and record.seconds is None:
             return
         pending = self.sorter.pending
         batch = count(data.get("global_batch_size"))
         state(pending.stated, "global_batch_size", batch, f"global_batch_size: {batch}", line)
-        pending.first_stamp = pending.first_stamp or _start(event, record.stamp)
+        pending.first_stamp = pending.first_stamp or began
         self.sorter.take(record)
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
@@ -102,27 +106,4 @@ class Reader(RecordReader):
                 "the global batch size isn't stated; consumed_samples and the step would follow from "
                 f"{batches.pop():g}: --global-batch-size, if that is so"
             )
-        return RunBuilder(
-            framework="nemo",
-            log_format="dllogger",
-            training=training,
-            timing=nemo.TIMING,
-            shift=1,
-            unknown=unknown,
-        )
-
-
-def _stamp(event: Mapping[str, Any]) -> Stamp | None:
-    """Return the record's moment, from its seconds since 1970."""
-    seconds = number(event.get("timestamp"))
-    if seconds is None or not 0 < seconds < 1e11:
-        return None
-    return Stamp(datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc), 1e-6)
-
-
-def _start(event: Mapping[str, Any], stamp: Stamp | None) -> Stamp | None:
-    """Return when the training began: the record's moment less the time since the logger's start."""
-    elapsed = number(event.get("elapsedtime"))
-    if stamp is None or elapsed is None or not 0 <= elapsed < 1e9:
-        return stamp
-    return Stamp(stamp.time - datetime.timedelta(seconds=elapsed), stamp.resolution)
+        return RunBuilder("nemo", "dllogger", training, nemo.TIMING, shift=1, unknown=unknown)

@@ -20,7 +20,7 @@ from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import json_object, number
+from tprimat.read.parsing.values import json_object, number, whole
 from tprimat.results.run import Timing
 
 _SCALARS = {
@@ -35,12 +35,12 @@ _SCALARS = {
     "mem-reserved-bytes": "memory_reserved_bytes",
 }
 _FIELDS = {
+    "elapsed time per iteration (ms)": "milliseconds",
     "lm loss": "loss",
     "grad norm": "grad_norm",
     "learning rate": "learning_rate",
     "GPU utilization": "tflops_per_gpu",
 }
-_MILLISECONDS = "elapsed time per iteration (ms)"
 _STATUS = "a list of golden values, not a log: it doesn't say how many steps were planned or how the training ended"
 _TIMING = Timing(
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
@@ -59,35 +59,35 @@ class Reader:
     looks_for = "golden values of Megatron-LM or Megatron-Bridge (JSON with “lm loss” by step)"
 
     def __init__(self) -> None:
-        self._lines: list[str] | None = []
+        self._lines: list[str] = []
         self._size = 0
+        self._is_document = True
         self._named = False
 
     @property
     def recognised(self) -> bool:
         """Whether the file is JSON so far, and names a loss or a time as golden values do."""
-        return self._named and bool(self._lines)
+        return self._named and self._is_document
 
     def feed(self, line: Line) -> None:
         """Take the next line, until the file can't be one JSON object."""
-        lines, text = self._lines, line.text
-        if lines is None or (not lines and not text.strip()):
+        text, begins = line.text, line.text.lstrip().startswith("{")
+        if not self._is_document or (not self._lines and not text.strip()):
             return
         self._size += len(text) + 1
-        begins = text.lstrip().startswith("{") if not lines else True
-        # An object a line is no document.
-        another = bool(lines) and text.startswith("{") and lines[-1].rstrip().endswith("}")
-        if not begins or another or self._size > LARGEST:
-            self._lines = None
-            return
-        lines.append(text)
+        if self._lines:
+            # An object a line is no document.
+            begins = not (text.startswith("{") and self._lines[-1].rstrip().endswith("}"))
+        self._is_document = begins and self._size <= LARGEST
+        if self._is_document:
+            self._lines.append(text)
+        else:
+            self._lines.clear()
         self._named = self._named or '"lm loss"' in text or '"iteration-time"' in text
 
     def finish(self) -> list[ParsedLog]:
         """Return the training, or none."""
-        if not self.recognised:
-            return []
-        document = json_object("\n".join(self._lines or ()))
+        document = json_object("\n".join(self._lines)) if self.recognised else None
         if document is None:
             return []
         if any(isinstance(value, dict) and "values" in value for value in document.values()):
@@ -134,50 +134,35 @@ def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
     return [builder.reading()]
 
 
-def _step(place: object) -> int | None:
-    step = number(place)
-    return int(step) if step is not None and 0 <= step < 2**52 and step == int(step) else None
-
-
 def _points(scalar: Any) -> list[tuple[int, float]]:
     """Return steps and finite values of one scalar, in either form: by step, or a list from the first step on."""
     if not isinstance(scalar, dict):
         return []
     values = scalar.get("values")
-    start, interval = number(scalar.get("start_step")), number(scalar.get("step_interval"))
-    pairs: list[tuple[Any, Any]] = []
-    if isinstance(values, dict):
-        pairs = list(values.items())
-    elif isinstance(values, list):
-        first, apart = (1 if start is None else start), (interval or 1)
-        pairs = [(first + index * apart, value) for index, value in enumerate(values)]
-    known = [(_step(place), number(value)) for place, value in pairs]
+    if isinstance(values, list):
+        start, apart = number(scalar.get("start_step")), number(scalar.get("step_interval")) or 1
+        values = {(1 if start is None else start) + index * apart: value for index, value in enumerate(values)}
+    known = [(whole(place), number(value)) for place, value in values.items()] if isinstance(values, dict) else []
     return [(step, value) for step, value in known if step and value is not None and math.isfinite(value)]
 
 
 def _of_bridge(document: Mapping[str, Any]) -> list[ParsedLog]:
     records: dict[int, Record] = {}
     for place, values in document.items():
-        step = _step(place)
+        step = whole(place)
         if step is None or not isinstance(values, dict):
             continue
         record = Record(step, 1, window=1)
-        milliseconds = number(values.get(_MILLISECONDS))
-        if milliseconds is not None:
-            # From the digits of the text: 284.2 ms is 0.2842 s, without the error of a division.
-            record.put("seconds", round(milliseconds / 1e3, 7) if abs(milliseconds) < 1e12 else milliseconds)
         record.put_all(values, _FIELDS)
+        if record.seconds:
+            # As the digits of the text: 284.2 ms is 0.2842 s, without the error of a division.
+            record.seconds = round(record.seconds, 7)
         if record.figures():
             records[step] = record
     if not records:
         return []
     figures = {name: known for name in ("alloc", "max_alloc") if (known := number(document.get(name))) is not None}
-    unknown = {"memory": "alloc and max_alloc are memory of no stated unit: kept as printed in native_metrics"}
-    builder = _builder(
-        "megatron_bridge",
-        records,
-        shift=1 if min(records) == 0 else 0,
-        figures=figures,
-        unknown=unknown if figures else {},
-    )
-    return [builder.reading()]
+    why = "alloc and max_alloc are memory of no stated unit: kept as printed in native_metrics"
+    unknown = {"memory": why} if figures else {}
+    shift = 1 if min(records) == 0 else 0
+    return [_builder("megatron_bridge", records, shift=shift, figures=figures, unknown=unknown).reading()]

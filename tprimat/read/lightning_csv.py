@@ -10,23 +10,15 @@ from collections.abc import Iterator, Mapping
 
 from tprimat.read.parsing.options import state_hparams
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.values import number
+from tprimat.read.parsing.values import number, whole
 from tprimat.results.run import Timing
 
-_COLUMNS = {
+COLUMNS = {
     "loss": (
-        "train_loss_step",
-        "train/loss_step",
-        "loss_step",
-        "reduced_train_loss",
-        "train_loss",
-        "train/loss",
-        "loss",
-        "training_loss",
-        "train_loss/step",
-        "train/train_loss",
+        "train_loss_step", "train/loss_step", "loss_step", "reduced_train_loss", "train_loss", "train/loss", "loss",
+        "training_loss", "train_loss/step", "train/train_loss",
     ),
     "grad_norm": ("grad_norm", "train/grad_norm", "grad_2.0_norm_total", "gradient_norm"),
     "seconds": ("train_step_timing in s", "step_time", "train/step_time"),
@@ -37,8 +29,8 @@ _COLUMNS = {
     "tokens_per_second_per_gpu": ("throughput/device/tokens_per_sec", "device/items_per_sec"),
     "tokens_per_second": ("throughput/tokens_per_sec",),
     "samples_per_second": ("throughput/samples_per_sec",),
-}
-"""Columns of a figure; the first that is filled counts."""
+}  # fmt: skip
+"""What Lightning's loggers call a figure; the first that is there counts."""
 
 _RATES = ("learning_rate", "lr", "train/lr", "train/learning_rate")
 
@@ -75,15 +67,14 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
 
 
 def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
-    training = LoggedTraining(around=LogContext())
+    training = LoggedTraining()
     rates: dict[int, str] = {}
     validations: list[float] = []
     micro = False
     for line, row in _rows(part, training):
-        position = number(row.get("step"))
-        if position is None or position < 0 or position != int(position):
+        step = whole(row.get("step"))
+        if step is None:
             continue
-        step = int(position)
         filled = {name: value for name, value in row.items() if value.strip()}
         rate = next((value for name, value in filled.items() if name in _RATES or name.startswith("lr-")), None)
         if number(rate) is not None:
@@ -91,11 +82,11 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
         validation = (value for name, value in filled.items() if "val" in name.lower() and "loss" in name.lower())
         if (known := number(next(validation, None))) is not None:
             validations.append(known)
-        if not any(name in filled for name in (*_COLUMNS["loss"], *_COLUMNS["seconds"])):
+        if not any(name in filled for name in (*COLUMNS["loss"], *COLUMNS["seconds"])):
             continue
         micro = micro or "iter" in filled
         record = training.records.setdefault(step, Record(step, line, window=1))
-        for figure, columns in _COLUMNS.items():
+        for figure, columns in COLUMNS.items():
             record.put(figure, next((filled[name] for name in columns if name in filled), None))
     if not training.records:
         raise ValueError("no row of it holds a training loss or a step time")
@@ -119,10 +110,12 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
     ).reading()
 
 
-FILES = FileFormat(
-    "lightning",
-    "metrics.csv of Lightning's CSVLogger (a header with “step”)",
-    _recognises,
-    lambda parts, beside: [_parsed_log(part, beside) for part in parts],
-    beside=("hparams.yaml",),
+FILE_FORMATS = (
+    FileFormat(
+        "lightning",
+        "metrics.csv of Lightning's CSVLogger (a header with “step”)",
+        _recognises,
+        lambda parts, beside: [_parsed_log(part, beside) for part in parts],
+        beside=("hparams.yaml",),
+    ),
 )

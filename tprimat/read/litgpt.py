@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import number
@@ -78,16 +79,15 @@ class Reader(StepReader):
         """Take what is printed at the end."""
         if total := _TOTAL.search(line.text):
             self.figures["train_runtime_seconds"] = number(total[1])
-            self.ended = True
             self.sorter.pending.marks.setdefault("success", line.number)
         if memory := _MEMORY.search(line.text):
             # torch.cuda.max_memory_allocated() / 1e9
             self.memory["peak_memory_allocated_gb"] = round_figure(number(memory[1])) or 0.0
 
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """Note what a record is."""
-        self.notes = [f"{self._count} iterations are micro-batches of {len(training.records)} optimizer steps"]
-        if any(record.seconds is None for record in training.records.values()):
-            self.unknown["step_times"] = (
+        self.notes = [f"{self._count} iterations are micro-batches of {len(run.training.records)} optimizer steps"]
+        if any(record.seconds is None for record in run.training.records.values()):
+            run.unknown["step_times"] = (
                 "no step times: not every iteration is logged, and a step's time is the sum of its iterations'"
             )

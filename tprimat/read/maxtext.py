@@ -19,11 +19,12 @@ import re
 import statistics
 
 from tprimat.read.parsing import records
+from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp, without_prefixes
-from tprimat.read.parsing.values import LoggedValues, Statement, number, precision_of, read_statements, state
+from tprimat.read.parsing.values import count, number, precision_of, read_statements, state, statements
 from tprimat.results.run import Timing
 
 _STEP = re.compile(r"\bcompleted (?:profiler (?:activation|deactivation) )?step: *(\d{1,12}),? +")
@@ -42,35 +43,24 @@ _NAMES = {
     "grad_norm": "grad_norm",
     "raw_grad_norm": "grad_norm",
 }
-_STATEMENTS = (
-    *(
-        Statement(re.compile(rf"\bConfig param {name}: (?P<{field}>\d{{1,12}})\b"), weight=3, sign=name)
-        for name, field in {
-            "max_target_length": "sequence_length",
-            "global_batch_size_to_train_on": "global_batch_size",
-            "steps": "max_steps",
-            "base_num_decoder_layers": "num_layers",
-            "base_emb_dim": "hidden_size",
-            "base_mlp_dim": "ffn_hidden_size",
-            "base_num_query_heads": "num_attention_heads",
-            "base_num_kv_heads": "num_query_groups",
-            "vocab_size": "vocab_size",
-        }.items()
-    ),
-    *(
-        Statement(re.compile(rf"\bConfig param {name}: (?P<{field}>\S{{0,100}})"), str, weight=3, sign=name)
-        for name, field in {"model_name": "model", "quantization": "quantization", "dtype": "dtype"}.items()
-    ),
-    Statement(
-        re.compile(r"(?:\bSystem Information: Number of devices|\b[Nn]um_devices): (?P<num_gpus>\d{1,7})\b"),
-        weight=3,
-        sign="evices: ",
-    ),
-    Statement(
-        re.compile(r"\bTrain loop finished in: (?P<loop_seconds>\d{1,12}(?:\.\d{1,9})?) seconds"),
-        number,
-        sign="Train loop",
-    ),
+_PARAMETER = re.compile(r"\bConfig param (\w{1,60}): (\S{0,100})")
+_PARAMETERS: Options = {
+    "max_target_length": ("sequence_length", count),
+    "global_batch_size_to_train_on": ("global_batch_size", count),
+    "steps": ("max_steps", count),
+    "base_num_decoder_layers": ("num_layers", count),
+    "base_emb_dim": ("hidden_size", count),
+    "base_mlp_dim": ("ffn_hidden_size", count),
+    "base_num_query_heads": ("num_attention_heads", count),
+    "base_num_kv_heads": ("num_query_groups", count),
+    "vocab_size": ("vocab_size", count),
+    "model_name": ("model", str),
+    "quantization": ("quantization", str),
+    "dtype": ("dtype", str),
+}
+_STATEMENTS = statements(
+    ("evices: ", count, 3, r"(?:\bSystem Information: Number of devices|\b[Nn]um_devices): (?P<num_gpus>\d{1,7})\b"),
+    ("Train loop", number, 1, r"\bTrain loop finished in: (?P<loop_seconds>\d{1,12}(?:\.\d{1,9})?) seconds"),
 )
 # A row of the memory table that is printed when the parameters are there.
 _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
@@ -102,11 +92,10 @@ class Reader(RecordReader):
         text = line.text
         if "completed " in text and "step:" in text and self._step(line):
             return
-        around = self.sorter.pending
         if any(sign in text for sign in _SIGNS):
             self._read_context(line.number, text[:4_000])
-        if self.sorter.trainings:
-            around.feed(line.number, text)
+        if self.recognised:
+            self.sorter.pending.feed(line.number, text)
 
     def _step(self, line: Line) -> bool:
         anchors = list(_STEP.finditer(line.text))
@@ -130,6 +119,9 @@ class Reader(RecordReader):
         around = self.sorter.pending
         bare = without_prefixes(text)
         read_statements(_STATEMENTS, text, line, around.stated, bare)
+        if (parameter := _PARAMETER.search(text)) and parameter[1] in _PARAMETERS:
+            field, read = _PARAMETERS[parameter[1]]
+            state(around.stated, field, read(parameter[2]), bare, line, 3)
         if tabled := _TABLED.search(text):
             self._devices.add(tabled[1])
             state(around.stated, "num_gpus", len(self._devices), bare, line)
@@ -139,8 +131,7 @@ class Reader(RecordReader):
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
         found = training.ordered()
-        stated = training.around.stated
-        shift = 1 if found and found[0].step == 0 else 0
+        stated, marks = training.around.stated, training.around.marks
         times = [record.seconds for record in found if record.seconds]
         middle = statistics.median(times) if times else 0.0
         fast = (record.step for record in found if record.seconds and record.seconds < IMPOSSIBLY_FAST * middle)
@@ -149,9 +140,13 @@ class Reader(RecordReader):
                 f"{where}: less than a tenth of the middle step time, since the host runs ahead of the "
                 "device; the time shows in other steps"
             )
-        _state_precision(stated)
-        marks = training.around.marks
-        if found and "success" in marks and sum(record.line > marks["success"] for record in found) == 1:
+        quantised, kind = stated.word("quantization"), stated.word("dtype")
+        known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
+        source = stated.get("quantization") if quantised else stated.get("dtype")
+        if known and source:
+            state(stated, "precision", known, source.text, source.line, 3)
+            state(stated, "precision_detail", f"quantization {quantised}, dtype {kind}", source.text, source.line, 3)
+        if "success" in marks and sum(record.line > marks["success"] for record in found) == 1:
             # The last step is logged when its figures are there: after the loop's end.
             marks["success"] = found[-1].line
         tokens = {
@@ -165,9 +160,9 @@ class Reader(RecordReader):
                 "the global batch size isn't stated; the lines would follow from some "
                 f"{statistics.median(sorted(tokens)):,.0f} tokens per device and step"
             )
-        if self._devices and (known := stated.get("num_gpus")) and known.weight == 1:
+        if self._devices and (shown := stated.get("num_gpus")) and shown.weight == 1:
             unknown["devices"] = (
-                f"the number of devices ({known.value}) is that of the memory table, which a process prints of its own"
+                f"the number of devices ({shown.value}) is that of the memory table, which a process prints of its own"
             )
         loop = stated.number("loop_seconds")
         return RunBuilder(
@@ -175,16 +170,7 @@ class Reader(RecordReader):
             log_format="maxtext",
             training=training,
             timing=TIMING,
-            shift=shift,
+            shift=1 if 0 in training.records else 0,
             unknown=unknown,
             figures={"train_loop_seconds": loop} if loop else {},
         )
-
-
-def _state_precision(stated: LoggedValues) -> None:
-    quantised, kind = stated.word("quantization"), stated.word("dtype")
-    known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
-    source = stated.get("quantization") if quantised else stated.get("dtype")
-    if known and source:
-        state(stated, "precision", known, source.text, source.line, 3)
-        state(stated, "precision_detail", f"quantization {quantised}, dtype {kind}", source.text, source.line, 3)

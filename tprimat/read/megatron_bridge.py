@@ -10,6 +10,7 @@ time in tenths of a millisecond, and this one gives the TFLOPs.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tprimat.analysis.warmup import MINIMUM_RECORDS
 from tprimat.read.megatron.line import ANCHOR, TIMED
@@ -95,8 +96,8 @@ class Reader(RecordReader):
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings; one per line where the file holds only a few such lines."""
-        records, steps, note = self._records, list(range(1, len(self._records) + 1)), None
-        if self._bare and not self._iterations and len(records) < MINIMUM_RECORDS:
+        records, numbers = self._records, list(dict.fromkeys(self._iterations))
+        if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
             note = (
                 "the lines of this file have no step, and nothing says that they are of one training: each is taken by "
@@ -105,20 +106,18 @@ class Reader(RecordReader):
             return [self._parsed_log([record], [1], note) for record in records]
         if len(self._iterations) < len(records):
             note = "the lines have no step numbers: they are numbered in their order, each as one step"
-        elif records:
-            # The step of each line is that of Megatron's line with the same rank in its order.
-            numbers = list(dict.fromkeys(self._iterations))
-            one_each = len(numbers) == len(records)
-            steps = numbers if one_each else [numbers[min(before, len(numbers) - 1)] for before in self._before]
-        return [self._parsed_log(records, steps, note)] if records else []
+            return [self._parsed_log(records, range(1, len(records) + 1), note)]
+        # The step of each line is that of Megatron's line with the same rank in its order.
+        if len(numbers) != len(records):
+            numbers = [numbers[min(before, len(numbers) - 1)] for before in self._before]
+        return [self._parsed_log(records, numbers)] if records else []
 
-    def _parsed_log(self, records: list[Record], steps: list[int], note: str | None) -> ParsedLog:
-        kept: dict[int, Record] = {}
+    def _parsed_log(self, records: list[Record], steps: Iterable[int], *notes: str) -> ParsedLog:
+        training = LoggedTraining(around=self.sorter.pending, warnings=[*notes])
         for record, step in zip(records, steps, strict=True):
             record.step = step
-            kept.setdefault(step, record)
-        training = LoggedTraining(records=kept, around=self.sorter.pending, last=kept[max(kept)])
-        training.warnings += [note] if note else []
+            training.records.setdefault(step, record)
+        training.last = training.records[max(training.records)]
         return self.builder(training).reading()
 
     def builder(self, training: LoggedTraining) -> RunBuilder:

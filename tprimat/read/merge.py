@@ -63,17 +63,17 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
 def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
     def build(given: Mapping[str, Any]) -> Run:
         run = fill_gaps(one.run(given), other.run(), f"{other_name}'s lines in the log")
-        if other_name == "deepspeed" and any(run.steps) and not any(run.grad_norms):
+        called = RENAMED.get((one_name, other_name), run.framework)
+        grad_norms, warnings = run.grad_norms, run.warnings
+        if other_name == "deepspeed" and not any(grad_norms):
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
-            run = msgspec.structs.replace(run, grad_norms=(None,) * len(run.steps))
+            grad_norms = (None,) * len(run.steps)
         if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
-            doubt = (
+            warnings += (
                 "TFLOP/s that Megatron-DeepSpeed prints count the forward pass again where activations are recomputed: "
-                "not to be compared with Megatron-LM's"
+                "not to be compared with Megatron-LM's",
             )
-            run = msgspec.structs.replace(run, warnings=(*run.warnings, doubt))
-        called = RENAMED.get((one_name, other_name))
-        return msgspec.structs.replace(run, framework=called) if called else run
+        return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, warnings=warnings)
 
     stated = {**other.stated, **one.stated}
     note = f"{other_name}'s lines tell of the same training: they fill what {one_name}'s leave open"
@@ -82,7 +82,10 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     """Return a run completed from another source of the same training, whose name is `origin` in the warning."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {
+        "native_metrics": {**_aligned_metrics(run, other), **run.native_metrics},
+        "breakdown": {**other.breakdown, **run.breakdown},
+    }
     filled_names: list[str] = []
     for part in _PARTS:
         known, added = getattr(run, part), getattr(other, part)
@@ -97,10 +100,7 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
             changes[name] = getattr(other, name)
             filled_names.append(name)
     versions = {**other.environment.versions, **run.environment.versions}
-    if versions != run.environment.versions:
-        changes["environment"] = msgspec.structs.replace(run.environment, versions=versions)
-    changes["native_metrics"] = {**_aligned_metrics(run, other), **run.native_metrics}
-    changes["breakdown"] = {**other.breakdown, **run.breakdown}
+    changes["environment"] = msgspec.structs.replace(run.environment, versions=versions)
     if run.status != "complete" and other.status == "complete":
         changes["status"], changes["status_reason"] = "complete", None
     warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]

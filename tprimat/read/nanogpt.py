@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import Statement, count, read_statements, state
+from tprimat.read.parsing.values import count, read_statements, state, statements
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 
@@ -46,19 +47,14 @@ _FORMS = {
     "chat": ("dt:", _CHAT),
 }
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
-_STATEMENTS = (
-    Statement(
-        re.compile(r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|"),
-        str.strip,
-        sign="|",
-    ),
-    Statement(
-        re.compile(
-            r"\bRunning (?:PyTorch|pytorch) (?P<pytorch_version>[\w.+]{3,40})"
-            r"(?:.*?\bcompiled for (?P<software_stack>CUDA) (?P<software_version>[\d.]{2,8}))?"
-        ),
+_STATEMENTS = statements(
+    ("|", str.strip, 1, r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|"),
+    (
+        "Running Py",
         str.lower,
-        sign="Running Py",
+        1,
+        r"\bRunning (?:PyTorch|pytorch) (?P<pytorch_version>[\w.+]{3,40})"
+        r"(?:.*?\bcompiled for (?P<software_stack>CUDA) (?P<software_version>[\d.]{2,8}))?",
     ),
 )
 
@@ -104,25 +100,28 @@ class Reader(StepReader):
                     self.memory[name] = round_figure(gib_to_gb(int(mib) / 1024)) or 0.0
         read_statements(_STATEMENTS, text, line.number, self.stated)
 
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """Note what is known of this form of log."""
         if self._form == "llm.c":
-            self.unknown["step_times"] = "no step times: this form of the log has none"
+            run.unknown["step_times"] = "no step times: this form of the log has none"
         if self._form == "modded":
-            training.warnings.append(
+            run.training.warnings.append(
                 "step times are differences of the cumulative train_time, of whole milliseconds; its clock runs ahead "
                 "of the GPU, so that the step after a validation looks long"
             )
-            self.unknown["batch"] = "batch and sequence may follow a schedule that the log doesn't print"
-        if any("mfu_percent" in record.native for record in training.records.values()):
-            training.warnings.append(
+            run.unknown["batch"] = "batch and sequence may follow a schedule that the log doesn't print"
+        if any("mfu_percent" in record.native for record in run.training.records.values()):
+            run.training.warnings.append(
                 "the MFU that is printed is of an A100's 312 TFLOP/s whatever the GPU: not to be compared"
             )
         if self._validations:
             self.notes = [f"{self._validations} validations are no records of training"]
 
     def _take(self, match: re.Match[str], text: str, line: Line) -> None:
-        record = Record.of(match, line, window=1)
+        figures = match.groupdict()
+        record = Record(int(figures.pop("step")), line.number, window=1)
+        for name, printed in figures.items():
+            record.put(name, printed)
         if self._form == "modded":
             if "val_loss:" in match[3]:
                 self._validations += 1

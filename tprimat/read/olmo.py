@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from tprimat.read.parsing.records import LoggedTraining
-from tprimat.read.parsing.step_lines import ALLOCATOR_PEAKS, BlockReader
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state
 from tprimat.results.run import Timing
@@ -51,7 +51,6 @@ class Reader(BlockReader):
     )
     names = _NAMES
     rates = ("throughput/device/batches_per_second", "throughput/device/BPS")
-    peaks = ALLOCATOR_PEAKS
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,8 +60,7 @@ class Reader(BlockReader):
         """Read a header or a metric."""
         text = line.text[:400]
         if "[step=" in text and (header := _HEADER.search(text)) and (step := count(header[1])):
-            if header[2]:
-                state(self.stated, "max_steps", count(header[2]), text, line.number)
+            state(self.stated, "max_steps", count(header[2]), text, line.number)
             self.begin(step, line.number)
             self._open = True
             self.sorter.pending.feed(line.number, text)
@@ -81,10 +79,10 @@ class Reader(BlockReader):
         """Return whether a block is of training, and not of an evaluation."""
         return any(name.startswith(("train/", "throughput/")) for name in block)
 
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """Note what the rates are, and how many tokens a step has."""
-        super().done(training)
-        found = training.ordered()
+        super().done(run)
+        found = run.training.ordered()
         pairs = [
             (later.native["tokens_seen"] - earlier.native["tokens_seen"]) / (later.step - earlier.step)
             for earlier, later in itertools.pairwise(found)
@@ -98,13 +96,13 @@ class Reader(BlockReader):
                 if record.seconds and "tokens_per_second_per_gpu" in record.native
             ]
             if ratios and all(abs(ratio / round(ratio) - 1) < 0.005 for ratio in ratios if ratio >= 0.5):
-                training.warnings.append(
+                run.training.warnings.append(
                     f"tokens per step and the printed rates would follow from {round(ratios[0])} GPUs, which the log "
                     "doesn't state"
                 )
         if any(record.seconds for record in found):
-            training.warnings.append(
+            run.training.warnings.append(
                 "step times are 1 / batches per second as printed, with its few digits, and as OLMo averages it"
             )
         elif self.coarse:
-            self.unknown["step_times"] = "no step times: batches per second are printed with too few digits"
+            run.unknown["step_times"] = "no step times: batches per second are printed with too few digits"

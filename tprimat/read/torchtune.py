@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import LoggedTraining, Record, set_windows
-from tprimat.read.parsing.step_lines import ALLOCATOR_PEAKS, StepReader
+from tprimat.read.parsing.records import Record, set_windows
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Timing
 
@@ -44,8 +45,6 @@ class Reader(StepReader):
         over_ranks="rank 0",
     )
 
-    peaks = ALLOCATOR_PEAKS
-
     def take(self, line: Line) -> bool:
         """Read a step."""
         match = _LINE.search(line.text)
@@ -62,10 +61,10 @@ class Reader(StepReader):
         self.sorter.take(record)
         return True
 
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """Set windows."""
-        set_windows(training.ordered())
-        self.unknown["step_times"] = (
+        set_windows(run.training.ordered())
+        run.unknown["step_times"] = (
             "no step times: torchtune prints tokens/s of the tokens that count in the loss (no padding, no masked "
             "prompt), and how many these are isn't printed"
         )

@@ -91,11 +91,9 @@ def _take(rows: Iterator[Sequence[Any]], table: Table) -> None:
     names = next(index for index, (_, _, name) in enumerate(parted) if name == sheet.names)
     columns: dict[str, int] = {}
     for index, (side, _, name) in enumerate(parted):
-        if name in sheet.times:
-            columns.setdefault(side, index)
+        if name in sheet.times and columns.setdefault(side, index) == index:
+            table.setdefault(side, {}).setdefault(sheet.kind, {})
     own = {side: [index for index, title in enumerate(header) if title.startswith(f"{side}::")] for side in columns}
-    for side in columns:
-        table.setdefault(side, {}).setdefault(sheet.kind, {})
     seen: set[tuple[Any, ...]] = set()
     for row in itertools.islice(rows, MOST_ROWS):
         if len(row) <= names or row[names] in (None, ""):
@@ -105,15 +103,14 @@ def _take(rows: Iterator[Sequence[Any]], table: Table) -> None:
             value = number(row[column]) if column < len(row) else None
             if value is None or not 0 <= value < 1e15:
                 continue
+            # A comparison pairs each row of one side with each of the other that has its name.
+            cells = (side, name, *(row[index] for index in own[side] if index < len(row)))
+            if not side or cells not in seen:
+                # One row for each stream, or each module that a category comes from.
+                times = table[side][sheet.kind]
+                times[name] = times.get(name, 0.0) + value * sheet.unit
             if side:
-                # A comparison pairs each row of one side with each of the other that has its name.
-                cells = (side, name, *(row[index] for index in own[side] if index < len(row)))
-                if cells in seen:
-                    continue
                 seen.add(cells)
-            times = table[side][sheet.kind]
-            # One row for each stream, or each module that a category comes from.
-            times[name] = times.get(name, 0.0) + value * sheet.unit
 
 
 _DAMAGE = (
@@ -170,10 +167,6 @@ def _has_document_type(content: bytes) -> bool:
     return b"<!DOCTYPE" in plain or b"<!ENTITY" in plain
 
 
-def _read_workbooks(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
-    return _parsed_logs([_read_workbook(part) for part in parts], "xlsx")
-
-
 def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
     by_folder: dict[str, Table] = {}
     for part in parts:
@@ -189,10 +182,11 @@ def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
     sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
     if not sides:
         raise ValueError("it has no sheet gpu_timeline with times")
-    return [_parsed_log(side, [table[side] for table in tables if side in table], form, len(sides)) for side in sides]
+    form += ", comparison" if len(sides) > 1 else ""
+    return [_parsed_log(side, [table[side] for table in tables if side in table], form) for side in sides]
 
 
-def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str, sides: int) -> ParsedLog:
+def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: str) -> ParsedLog:
     breakdown: dict[str, float | None] = {}
     figures: dict[str, float | None] = {}
     for row, part in _PARTS.items():
@@ -202,12 +196,12 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             if len(ranks) > 1:
                 figures[f"{part}_lowest_of_ranks_seconds"] = min(values)
                 figures[f"{part}_highest_of_ranks_seconds"] = max(values)
+    parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
     for kind in ("category", "kernel", "collective"):
-        names = list(dict.fromkeys(name for rank in ranks for name in rank.get(kind, {})))
+        names = dict.fromkeys(name for rank in ranks for name in rank.get(kind, {}))
         means = {name: statistics.fmean([rank.get(kind, {}).get(name, 0.0) for rank in ranks]) for name in names}
         ordered = sorted(means, key=lambda name: (-means[name], name))
-        for name in ordered[:MOST_KERNELS]:
-            breakdown[f"{kind} {name}"] = means[name]
+        breakdown |= {f"{kind} {name}": means[name] for name in ordered[:MOST_KERNELS]}
         if len(ordered) > MOST_KERNELS:
             breakdown[f"{kind}, others"] = sum(means[name] for name in ordered[MOST_KERNELS:])
         if means:
@@ -215,15 +209,13 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
     warnings = [
         "a report of a trace: the breakdown is of the whole stretch that was traced, of an unstated number of steps"
     ]
-    parts = [breakdown.get(part) for part in ("computation", "exposed_communication", "exposed_copies", "idle")]
-    total = breakdown.get("total")
-    if total and None not in parts:
-        covered = sum(part for part in parts if part is not None)
-        if abs(covered / total - 1) > 0.01:
-            warnings.append(f"its parts add up to {covered / total:.1%} of its total time; one of them is wrong")
+    if (total := breakdown.get("total")) and None not in parts:
+        covered = sum(part for part in parts if part is not None) / total
+        if abs(covered - 1) > 0.01:
+            warnings.append(f"its parts add up to {covered:.1%} of its total time; one of them is wrong")
     return RunBuilder(
         "tracelens",
-        f"tracelens ({form}{', comparison' if sides > 1 else ''})",
+        f"tracelens ({form})",
         LoggedTraining(warnings=warnings),
         TIMING,
         lines=False,
@@ -239,27 +231,25 @@ def _without_rank(path: str) -> str:
     return _RANK.sub(r"\1", path)
 
 
-def _is_workbook(head: bytes) -> bool:
-    return head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head)
-
-
 def _is_table(head: bytes) -> bool:
     names = columns_of(head)
     return len(names) > 1 and _sheet_of(names) is not None
 
 
-WORKBOOK = FileFormat(
-    "tracelens",
-    "a workbook of TraceLens (a sheet gpu_timeline)",
-    _is_workbook,
-    _read_workbooks,
-    # A trace of another rank is called alike, but for its number.
-    together=_without_rank,
-)
-TABLES = FileFormat(
-    "tracelens",
-    "CSV files of TraceLens (gpu_timeline and others)",
-    _is_table,
-    _read_tables,
-    together=lambda path: _without_rank(folder_of(path)),
+FILE_FORMATS = (
+    FileFormat(
+        "tracelens",
+        "a workbook of TraceLens (a sheet gpu_timeline)",
+        lambda head: head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head),
+        lambda parts, _beside: _parsed_logs([_read_workbook(part) for part in parts], "xlsx"),
+        # A trace of another rank is called alike, but for its number.
+        together=_without_rank,
+    ),
+    FileFormat(
+        "tracelens",
+        "CSV files of TraceLens (gpu_timeline and others)",
+        _is_table,
+        _read_tables,
+        together=lambda path: _without_rank(folder_of(path)),
+    ),
 )

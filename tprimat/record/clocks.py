@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 POLL_S = 0.005
 SLOTS = 256
@@ -101,10 +101,6 @@ class HostScalars:
     read = staticmethod(float)
 
 
-class _Slot(NamedTuple):
-    place: Any  # a pinned tensor with one element
-
-
 class DeviceScalars:
     """Copies to pinned memory in the order of the stream, so that nothing waits.
 
@@ -129,14 +125,14 @@ class DeviceScalars:
             self._free.extend(self._block())
         place = self._free.popleft()
         place.copy_(value.detach().reshape(()), non_blocking=True)
-        return _Slot(place)
+        return place
 
-    def read(self, copied: _Slot | float) -> float:
+    def read(self, copied: Any) -> float:
         """Return the value and free its slot; only once a mark behind copy() is ready."""
-        if not isinstance(copied, _Slot):
+        if isinstance(copied, float):
             return copied
-        value = float(copied.place)
-        self._free.append(copied.place)
+        value = float(copied)
+        self._free.append(copied)
         return value
 
     def _block(self) -> Iterable[Any]:

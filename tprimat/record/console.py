@@ -33,8 +33,8 @@ def start(platform: Platform, gpu_info: GpuInfo, environment: Environment) -> li
 def step(platform: Platform, number: int, seconds: float | None, mean: float | None, memory_gb: float | None) -> str:
     """Return a line about one step. Units: s, GB."""
     return (
-        f"[{TITLES[platform]}] Step {number:3d} | Time: {_seconds(seconds)} | Avg: {_seconds(mean)} | "
-        f"Memory: {_memory(memory_gb)}"
+        f"[{TITLES[platform]}] Step {number:3d} | Time: {_shown(seconds, '{:.3f}s')} | "
+        f"Avg: {_shown(mean, '{:.3f}s')} | Memory: {_shown(memory_gb, '{:.2f}GB')}"
     )
 
 
@@ -45,8 +45,6 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
         kind, mean, peak = "Process ", memory.avg_memory_process_gb, memory.peak_memory_process_gb
     else:
         kind, mean, peak = "", memory.avg_memory_allocated_gb, memory.peak_memory_allocated_gb
-    rate = "unknown" if figures.steps_per_second is None else f"{figures.steps_per_second:.3f} steps/s"
-    total = "unknown" if figures.total_time_seconds is None else f"{figures.total_time_seconds:.2f}s"
     reason = [f"Reason: {run.status_reason}"] if run.status != "complete" else []
     return [
         RULE,
@@ -54,11 +52,11 @@ def end(platform: Platform, run: Run, summary: Summary) -> list[str]:
         RULE,
         *reason,
         f"Total Steps: {figures.total_steps}",
-        f"Total Time: {total}",
-        f"Avg Step Time: {_seconds(figures.avg_step_time_seconds)}",
-        f"Throughput: {rate}",
-        f"Avg {kind}Memory: {_memory(mean)}",
-        f"Peak {kind}Memory: {_memory(peak)}",
+        f"Total Time: {_shown(figures.total_time_seconds, '{:.2f}s')}",
+        f"Avg Step Time: {_shown(figures.avg_step_time_seconds, '{:.3f}s')}",
+        f"Throughput: {_shown(figures.steps_per_second, '{:.3f} steps/s')}",
+        f"Avg {kind}Memory: {_shown(mean, '{:.2f}GB')}",
+        f"Peak {kind}Memory: {_shown(peak, '{:.2f}GB')}",
         "",
     ]
 
@@ -81,9 +79,5 @@ def echo(lines: list[str], *, to_errors: bool = False) -> None:
         return
 
 
-def _seconds(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3f}s"
-
-
-def _memory(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}GB"
+def _shown(value: float | None, form: str) -> str:
+    return "unknown" if value is None else form.format(value)

@@ -1,28 +1,10 @@
-"""Description of a training before its first step, and helpers for all adapters."""
+"""What the adapters read of a training before its first step, for the Run that it shows of itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, TrainingConfig
-
-
-class Description(msgspec.Struct, frozen=True):
-    """The training's configuration.
-
-    Attributes:
-        warnings: missing values, and contradictions to the arguments.
-    """
-
-    framework: str
-    model_config: ModelConfig = ModelConfig()
-    training_config: TrainingConfig = TrainingConfig()
-    parallelism_config: ParallelismConfig = ParallelismConfig()
-    optimizer: Optimizer = Optimizer()
-    data: Data = Data()
-    warnings: tuple[str, ...] = ()
+from tprimat.results.run import Optimizer, ParallelismConfig, Platform
 
 
 def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | None]:

@@ -61,21 +61,22 @@ class Journal:
     """Write the journal of one training. Never raises: a training is worth more than its journal.
 
     Args:
-        folder: of the results.
+        folder: of the results; None for a process that keeps no journal.
 
     Attributes:
         trouble: why it can't be written; None while it can.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.trouble: str | None = None
         self.path: Path | None = None
         self._handle: int | None = None
         self._encode = msgspec.json.Encoder().encode
-        try:
-            self._open(folder / JOURNALS)
-        except OSError as error:
-            self._give_up(error)
+        if folder:
+            try:
+                self._open(folder / JOURNALS)
+            except OSError as error:
+                self._give_up(error)
 
     def setup(self, run: Run) -> None:
         """Write the setup, before the first step or again when more is known."""
@@ -83,15 +84,7 @@ class Journal:
 
     def step(self, record: Record) -> None:
         """Write one step; costs a system call."""
-        handle = self._handle
-        if handle is None:
-            return
-        line = self._encode(record) + b"\n"
-        try:
-            if os.write(handle, line) != len(line):
-                self._give_up(None)
-        except OSError as error:
-            self._give_up(error)
+        self._write(record)
 
     def update(self, update: Update) -> None:
         """Write new facts beyond the steps."""
@@ -157,13 +150,13 @@ class Journal:
         handle = self._handle
         if handle is None:
             return
-        left = memoryview(self._encode(content) + b"\n")
+        left = self._encode(content) + b"\n"
         try:
             while left:
                 left = left[os.write(handle, left) :]
         except OSError as error:
             self._give_up(error)
 
-    def _give_up(self, error: OSError | None) -> None:
-        self.trouble = (error.strerror or str(error)) if error else "no more than a part of a line could be written"
+    def _give_up(self, error: OSError) -> None:
+        self.trouble = error.strerror or str(error)
         self.close()

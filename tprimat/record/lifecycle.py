@@ -9,26 +9,25 @@ from __future__ import annotations
 import datetime
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from tprimat.analysis.summary import summarize
+from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine, detect
 from tprimat.record import console, progress, ranks, result, shapes
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
-from tprimat.record.describe import Description
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
-from tprimat.record.options import Options
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
+from tprimat.record.scalars import StepValues
 from tprimat.record.sigterm import SigtermWatch
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Run, Timing
+from tprimat.results.run import Disturbance, Environment, GpuInfo, MemoryMetrics, Platform, Run, Timing
 from tprimat.store import store
 
 TIMEOUT_S = 5.0
@@ -37,26 +36,47 @@ TIMEOUT_S = 5.0
 METRICS_SHARE = 0.05
 """Of the time of a training: so much may the metrics take that the journal gets at the ends of epochs."""
 
+OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | None", "float | None"], None]
+"""Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
+
 _RECORDINGS = itertools.count()
 
 
+class Options(msgspec.Struct, frozen=True):
+    """What a caller wants of a recording.
+
+    Attributes:
+        platform: None for the one that the training runs on.
+        known: the caller's setup, which overrides what the training shows.
+    """
+
+    output_dir: Path
+    platform: Platform | None = None
+    known: Run = Run()
+    log_every: int = 10
+    quiet: bool = False
+    on_step: OnStep | None = None
+
+
 class Recording:
-    """One training, from before its first step to its result.
+    """One training, from before its first step to its result. What has not begun or has ended takes no steps.
 
     Args:
         options: from the caller.
         process: with the device that it trains on; the first process writes.
         module: the trained module, for its name; None where unknown.
         covers: the scope of the step timer.
+        absent: why a value is unknown that no step brought; see StepValues.
         warnings: returns the adapter's own warnings for a Run.
         amend: completes this process's records at the end with values that arrived after their steps.
         complete: adds what only the adapter knows to each Run.
 
     Attributes:
         scalars: takes the values of tensors.
+        values: takes those of a step.
         pause, resume: mark time that belongs to no step.
-        lap: among several processes, marks the step's first backward pass.
         step: number of the last finished step.
+        batch_varies: set by the adapter where the steps are not of one global batch.
         is_ending, has_ended: whether the result is being written, or is written (on the first process).
         run, path: the result at the end, and its file; None on other processes than the first.
     """
@@ -66,8 +86,9 @@ class Recording:
         options: Options,
         process: Process,
         *,
-        module: Any = None,
+        module: object = None,
         covers: str = result.COVERS,
+        absent: Mapping[str, str] | None = None,
         warnings: Callable[[], Sequence[str]] = tuple,
         amend: Callable[[Sequence[Record]], Sequence[Record]] = list,
         complete: Callable[[Run], Run] = lambda run: run,
@@ -84,26 +105,23 @@ class Recording:
         self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
         self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
         self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
-        self.recorder = Recorder(self.clock, self._take)
+        self.values = StepValues(self.scalars, absent or {}, process.world_size)
+        self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
         self.pause, self.resume = self.recorder.pause, self.recorder.resume
-        self.lap: Callable[[], None] = self.recorder.lap if process.world_size > 1 else lambda: None
         self.sigterm = SigtermWatch(self._terminate)
         self.step = self.first_step = 0
-        self.is_ending = self.has_ended = False
+        self.batch_varies = self.is_ending = self.has_ended = False
         self.run: Run | None = None
         self.path: Path | None = None
         self._options = options
         self._module = module
         self._covers = covers
-        self._warnings = warnings
-        self._amend = amend
-        self._complete = complete
-        self._description: Description | None = None
-        self._planned: int | None = None
+        self._warnings, self._amend, self._complete = warnings, amend, complete
+        self._shown = Run(framework="lightning")  # which alone prepares before it can describe the training
         self._timestamp = _now()
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
-        self._journal: Journal | None = None
-        self._write_record: Callable[[Record], None] | None = None
+        self._journal = Journal(None)
+        self._cpu_load: CpuLoad | None = None
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
@@ -112,41 +130,36 @@ class Recording:
         """From here on, leave a result however the training ends; start() calls this if needed."""
         if self.process.rank == 0:
             self.sigterm.install()
-            if self._journal is None:
+            if self._journal.path is None:
                 self._journal = Journal(self._options.output_dir)
-                self._write_record = self._journal.step
             self._journal.setup(self._run_so_far())
 
-    def start(self, description: Description, *, step: int = 0, planned: int | None = None) -> None:
-        """Start the first step, after `step` steps that were done before; `planned` were requested."""
-        self._description, self._planned = description, planned
+    def start(self, shown: Run, *, step: int = 0) -> None:
+        """Start the first step, after `step` steps that were done before, of a training that shows this of itself."""
+        self._shown, self._timestamp = shown, _now()
         self.step = self.first_step = step
-        self._timestamp = _now()
         if self.process.rank == 0:
-            self.sigterm.install()
             self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
         self.memory.start()
         self.prepare()
-        if self._journal and self._journal.trouble:
-            console.echo(
-                [
-                    f"warning: {self._options.output_dir}: no journal can be written there: {self._journal.trouble}: "
-                    "should this training be killed, its steps are lost"
-                ],
-                to_errors=True,
-            )
+        if self._journal.trouble:
+            why = f"{self._options.output_dir}: no journal can be written there: {self._journal.trouble}"
+            console.echo([f"warning: {why}: should this training be killed, its steps are lost"], to_errors=True)
+        if self.process.rank == 0:
+            self._cpu_load = CpuLoad(with_siblings=self.process.world_size > 1)
         self.recorder.start(step)
 
-    def step_end(self, step: int, values: Values, learning_rate: float | None) -> None:
-        """End a step, as far as the host sees; see Recorder.step_end."""
-        self.recorder.step_end(step, values, learning_rate)
+    def step_end(self, step: int, values: Values, learning_rate: float | None = None) -> None:
+        """End a step, as far as the host sees; see Recorder.step_end. The learning rate is by default the noted one."""
+        rate, self.values.rate = self.values.rate, None
+        self.recorder.step_end(step, values, rate if learning_rate is None else learning_rate)
         self.step = step
         if self.platform != "cpu":
             self.memory.step_end()
 
     def epoch_end(self, epoch: dict[str, float | None]) -> None:
         """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
-        if self._journal is None:
+        if self._journal.path is None:
             return
         now, update = time.monotonic(), Update(epoch)
         if now >= self._metrics_due:
@@ -186,7 +199,8 @@ class Recording:
     def discard(self) -> None:
         """Remove all traces of a training that had nothing to do."""
         self.sigterm.remove()
-        if self._journal and not self.has_ended:
+        if not self.has_ended:
+            self.has_ended = True
             self._journal.remove()
 
     def _terminate(self) -> bool:
@@ -204,15 +218,14 @@ class Recording:
         if not regular:
             # Whoever still waits for the others after a failure may wait for ever.
             return ranks.alone(records, world_size, ranks.BEFORE_THE_END)
-        if self._journal:
+        if rank == 0:
             # Should a launcher end this process because another one has died meanwhile.
             self._journal.final(self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED)))
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size)
 
     def _take(self, record: Record) -> None:
         """Journal a step with its time, and report it if due."""
-        if self._write_record:
-            self._write_record(record)
+        self._journal.step(record)
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
             self._steps_after_first += record.window
@@ -227,7 +240,8 @@ class Recording:
         if is_due:
             self._print([console.step(self.platform, record.step, record.seconds, mean, memory_gb)])
         if on_step:
-            on_step(record.step, self._planned, record.seconds, mean, record.loss, memory_gb)
+            planned = self._shown.training_config.max_steps or self._options.known.training_config.max_steps
+            on_step(record.step, planned, record.seconds, mean, record.loss, memory_gb)
 
     def _run_so_far(self) -> Run:
         """Return the run so far without steps and memory, for the journal."""
@@ -237,7 +251,7 @@ class Recording:
         return msgspec.structs.replace(run, memory_metrics=MemoryMetrics())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
-        setup = result.setup_of(self._options, self._description, self._module, self.machine)
+        setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
         memory = self.memory.metrics()  # before its warnings are taken
         warnings = [
             *setup.warnings,
@@ -245,6 +259,7 @@ class Recording:
             *self.recorder.warnings,
             *gathered.warnings,
             *self.memory.warnings,
+            *self.values.warnings(has_steps=self.step > self.first_step),
             *self._warnings(),
             f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else None,
             shapes.missing(setup.model_config),
@@ -256,28 +271,31 @@ class Recording:
             status_reason=outcome.reason,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             memory_metrics=memory,
+            disturbance=self._cpu_load.disturbance() if self._cpu_load else Disturbance(),
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )
+        if self.batch_varies:
+            one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
+            run = msgspec.structs.replace(run, training_config=one_less)
         return self._complete(run)
 
     def _write(self, run: Run) -> None:
-        if self._journal:
-            self._journal.final(run)
+        self._journal.final(run)
         summary = summarize(run)
         self.path, messages = result.write(run, summary, self._options.output_dir)
         # From here on an interruption must not have it written a second time.
         self.has_ended = self.path is not None
         journal = self._journal
-        if journal and self.path is not None:
+        if self.path is not None:
             journal.remove()
-        elif journal:
+            if progress.is_enabled():
+                # At once: a signal may end this process before its loop has ended.
+                progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
+        else:
             journal.close()
             if journal.path is not None and journal.trouble is None:
                 messages.append(f"{journal.path} holds all that was recorded: the next command makes a result of it")
-        if self.path is not None and progress.is_enabled():
-            # At once: a signal may end this process before its loop has ended.
-            progress.emit(progress.Saved(str(self.path), store.fingerprint(run)))
         if not self._options.quiet:
             saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
             console.echo([*console.end(self.platform, run, summary), saved, console.RULE])

@@ -20,29 +20,23 @@ class _Readings:
     """Mean, highest and newest of some readings, in bytes."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.total = 0
-        self.newest: int | None = None
-        self.peak: int | None = None
+        self.count = self.total = self.newest = self.peak = 0
 
-    def add(self, value: int, peak: int | None = None) -> None:
+    def add(self, value: int, peak: int) -> None:
         self.count += 1
         self.total += value
         self.newest = value
-        self.raise_peak(value if peak is None else peak)
-
-    def raise_peak(self, value: int) -> None:
-        if self.peak is None or value > self.peak:
-            self.peak = value
+        if peak > self.peak:
+            self.peak = peak
 
     def newest_gb(self) -> float | None:
-        return None if self.newest is None else self.newest / GB
+        return self.newest / GB if self.count else None
 
     def mean_gb(self) -> float | None:
         return round_figure(self.total / self.count / GB) if self.count else None
 
     def peak_gb(self) -> float | None:
-        return None if self.peak is None else round_figure(self.peak / GB)
+        return round_figure(self.peak / GB) if self.count else None
 
 
 class ProcessMemory:
@@ -64,16 +58,15 @@ class ProcessMemory:
     def sample(self) -> None:
         """Read the resident memory."""
         now = time.monotonic()
-        if now - self._read_at < FRESH_S:
-            return
-        self._read_at = now
-        self._resident.add(self._process.memory_info().rss)
+        if now - self._read_at >= FRESH_S:
+            self._read_at = now
+            resident = self._process.memory_info().rss
+            self._resident.add(resident, resident)
 
     def metrics(self) -> MemoryMetrics:
         """Return the mean of the readings, and the system's peak."""
-        resident = self._resident
-        resident.raise_peak(peak_resident_bytes())
-        return MemoryMetrics(avg_memory_process_gb=resident.mean_gb(), peak_memory_process_gb=resident.peak_gb())
+        peak = round_figure(max(peak_resident_bytes(), self._resident.peak) / GB)
+        return MemoryMetrics(avg_memory_process_gb=self._resident.mean_gb(), peak_memory_process_gb=peak)
 
 
 class DeviceMemory:
@@ -120,7 +113,7 @@ class DeviceMemory:
     def sample(self) -> None:
         """Read from the driver how much of the device is in use by all processes."""
         free, total = self._cuda.mem_get_info(self._device)
-        self._used.add(total - free)
+        self._used.add(total - free, total - free)
 
     def metrics(self) -> MemoryMetrics:
         """Return means at step ends and peaks within steps, GB."""

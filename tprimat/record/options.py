@@ -1,10 +1,10 @@
-"""The arguments of record() and the callbacks, validated on construction, before training costs anything."""
+"""What record() and the callbacks share: their arguments, validated before training costs anything, and results."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +12,13 @@ import msgspec
 
 from tprimat.errors import UsageError
 from tprimat.record import shapes
+from tprimat.record.clocks import HostClock
+from tprimat.record.lifecycle import OnStep, Options, Recording
+from tprimat.record.ranks import Process
+from tprimat.record.recorder import Recorder
 from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
 
 PLATFORMS: dict[str, Platform | None] = {"auto": None, "cuda": "nvd", "rocm": "amd", "cpu": "cpu"}
-
-OnStep = Callable[[int, "int | None", "float | None", "float | None", "float | None", "float | None"], None]
-"""Called with (step, steps requested, its time, mean time after the first step, loss, memory); in s and GB."""
-
-
-class Options(msgspec.Struct, frozen=True):
-    """Arguments of record() or a callback.
-
-    Attributes:
-        platform: None for the one that the training runs on.
-        sizes: batches and sequence alone, which override the training's; None where not given.
-        known: the caller's setup, or an empty Run.
-    """
-
-    output_dir: Path
-    platform: Platform | None = None
-    model_name: str | None = None
-    sizes: TrainingConfig = TrainingConfig()
-    model_config: ModelConfig = ModelConfig()
-    log_every: int = 10
-    label: str | None = None
-    known: Run = Run()
-    quiet: bool = False
-    on_step: OnStep | None = None
 
 
 class Benchmark:
@@ -52,6 +32,9 @@ class Benchmark:
     """
 
     _name, _heading = "BenchmarkCallback", "benchmark-callback"
+    _recording: Recording | None = None
+    _recorder = Recorder(HostClock())
+    """That of the recording; one that takes no steps before there is any."""
 
     def __init__(
         self,
@@ -93,93 +76,81 @@ class Benchmark:
         Raises UsageError, one line, for an argument that is wrong.
         """
         super().__init__()
-        with errors_of(self._name, self._heading):
-            self._options = checked(
-                output_dir=output_dir,
-                platform=platform,
-                model_name=model_name,
-                global_batch_size=global_batch_size,
-                micro_batch_size=micro_batch_size,
-                sequence_length=sequence_length,
-                model_config=model_config,
-                log_every=log_every,
-                label=label,
-                setup=setup,
-                quiet=quiet,
-                on_step=on_step,
-            )
-        self.result: Run | None = None
-        self.path: Path | None = None
+        names = {"model_name": model_name, "label": label}
+        sizes: dict[str, Any] = {
+            "global_batch_size": global_batch_size,
+            "micro_batch_size": micro_batch_size,
+            "sequence_length": sequence_length,
+        }
+        with self._errors():
+            check("output_dir", output_dir, _is_folder(output_dir), "a folder")
+            check("platform", platform, str(platform).lower() in PLATFORMS, f"one of {', '.join(PLATFORMS)}")
+            for name, text in names.items():
+                check(name, text, text is None or is_name(text), "a name, or left out")
+            for name, size in sizes.items():
+                check(name, size, size is None or _is_count(size), "a whole number above zero, or left out")
+            check("log_every", log_every, _is_count(log_every), "a whole number above zero")
+            check("quiet", quiet, isinstance(quiet, bool), "True or False")
+            check("on_step", on_step, on_step is None or callable(on_step), "something that can be called")
+            fits = not (global_batch_size and micro_batch_size and global_batch_size % micro_batch_size)
+            check("global_batch_size", global_batch_size, fits, f"a multiple of micro_batch_size={micro_batch_size}")
+            known = Run() if setup is None else setup
+            is_setup = isinstance(known, Run) and not known.steps
+            check("setup", type(setup).__name__, is_setup, "a tprimat.results.run.Run without records")
+            shape = ModelConfig() if model_config is None else shapes.model_config_of(model_config)
+        known = msgspec.structs.replace(
+            known,
+            model=model_name or known.model,
+            label=label or known.label,
+            model_config=shape.over(known.model_config),
+            training_config=TrainingConfig(**sizes).over(known.training_config),
+        )
+        self._options = Options(Path(output_dir), PLATFORMS[platform.lower()], known, log_every, quiet, on_step)
         self.stop_reason: str | None = None
 
+    @property
+    def result(self) -> Run | None:
+        """The Run, once the training has ended."""
+        return self._recording.run if self._recording else None
 
-def checked(**given: Any) -> Options:
-    """Return the validated arguments of Benchmark, each of which is given.
+    @property
+    def path(self) -> Path | None:
+        """The file that it was written to."""
+        return self._recording.path if self._recording else None
 
-    Raises UsageError, one line, for the first that is wrong.
-    """
-    for name, is_valid, expected in _RULES:
-        if not is_valid(given[name]):
-            raise _wrong(name, given[name], expected)
-    whole, micro, setup = given["global_batch_size"], given["micro_batch_size"], given["setup"]
-    if whole and micro and whole % micro:
-        raise _wrong("global_batch_size", whole, f"a multiple of micro_batch_size={micro}")
-    if setup is not None and not (isinstance(setup, Run) and not setup.steps):
-        raise _wrong("setup", type(setup).__name__, "a tprimat.results.run.Run without records")
-    known, shape = setup or Run(), given["model_config"]
-    return Options(
-        output_dir=Path(given["output_dir"]),
-        platform=PLATFORMS[given["platform"].lower()],
-        sizes=TrainingConfig(**{name: given[name] or getattr(known.training_config, name) for name in SIZES}),
-        model_config=ModelConfig() if shape is None else shapes.model_config_of(shape),
-        known=known,
-        **{name: given[name] for name in ("model_name", "log_every", "label", "quiet", "on_step")},
-    )
+    def _begin(self, process: Process, **adapter: Any) -> Recording:
+        """Begin the recording of a training, and forget an earlier one; see Recording for the adapter's part."""
+        self._recording = None
+        with self._errors():
+            recording = Recording(self._options, process, **adapter)
+        self._recording, self._recorder = recording, recording.recorder
+        return recording
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Rename shared checks' errors after the function that the user called."""
+        try:
+            yield
+        except UsageError as error:
+            problem = error.problem.replace("BenchmarkCallback", self._name)
+            raise UsageError(problem, heading=self._heading, hint=error.hint) from None
 
 
-@contextlib.contextmanager
-def errors_of(caller: str, heading: str) -> Iterator[None]:
-    """Rename shared checks' errors after the function that the user called."""
-    try:
-        yield
-    except UsageError as error:
-        problem = error.problem.replace("BenchmarkCallback", caller)
-        raise UsageError(problem, heading=heading, hint=error.hint) from None
+def check(name: str, value: Any, is_valid: bool, expected: str) -> None:
+    """Raise UsageError where an argument's value is not valid."""
+    if not is_valid:
+        problem = f"BenchmarkCallback: {name}={value!r} is wrong: give {expected}"
+        raise UsageError(problem, heading="benchmark-callback")
 
 
 def _is_folder(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike)) and bool(os.fspath(value))
 
 
-def _is_name(value: Any) -> bool:
+def is_name(value: Any) -> bool:
+    """Return whether a value can name something."""
     return isinstance(value, str) and bool(value.strip())
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _wrong(name: str, value: Any, expected: str) -> UsageError:
-    return UsageError(
-        f"BenchmarkCallback: {name}={value!r} is wrong: give {expected}",
-        heading="benchmark-callback",
-    )
-
-
-SIZES = ("global_batch_size", "micro_batch_size", "sequence_length")
-_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    ("output_dir", _is_folder, "a folder"),
-    ("platform", lambda value: isinstance(value, str) and value.lower() in PLATFORMS, f"one of {', '.join(PLATFORMS)}"),
-    *(
-        (name, lambda value: value is None or _is_name(value), "a name, or left out")
-        for name in ("model_name", "label")
-    ),
-    *(
-        (name, lambda value: value is None or _is_count(value), "a whole number above zero, or left out")
-        for name in SIZES
-    ),
-    ("log_every", _is_count, "a whole number above zero"),
-    ("quiet", lambda value: isinstance(value, bool), "True or False"),
-    ("on_step", lambda value: value is None or callable(value), "something that can be called"),
-)
-"""Arguments, what each may be, and how to say so."""

@@ -53,7 +53,8 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
         return Outcome("incomplete", f"the program ended itself: {text}")
-    if _is_out_of_memory(exception, name, first_line):
+    # torch names the GPU's; of the CPU's allocator it says only this in a RuntimeError.
+    if isinstance(exception, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in first_line:
         return Outcome("failed", f"{OUT_OF_MEMORY}: {text}")
     return Outcome("failed", text)
 
@@ -115,8 +116,3 @@ def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> s
     if overdue:
         return f"ended, since it ran longer than {units.duration(limit_s)}"
     return "interrupted by the user" if interrupted else None
-
-
-def _is_out_of_memory(exception: BaseException, name: str, first_line: str) -> bool:
-    # torch names the GPU's; of the CPU's allocator it says only this in a RuntimeError.
-    return isinstance(exception, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in first_line

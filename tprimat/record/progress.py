@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 VARIABLE = "TPRIMAT_PROGRESS"
 """The environment variable that enables messages."""
+
+SESSION = "TPRIMAT_SESSION"
+"""The environment variable that names the session and the round of a run: ID/ROUND."""
 
 MARK = "\x02@tprimat "
 """A control character, which no log prints, and a word, since a terminal may swallow the former."""
@@ -47,6 +50,12 @@ Message = Step | Saved
 def is_enabled() -> bool:
     """Return whether the parent of this process reads messages."""
     return os.environ.get(VARIABLE) == "1"
+
+
+def session_of(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Return session and round of this process's training; None where no session started it."""
+    session, _, number = environ.get(SESSION, "").rpartition("/")
+    return (session, int(number)) if session and number.isdecimal() and int(number) else (None, None)
 
 
 def reporter(rank: int = 0) -> Callable[..., None] | None:

@@ -88,15 +88,21 @@ def from_environment(environ: Mapping[str, str]) -> Process | None:
     """
     if "RANK" not in environ or "WORLD_SIZE" not in environ:
         return None
-    rank, world_size = _count(environ, "RANK"), _count(environ, "WORLD_SIZE")
-    local_rank = _count(environ, "LOCAL_RANK", rank)
+    # Where a launcher states no more, all processes are on this machine.
+    defaults = {"LOCAL_RANK": environ["RANK"], "LOCAL_WORLD_SIZE": environ["WORLD_SIZE"], "GROUP_RANK": "0"}
+    counts = []
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"):
+        text = environ.get(name, defaults.get(name, ""))
+        if not text.isdecimal():
+            raise _wrong(f"{name} is {text!r}")
+        counts.append(int(text))
+    rank, world_size, *local = counts
     if rank >= world_size:
         raise _wrong(f"RANK is {rank} and WORLD_SIZE is {world_size}")
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environ]
     if world_size > 1 and missing:
         raise _wrong(f"{' and '.join(missing)} is not set")
-    local_world_size, machine = _count(environ, "LOCAL_WORLD_SIZE", world_size), _count(environ, "GROUP_RANK", 0)
-    return Process(rank, world_size, local_rank, local_world_size, machine)
+    return Process(rank, world_size, *local)
 
 
 class Store(Protocol):
@@ -231,7 +237,7 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     until = {0: own.until_backward, **{rank: times.until_backward for rank, times in others.items()}}
     known = {rank: value for rank, value in until.items() if value is not None}
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
-    if len(known) < 2 or len(known) < len(until) or not steps:
+    if len(known) < len(until) or not steps:
         return None
     usual = statistics.median_low(known.values())
     slow = [rank for rank, value in known.items() if value - usual > SLOW_SHARE * statistics.median(steps)]
@@ -247,15 +253,6 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
 
 def _ranks(ranks: Sequence[int]) -> str:
     return format_steps(ranks).replace("step", "rank", 1)
-
-
-def _count(environ: Mapping[str, str], name: str, default: int | None = None) -> int:
-    text = environ.get(name)
-    if text is None and default is not None:
-        return default
-    if text is None or not text.isdecimal():
-        raise _wrong(f"{name} is {text!r}")
-    return int(text)
 
 
 def _wrong(what: str) -> UsageError:

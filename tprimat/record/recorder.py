@@ -65,17 +65,20 @@ _Position = tuple[_Mark, float, float]
 class Recorder:
     """Converts step ends to records; `sink` is called with each, in order, as soon as it is known.
 
+    What has not started or has finished takes no marks; laps are taken where the training has several processes.
+
     Attributes:
         records: so far.
         warnings: doubts about the times.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
     """
 
-    def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None) -> None:
+    def __init__(self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True) -> None:
         self.records: list[Record] = []
         self.warnings: list[str] = []
         self.laps: list[float] = []
         self._lapped = 0
+        self._takes_laps = takes_laps
         self._clock = clock
         self._sink = sink
         self._marks: deque[_Mark] = deque()
@@ -102,7 +105,7 @@ class Recorder:
 
     def pause(self) -> None:
         """Leave the time until resume() out of all steps."""
-        if self._running and self._position:
+        if self._running:
             self._running = False
             self._marks.append((self._clock.mark(), False, None, 0, None, NOTHING))
 
@@ -114,7 +117,7 @@ class Recorder:
 
     def lap(self) -> None:
         """Mark a point within the step; `laps` gets the time from the step's start to its first one."""
-        if self._running and self._position and self._lapped != self._last_step + 1:
+        if self._takes_laps and self._running and self._lapped != self._last_step + 1:
             self._lapped = self._last_step + 1
             self._marks.append((self._clock.mark(), True, None, 1, None, NOTHING))
 
@@ -172,6 +175,7 @@ class Recorder:
         for what, steps in self._not_finite.items():
             if steps:
                 self.warnings.append(f"{what} not finite (NaN or infinite) in {format_steps(steps)}")
+        self._position = None
 
     def _drop_marks(self, reason: str) -> None:
         """Keep the steps whose marks can't be read, without a time, and warn why."""

@@ -135,17 +135,22 @@ def read(content: bytes) -> tuple[Run, bool] | None:
 
 def _updated(setup: Run, updates: Sequence[Update]) -> Run:
     """Return the setup with the epochs that ended, and the newest metrics of them."""
-    covered = [count for count, update in enumerate(updates, 1) if update.native_metrics is not None]
-    newest = updates[covered[-1] - 1] if covered else None
-    if newest is not None:
-        stale = f"native_metrics and breakdown are of the first {covered[-1]} of {len(updates)} recorded epochs"
-        setup = msgspec.structs.replace(
-            setup,
-            native_metrics=newest.native_metrics or {},
-            breakdown=newest.breakdown or {},
-            warnings=(*(newest.warnings or ()), *([stale] if covered[-1] < len(updates) else [])),
-        )
-    return msgspec.structs.replace(setup, epochs=(*setup.epochs, *(update.epoch for update in updates)))
+    covered = 0
+    for count, update in enumerate(updates, 1):
+        if update.native_metrics is not None:
+            covered = count
+            setup = msgspec.structs.replace(
+                setup,
+                native_metrics=update.native_metrics,
+                breakdown=update.breakdown or {},
+                warnings=update.warnings or (),
+            )
+    stale = f"native_metrics and breakdown are of the first {covered} of {len(updates)} recorded epochs"
+    return msgspec.structs.replace(
+        setup,
+        epochs=(*setup.epochs, *(update.epoch for update in updates)),
+        warnings=(*setup.warnings, stale) if 0 < covered < len(updates) else setup.warnings,
+    )
 
 
 def _recover_one(path: Path, folder: Path) -> Recovered | None:
@@ -154,32 +159,29 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
     try:
         # Whatever lies there: a pipe would be waited for.
         handle = os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
-        return None  # its training has just ended, or another command was faster
-    except OSError as error:
-        return _left(path, error.strerror or str(error))
-    # Closing the journal, by whatever handle, gives its lock away: this one is kept to the end.
-    with os.fdopen(handle, "r+b", buffering=0) as file:
-        try:
+        # Closing the journal, by whatever handle, gives its lock away: this one is kept to the end.
+        with os.fdopen(handle, "r+b", buffering=0) as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
                 return _left(path, "it is no journal")
             return _turn_into_result(path, file, folder) if _is_abandoned(path, file) else None
-        except OSError as error:
-            return _left(path, error.strerror or str(error))
+    except FileNotFoundError:
+        return None  # its training has just ended, or another command was faster
+    except OSError as error:
+        return _left(path, error.strerror or str(error))
 
 
 def _is_abandoned(path: Path, file: IO[bytes]) -> bool:
-    """Return whether the journal's owner is gone, and no other command is recovering it."""
+    """Return whether the journal's owner is gone, and no other command is recovering it.
+
+    Raises FileNotFoundError where another one has done so.
+    """
     try:
         gone = has_exited(msgspec.json.decode(file.readline(), type=JournalHeader).owner, file.fileno())
     except ValueError:
         # A power cut may have taken the first line, which is written before the journal gets its name.
         gone = lock(file.fileno())
-    try:
-        return gone and os.fstat(file.fileno()).st_ino == path.stat().st_ino
-    except FileNotFoundError:
-        return False
+    return gone and os.fstat(file.fileno()).st_ino == path.stat().st_ino
 
 
 def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from tprimat.analysis.summary import Summary
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.platforms import Machine
-from tprimat.record import shapes
-from tprimat.record.describe import Description
-from tprimat.record.options import Options
+from tprimat.record import progress, shapes
 from tprimat.results.run import Run, Source
 from tprimat.store import store
-
-NOTHING_KNOWN = Description("lightning")
 
 COVERS = (
     "from one optimizer step's end to the next, waiting for data included; the first from the start of the "
@@ -27,39 +23,30 @@ COVERS = (
 )
 
 
-def setup_of(options: Options, description: Description | None, module: Any, machine: Machine) -> Run:
-    """Return a Run without what was measured. The caller's options override what the training shows.
+def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
+    """Return a Run without what was measured: what the caller knows, else what the training shows of itself.
 
-    The description is None where the training never started; the module gives a model its name.
+    The module gives a model its name.
     """
-    known, shown = options.known, description or NOTHING_KNOWN
-    shape = options.model_config.over(known.model_config.over(shown.model_config))
-    return Run(
+    shape = known.model_config.over(shown.model_config)
+    session, number = progress.session_of(os.environ)
+    return msgspec.structs.replace(
+        known,
+        session=session,
+        round=number,
         warnings=(*known.warnings, *shown.warnings),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),
         environment=known.environment.over(machine.environment),
-        energy_metrics=known.energy_metrics,
-        native_metrics=known.native_metrics,
-        profile=known.profile,
         platform=machine.platform,
         framework=known.framework or shown.framework,
-        model=options.model_name or known.model or shapes.name_of(shape, module),
-        scale=known.scale,
-        label=options.label or known.label,
+        model=known.model or shapes.name_of(shape, module),
         gpu_info=known.gpu_info.over(machine.gpu_info),
         model_config=shape,
-        training_config=options.sizes.over(known.training_config.over(shown.training_config)),
+        training_config=known.training_config.over(shown.training_config),
         parallelism_config=known.parallelism_config.over(shown.parallelism_config),
         optimizer=known.optimizer.over(shown.optimizer),
         data=known.data.over(shown.data),
-        framework_config=known.framework_config,
     )
-
-
-def without_global_batch(run: Run) -> Run:
-    """Return the run without its global batch size, which varied between steps."""
-    training = msgspec.structs.replace(run.training_config, global_batch_size=None)
-    return msgspec.structs.replace(run, training_config=training)
 
 
 def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[str]]:
@@ -73,5 +60,6 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[s
             return None, [first.line(), error.line()]
         except OSError as error:
             return None, [first.line(), f"error: nor is there a temporary folder: {error.strerror or error}"]
-        return saved.path, [f"{first.line()}: the result is in {saved.path}"]
+        first.hint = f"the result is in {saved.path}"
+        return saved.path, [first.line()]
     return saved.path, [f"the result of another setup that was there is now {saved.moved}"] if saved.moved else []

@@ -17,15 +17,25 @@ LOSS, NORM = "loss", "gradient norm"
 class StepValues:
     """Collects the loss and gradient norm of steps; none is read before its step's mark is ready.
 
+    Args:
+        scalars: takes the values of tensors.
+        absent: why a value is unknown, if it never came.
+        processes: that train.
+
     Attributes:
-        rejected: values that could not be read, and why.
         seen: names of values that came at least once.
+        is_global: whether the losses are those of all processes, rather than of this one.
+        rate: learning rate of the step in progress.
     """
 
-    def __init__(self, scalars: Scalars) -> None:
-        self.rejected: dict[str, str] = {}
+    def __init__(self, scalars: Scalars, absent: Mapping[str, str], processes: int) -> None:
         self.seen: set[str] = set()
+        self.is_global = processes == 1
+        self.rate: float | None = None
+        self._rejected: dict[str, str] = {}
         self._scalars = scalars
+        self._absent = absent
+        self._processes = processes
 
     def of(self, losses: Sequence[Any], grad_norm: Any = None, scale: float = 1.0) -> Values:
         """Return what reads a step's loss and gradient norm later; on a CPU, read them at once.
@@ -49,26 +59,34 @@ class StepValues:
             return None
         if hasattr(value, "full_tensor"):
             # Bringing it together is work that each process would have to take part in.
-            self.rejected[what] = "it is spread over the processes: give .full_tensor() of it"
+            self._rejected[what] = "it is spread over the processes: give .full_tensor() of it"
             return None
         is_tensor = isinstance(value, Tensor) and value.numel() == 1
         if not is_tensor and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            self.rejected[what] = f"it is no single number but {type(value).__name__}"
+            self._rejected[what] = f"it is no single number but {type(value).__name__}"
             return None
         self.seen.add(what)
         return self._scalars.copy(value.detach() if is_tensor else value)
 
-    def warnings(self, absent: Mapping[str, str], processes: int) -> list[str]:
-        """Return what is unknown or doubtful of the values.
+    def note_rate(self, optimizer: Any) -> None:
+        """Note the learning rate of an optimizer's first parameters, if none is known of this step."""
+        if self.rate is None:
+            rate = optimizer.param_groups[0]["lr"]
+            if type(rate) is float:
+                self.rate = rate
+            elif isinstance(rate, Tensor) and rate.device.type != "cpu":
+                # It would have to be waited for.
+                self._rejected["learning rates"] = "the optimizer keeps it on the device"
+            else:
+                self.rate = float(rate)
 
-        Args:
-            absent: why a value is unknown, if it never came.
-            processes: that train, each with losses of its own; 1 where the losses are those of all.
-        """
-        never = {what: why for what, why in absent.items() if what not in self.seen}
-        warnings = [f"{what} unknown: {why}" for what, why in {**never, **self.rejected}.items()]
-        if processes > 1 and LOSS in self.seen:
-            warnings.append(f"loss_values are those of the first of {processes} processes, not the mean over all")
+    def warnings(self, *, has_steps: bool) -> list[str]:
+        """Return what is unknown or doubtful of the values."""
+        never = {what: why for what, why in self._absent.items() if has_steps and what not in self.seen}
+        warnings = [f"{what} unknown: {why}" for what, why in {**never, **self._rejected}.items()]
+        if has_steps and not self.is_global and LOSS in self.seen:
+            processes = f"the first of {self._processes} processes"
+            warnings.append(f"loss_values are those of {processes}, not the mean over all")
         return warnings
 
     def _read(self, losses: Sequence[Any], scale: float, norm: Any) -> tuple[float | None, float | None]:
@@ -80,11 +98,3 @@ class StepValues:
         elif losses and all(each is not None for each in losses):
             loss = sum(map(read, losses)) / len(losses) * scale
         return loss, None if norm is None else read(norm)
-
-
-def learning_rate(optimizer: Any) -> float | None:
-    """Return that of the first group of parameters; None for one on the device, which would have to be waited for."""
-    rate = optimizer.param_groups[0]["lr"]
-    if type(rate) is float:
-        return rate
-    return None if isinstance(rate, Tensor) and rate.device.type != "cpu" else float(rate)

@@ -32,24 +32,7 @@ MEGATRON = {
     "tie_word_embeddings": "share_embeddings_and_output_weights",
     "gated_ffn": "gated_linear_unit",
 }
-_GATED = frozenset(
-    [
-        "llama",
-        "qwen2",
-        "qwen3",
-        "mistral",
-        "ministral",
-        "gemma",
-        "gemma2",
-        "gemma3_text",
-        "phi3",
-        "olmo",
-        "olmo2",
-        "cohere",
-        "granite",
-        "smollm3",
-    ]
-)
+_GATED = "llama qwen2 qwen3 mistral ministral gemma gemma2 gemma3_text phi3 olmo olmo2 cohere granite smollm3"
 """Model types of transformers that are dense and have three feed-forward matrices in each layer."""
 
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts")
@@ -91,16 +74,21 @@ def of_module(module: Any) -> ModelConfig | None:
 def of_config(config: Any) -> ModelConfig | None:
     """Return the shape that a transformers or Megatron configuration states; None for other objects."""
     if isinstance(getattr(config, "num_hidden_layers", None), int):
-        return _translated(lambda name: getattr(config, name, None), _TRANSFORMERS, _named(config))
-    if isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
-        return _translated(lambda name: getattr(config, name, None), MEGATRON, _named(config))
-    return None
+        names = _TRANSFORMERS
+    elif isinstance(getattr(config, "num_layers", None), int) and hasattr(config, "ffn_hidden_size"):
+        names = MEGATRON
+    else:
+        return None
+    source = f"{type(config).__module__.split('.')[0]} {type(config).__name__}"
+    return _translated(lambda name: getattr(config, name, None), names, source)
 
 
 def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
-    """Return a shape with the number of a module's parameters; for processes that hold the whole model each."""
+    """Return a shape with the numbers of a module's parameters; for processes that hold the whole model each."""
     count = sum(each.numel() for each in module.parameters())
-    return msgspec.structs.replace(shape or ModelConfig(), num_parameters=count or None)
+    frozen = sum(each.numel() for each in module.parameters() if not each.requires_grad)
+    trainable = (count - frozen) or None if frozen else None
+    return msgspec.structs.replace(shape or ModelConfig(), num_parameters=count or None, trainable_parameters=trainable)
 
 
 def name_of(shape: ModelConfig, module: Any) -> str:
@@ -135,7 +123,7 @@ def _translated(value_of: Any, names: Mapping[str, str], source: str) -> ModelCo
     all_bounded = not layers or all(each == "sliding_attention" for each in layers)
     if value_of("use_sliding_window") is not False and all_bounded:
         fields["sliding_window"] = _window(value_of("sliding_window") or value_of("window_size"))
-    if kind in _GATED:
+    if kind in _GATED.split():
         fields["gated_ffn"] = True
     # Rather no FLOPs than those of another model: experts, and layers whose matrices or windows
     # aren't known to be alike, are left to the argument model_config.
@@ -157,10 +145,6 @@ def _window(value: Any) -> int | None:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int)) else None
-
-
-def _named(config: Any) -> str:
-    return f"{type(config).__module__.split('.')[0]} {type(config).__name__}"
 
 
 def _wrong(what: str) -> UsageError:

@@ -38,20 +38,13 @@ class Output(_Text):
 
 
 @dataclasses.dataclass(frozen=True)
-class Styled(_Text):
-    """A text in a style of the page; elsewhere the text alone."""
-
-    style: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Marks:
     """Numbers of footnotes."""
 
     numbers: tuple[int, ...]
 
 
-Inline = str | Code | Strong | Marks | Link | Output | Styled
+Inline = str | Code | Strong | Marks | Link | Output
 Content = Inline | Sequence[Inline]
 """What stands in a line: a text, or several pieces that follow each other."""
 
@@ -89,7 +82,7 @@ class Table:
         right_from: index of the first column that is aligned to the right.
         caption: what the table is, on the page, for those who come to it without what stands around it.
         ids: anchors of the rows on the page; empty for a row without one.
-        many: whether each row is a side, with a name that may be long.
+        many: whether each row is a system, with a name that may be long.
     """
 
     header: Sequence[Content]

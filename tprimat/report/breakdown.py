@@ -1,4 +1,4 @@
-"""Where the time goes, of two runs or more beside each other: from reports of traces, or a framework's own timers."""
+"""Where the time goes, of two runs or more side by side: from trace reports, or a framework's own timers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ PARTS = ("total", "computation", "exposed_communication", "exposed_copies", "idl
 """Parts that come first, in this order; the others follow in the order of the longest."""
 
 ADDING_UP = ("computation", "exposed_communication", "exposed_copies", "idle")
-"""Parts of a report of a trace that make up its total, without overlap."""
+"""Parts of a trace report that make up its total, without overlap."""
 
 MOST_KERNELS = 5
-"""Kernels of each run that are shown."""
+"""Kernels of each run in a table."""
 
 LONGEST_NAME = 72
 """Characters of a kernel's name."""
 
 _TRACED = (
-    "Of reports of traces: each is of the whole stretch that was traced, of an unstated number of steps; shares of the "
-    "total can be set against each other, times only where the stretches are of equal work. Kernels are shown where "
-    f"they are among the {MOST_KERNELS} longest of a run; those of two vendors have different names."
+    "A trace report covers all that was traced and does not state the number of steps: compare shares of the total, "
+    f"and times only where the traced work is equal. Kernels are the {MOST_KERNELS} longest of each run; their names "
+    "differ between vendors."
 )
-_TIMED = "Seconds of a step, by each framework's own timers, which needn't cover the same."
+_TIMED = "Seconds per step by each framework's own timers, which may cover different parts of a step."
 
 
 def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, str]]:
-    """Tables of the runs that have a breakdown by the same means, each with a note; none of fewer than two runs."""
+    """Return tables of the runs with a breakdown by the same means, each with a note; none for fewer than two runs."""
     found = []
     for traced, note in ((True, _TRACED), (False, _TIMED)):
         names, runs = _named(model, traced=traced)
@@ -43,13 +43,11 @@ def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, s
 
 
 def _named(model: ModelComparison, *, traced: bool, needed: str | None = None) -> tuple[list[str], list[Run]]:
-    """Names and runs. Runs of one side are columns of their own: traces seldom state their GPU, so what was meant as
-    two sides may be one.
-    """
+    """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems may look like one."""
     found = [
-        (side.name, result)
-        for side in model.sides
-        for result in side.runs
+        (system.name, result)
+        for system in model.systems
+        for result in system.runs
         if (result.run.breakdown.get(needed) if needed else result.run.breakdown)
         and (result.run.framework == "tracelens") == traced
     ]
@@ -86,14 +84,14 @@ def _cell(run: Run, part: str) -> str:
 
 
 def _origin(result: RunResult) -> str:
-    """What tells runs of one side apart: the log, else the result file."""
+    """Return what distinguishes runs of one system: the log, else the result file."""
     source = result.run.source
     path = source.files[0].path if source is not None and source.files else result.file
     return PurePath(path).name
 
 
 def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
-    """Names of the runs with reports of traces, and in % each part that adds up to the total."""
+    """Return the names of the runs with trace reports, and in % each part that adds up to the total."""
     names, runs = _named(model, traced=True, needed="total")
     parts: list[tuple[str, list[float | None]]] = []
     for part in ADDING_UP:

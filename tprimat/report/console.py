@@ -1,122 +1,242 @@
-"""Comparison -> what a terminal shows: the answer, why, what to do next, a table, footnotes."""
+"""Comparison -> what a terminal shows: the answer on one screen; all the rest with --verbose."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
+import enum
+from collections.abc import Iterable, Iterator, Sequence
 
-from tprimat.compare import Comparison, Group, SettingRow, SideResult
-from tprimat.compare.money import cost
+from tprimat import units
+from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SettingRow, SystemResult
+from tprimat.compare.caveats import CODES
+from tprimat.compare.cost import cost
+from tprimat.compare.systems import short_device
 from tprimat.report import published, tables, verdict
 from tprimat.report.breakdown import breakdowns
+from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.tables import Footnotes, Row
 from tprimat.report.terminal import Terminal
+from tprimat.report.verdict import Verdict, speedup_text
 from tprimat.text import counted, plain, shortened
 
-COLUMNS = 3
-"""Sides that stand beside each other; more stand below each other."""
+MOST_EXCLUDED = 3
+MOST_CAVEATS = 4
+MOST_ROWS = 20
+"""Systems or models in a table; --verbose and the report have all."""
 
-LONGEST_NAME = 50
-"""Characters of a name in a table of many sides."""
+LONGEST_NAME = 38
+COLUMN = 16
+"""Characters of a name that shares a line with many columns."""
+COLUMNS = 3
+"""Systems that are columns of a table; more are rows."""
 
 LONGEST_FIGURE = 12
-
 LONGEST_VALUE = 160
 """Characters of a setting; the Markdown report has the whole."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """How much is printed; the reports have all of it.
+class Verbosity(enum.Enum):
+    """How much is printed; the reports have all of it."""
 
-    Attributes:
-        reasons, letters: reasons for an answer, and characters of one.
-        values: of a setting, where many sides differ.
-        parts: of a breakdown; the report has the kernels.
-        warnings: about runs; with more the answer would scroll away. Those about figures are always printed.
-        tables: whether there is anything but the answer.
-    """
-
-    reasons: int = 6
-    letters: int = 240
-    values: int = 4
-    parts: int = 12
-    warnings: int = 12
-    tables: bool = True
+    QUIET = enum.auto()
+    NORMAL = enum.auto()
+    VERBOSE = enum.auto()
 
 
-NORMAL = Limits()
-QUIET = Limits(tables=False)
-VERBOSE = Limits(reasons=1000, letters=10_000, values=1000, parts=1000, warnings=100_000)
-
-
-def render(comparison: Comparison, *, width: int = 80, color: bool = False, limits: Limits = NORMAL) -> str:
-    """The summary as text, each line at most `width` wide and ended by a newline."""
+def render(
+    comparison: Comparison, *, width: int = 80, color: bool = False, verbosity: Verbosity = Verbosity.NORMAL
+) -> str:
+    """Return the summary as text, each line at most `width` wide and ended by a newline."""
     out = Terminal(width=width, color=color)
-    footnotes = Footnotes(comparison)
-    if comparison.shared and limits.tables:
-        out.line(f"{'All sides' if len(comparison.sides) > 1 else 'Side'}: {', '.join(map(plain, comparison.shared))}")
+    answers = verdict.answers(comparison)
+    if verbosity is Verbosity.QUIET:
+        for model, _, answer in answers:
+            title = f"{model.title}: " if len(comparison.models) > 1 else ""
+            out.line(f"{title}{answer.headline}", "bold")
+            out.line(answer.certainty)
+        return out.text()
+    pairs = [(model, group) for model, group, _ in answers]
+    if len(answers) > 1 and all(verdict.is_pair(group) for _, group in pairs):
+        if shared := tables.shared(comparison):
+            out.line(shared)
+            out.line()
+        out.line(verdict.headline_models([(group, answer) for _, group, answer in answers]), "bold", indent=2)
         out.line()
+        _models_table(out, pairs)
+        _closing(out, answers, verbosity)
+    else:
+        for model, group, answer in answers:
+            out.line(", ".join(filter(None, [model.title, tables.shared(comparison)])))
+            out.line()
+            out.line(answer.headline, "bold", indent=2)
+            if answer.certainty:
+                out.line(answer.certainty, indent=2)
+            out.line()
+            _group_table(out, comparison, group)
+            if group.leaders is None and verbosity is Verbosity.NORMAL:
+                _breakdowns(out, model)
+            _closing(out, [(model, group, answer)], verbosity)
+    if verbosity is Verbosity.VERBOSE:
+        _details(out, comparison)
+    return out.text()
+
+
+def _models_table(out: Terminal, pairs: Sequence[tuple[ModelComparison, Group]]) -> None:
+    """Add a table with a row for each model of two systems."""
+    names = [system.name for system in sorted(pairs[0][1].systems, key=lambda system: system.name)]
+    unit = rate_unit(system for _, group in pairs for system in group.systems)
+    short = _short_names([system for _, group in pairs for system in group.systems])
+    rows = []
+    for model, group in pairs[:MOST_ROWS]:
+        rates = {system.name: rate_of(system) for system in group.systems}
+        leaders = group.leaders
+        assert leaders is not None
+        rows.append(
+            [
+                shortened(model.title.partition(", ")[0], 24),
+                *(rates.get(name, units.UNKNOWN) for name in names),
+                units.UNKNOWN
+                if leaders.speedup and leaders.speedup.is_significant is False
+                else short[leaders.faster.name],
+                speedup_text(leaders.speedup),
+            ]
+        )
+    out.table([unit, *(shortened(name, 2 * COLUMN) for name in names), "faster", "speedup [95% CI]"], rows, fold=False)
+    out.line()
+
+
+def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
+    """Return a name of at most a column for each system: its GPU's first word where that is enough."""
+    words = {system.name: short_device(system.gpu).split()[0] if system.gpu else system.name for system in systems}
+    distinct = len(set(words.values())) == len(words)
+    return {name: word if distinct else shortened(name, COLUMN) for name, word in words.items()}
+
+
+def _group_table(out: Terminal, comparison: Comparison, group: Group) -> None:
+    """Add the table of a group: systems as columns where there are two, else as rows."""
+    rows = tables.screen_rows(comparison, group)
+    longest = LONGEST_NAME if len(group.systems) <= 2 else 24
+    names = [shortened(plain(system.name), longest) for system in group.systems]
+    if len(group.systems) <= 2:
+        leaders = group.leaders
+        header = ["", *names] + (["speedup"] if leaders else [])
+        speedup = speedup_text(leaders.speedup).partition(" ")[0] if leaders else ""
+        cells = [[row.title, *(cell.text for cell in row.cells), *([""] if leaders else [])] for row in rows]
+        if leaders and cells:
+            cells[0][-1] = speedup
+        out.table(header, cells)
+    else:
+        speedups = {id(pair.system): pair for pair in group.pairs}
+        cells = []
+        for index, system in enumerate(group.systems[:MOST_ROWS]):
+            pair = speedups.get(id(system))
+            text = "1.00× (baseline)" if pair is None else tables.versus(pair)
+            cells.append([names[index], *(row.cells[index].text for row in rows), text])
+        has_interval = any(pair.ratio and pair.ratio.low is not None for pair in group.pairs)
+        versus = "vs baseline [95% CI]" if has_interval else "vs baseline"
+        out.table(["", *(row.short for row in rows), versus], cells)
+        if len(group.systems) > MOST_ROWS:
+            out.line(f"{len(group.systems) - MOST_ROWS} more systems: --verbose", indent=2)
+    out.line()
+    if comparison.prices and group.leaders is not None:
+        found = cost(comparison, group.leaders)
+        if found is not None:
+            out.line(f"Cost: {verdict.cost_sentence(found, comparison.prices)}.", indent=2)
+            out.line()
+
+
+def _closing(out: Terminal, answers: Sequence[tuple[ModelComparison, Group, Verdict]], verbosity: Verbosity) -> None:
+    """Add excluded systems, explanations, caveats with counts, and the next step."""
+    for _, group, answer in answers:
+        shown = len(answer.excluded) if verbosity is Verbosity.VERBOSE else MOST_EXCLUDED
+        for text in answer.excluded[:shown]:
+            out.line(text, indent=2)
+        if len(answer.excluded) > shown:
+            out.line(f"{len(answer.excluded) - shown} more not compared: --verbose", indent=2)
+        if answer.excluded:
+            out.line()
+        exclusions = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
+        for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
+            if exclusion.explanations:
+                out.line(f"Possible explanations of {name}, most likely first", "bold")
+                numbered = enumerate(exclusion.explanations[:3], 1)
+                out.entries("", [(f"{number}.", text) for number, text in numbered])
+    caveats = _counted_caveats(answers)
+    most = len(caveats) if verbosity is Verbosity.VERBOSE else MOST_CAVEATS
+    if caveats:
+        more = f" ({len(caveats) - most} more: --verbose)" if len(caveats) > most else ""
+        marked = [("!" if caveat.severity == "warning" else "i", text) for caveat, text in caveats[:most]]
+        out.entries(f"Caveats{more}", marked)
+    steps = list(dict.fromkeys(step for _, _, answer in answers for step in answer.next_steps))
+    for step in steps if verbosity is Verbosity.VERBOSE else steps[:1]:
+        out.line(f"Next: {step}")
+    if steps:
+        out.line()
+
+
+def _counted_caveats(
+    answers: Sequence[tuple[ModelComparison, Group, Verdict]],
+) -> list[tuple[Caveat, str]]:
+    """Return each code's first caveat; of several models, with whose it is or how many of them it concerns."""
+    found: dict[str, list[tuple[str, Caveat]]] = {}
+    for model, _, answer in answers:
+        for caveat in answer.caveats:
+            found.setdefault(caveat.code, []).append((model.title, caveat))
+    counted_caveats = []
+    for each in sorted(found.values(), key=lambda each: CODES.index(each[0][1].code)):
+        (title, caveat), count = each[0], len(each)
+        text = plain(caveat.text, 180)
+        if count > 1 and len({other.text for _, other in each}) == 1:
+            text += f" ({count} of {len(answers)} models)"
+        elif len(answers) > 1:
+            text = f"{title}: {text}" + (f" (and {count - 1} more: --verbose)" if count > 1 else "")
+        counted_caveats.append((caveat, text))
+    return counted_caveats
+
+
+def _details(out: Terminal, comparison: Comparison) -> None:
+    """Add what --verbose shows: all values, settings, warnings and notes."""
+    footnotes = Footnotes(comparison)
     for model in comparison.models:
         out.line(model.title, "bold underline")
-        for group, answer in zip(model.groups, verdict.answers(model), strict=True):
-            out.line(answer.headline, "bold", answer.brief)
-            if limits.tables:
-                _reasons(out, answer, limits)
-                _group(out, comparison, group, footnotes, limits)
-        if limits.tables:
-            for table, note in breakdowns(model):
-                names = [shortened(str(name), LONGEST_NAME) for name in table.header[1:]]
-                # The first parts of it; the report has all.
-                rows = [list(map(str, row)) for row in table.rows if not str(row[0]).startswith("kernel")]
-                out.table(["Where the time goes", *names], rows[: limits.parts])
-                out.line(note)
-                out.line()
-            out.entries("Published", _dashed(published.beside(model)))
-        else:
-            out.line()
-    if limits.tables:
-        out.entries("Notes", _dashed(comparison.notes))
-        entries, rest = footnotes.first(limits.warnings)
-        if rest:
-            entries.append(("", f"Warnings {len(entries) + 1} to {len(entries) + rest} stand in the report."))
-        out.entries("Warnings", entries)
-    return out.text()
+        for group in model.groups:
+            _group(out, comparison, group, footnotes)
+        _breakdowns(out, model)
+        out.entries("Published results", _dashed(published.beside(model)))
+    out.entries("Notes", _dashed(comparison.notes))
+    out.entries("Warnings", [(f"[{number}]", text) for number, text in footnotes.entries()])
+
+
+def _breakdowns(out: Terminal, model: ModelComparison) -> None:
+    """Add where the time of a step goes, of runs that have a breakdown."""
+    for table, note in breakdowns(model):
+        names = [shortened(str(name), LONGEST_NAME) for name in table.header[1:]]
+        # The first parts of it; the report has the kernels.
+        rows = [list(map(str, row)) for row in table.rows if not str(row[0]).startswith("kernel")]
+        out.table(["Where the time goes", *names], rows)
+        out.line(note)
+        out.line()
 
 
 def _dashed(texts: Iterable[str]) -> list[tuple[str, str]]:
     return [("-", text) for text in texts]
 
 
-def _reasons(out: Terminal, answer: verdict.Answer, limits: Limits) -> None:
-    """The longest and the last reasons are left to the report."""
-    shown = [plain(text, limits.letters) for text in answer.why[: limits.reasons]]
-    if len(answer.why) > limits.reasons:
-        shown.append(f"{len(answer.why) - limits.reasons} more in the report.")
-    out.entries("Why", _dashed(shown), gap=False)
-    out.entries("Next", _dashed(answer.next), gap=False)
-    out.line()
-
-
-def _group(out: Terminal, comparison: Comparison, group: Group, footnotes: Footnotes, limits: Limits) -> None:
-    speed, worth = tables.speed_rows(group, footnotes), tables.worth_rows(comparison, group)
+def _group(out: Terminal, comparison: Comparison, group: Group, footnotes: Footnotes) -> None:
+    speed, worth = tables.speed_rows(group, footnotes), tables.efficiency_rows(comparison, group)
     memory = tables.memory_rows(group)
-    if len(group.sides) <= COLUMNS:
+    if len(group.systems) <= COLUMNS:
         _beside(out, group, [*speed, *worth, *memory], tables.differing(group))
     else:
         for rows in filter(None, (speed, worth, memory)):
             _below(out, group, rows)
             out.line()
-        out.entries("Differs in", _dashed(_differences(group, limits)))
-    all_of_them = {1: "this side", 2: "both sides"}.get(len(group.sides), "all sides")
+        out.entries("Configuration differences", _dashed(_differences(group)))
+    all_of_them = {1: "this system", 2: "both systems"}.get(len(group.systems), "all systems")
     equal, unstated = tables.equal(group), tables.unstated(group)
-    if equal and len(group.sides) > 1:
-        out.line(f"Equal on {all_of_them}: {', '.join(equal)}.")
+    if equal and len(group.systems) > 1:
+        out.line(f"Same on {all_of_them}: {', '.join(equal)}.")
     if unstated:
-        out.line(f"Unknown on {all_of_them}: {', '.join(unstated)}.")
-    if comparison.prices:
-        costs = [found for pair in group.pairs if (found := cost(comparison, pair)) is not None]
-        out.entries("Money", _dashed(verdict.money(each, comparison.prices) for each in costs), gap=False)
+        out.line(f"Not reported by {all_of_them}: {', '.join(unstated)}.")
     out.line()
 
 
@@ -124,40 +244,39 @@ def _beside(out: Terminal, group: Group, rows: Sequence[Row], settings: Sequence
     from rich.cells import cell_len
 
     # A name is broken where its parts meet rather than within one.
-    header = ["", *(plain(side.name).replace(", ", ",\n") for side in group.sides)]
+    header = ["", *(plain(system.name).replace(", ", ",\n") for system in group.systems)]
     figures = [[row.title, *map(_cell, row.cells)] for row in rows]
     differing = [[f"  {plain(setting.title)}", *map(_value, setting.values)] for setting in settings]
     texts = zip(*figures, *differing, strict=True)
     widths = [max(map(cell_len, [*title.splitlines(), *column])) for title, column in zip(header, texts, strict=True)]
     # Between two columns lie two spaces and one of the box. rich itself lets a table grow beyond the line.
-    room = max(out.width - 3 * len(group.sides), len(widths))
+    room = max(out.width - 3 * len(group.systems), len(widths))
     while sum(widths) > room:
         # The widest give way first.
         widths[widths.index(max(widths))] -= 1
-    sections = [figures, [["Differs in", *("" for _ in group.sides)], *differing]] if differing else [figures]
+    sections = (
+        [figures, [["Configuration differences", *("" for _ in group.systems)], *differing]] if differing else [figures]
+    )
     out.table(header, *sections, widths=widths)
 
 
 def _below(out: Terminal, group: Group, rows: Sequence[Row]) -> None:
     from rich.cells import cell_len
 
-    # Figures stay in one line: the names of the sides give way.
+    # Figures stay in one line: the names of the systems give way.
     widths: list[int | None] = [None]
     for row in rows:
         figures = [cell.text for cell in row.cells if len(cell.text) <= LONGEST_FIGURE]
         words = [word for text in (row.short, *map(_cell, row.cells)) for word in text.split()]
         widths.append(max(map(cell_len, (*words, *figures))))
-    names = [shortened(plain(side.name), LONGEST_NAME) for side in group.sides]
+    names = [shortened(plain(system.name), LONGEST_NAME) for system in group.systems]
     cells = [[name, *(_cell(row.cells[index]) for row in rows)] for index, name in enumerate(names)]
     out.table(["", *(row.short for row in rows)], cells, widths=widths, gap=1, fold=False)
 
 
-def _differences(group: Group, limits: Limits) -> Iterable[str]:
+def _differences(group: Group) -> Iterator[str]:
     for setting in tables.differing(group):
-        values = list(dict.fromkeys(map(_value, setting.values)))
-        beyond = len(values) - limits.values
-        more = f" and {beyond} more" if beyond > 0 else ""
-        yield f"{plain(setting.title)}: {'; '.join(values[: limits.values])}{more}"
+        yield f"{plain(setting.title)}: {'; '.join(dict.fromkeys(map(_value, setting.values)))}"
 
 
 def _cell(cell: tables.Cell) -> str:
@@ -180,21 +299,21 @@ def _value(value: str | None) -> str:
 
 
 def evidence(comparison: Comparison) -> str:
-    """All that the figures rest on: the files with their digests, and each side with what is to be known of it."""
+    """Return what a comparison rests on: files with their digests, systems with their findings and warnings."""
     lines = ["", "Files"]
     for file in comparison.files:
         digest = f", sha256 {file.sha256}" if file.sha256 else ""
         lines.append(f"  {plain(file.name)}: {counted(len(file.runs), 'run')}{digest}")
-    lines += ["", "Sides"]
+    lines += ["", "Systems"]
     for model in comparison.models:
-        for side in model.sides:
-            runs = f"{len(side.counted)} of {len(side.runs)} runs counted"
-            lines.append(f"  {plain(model.title)}, {plain(side.full_name)}: {runs}")
-            lines += [f"    - {plain(text)}" for text in _remarks(side)]
+        for system in model.systems:
+            runs = f"{len(system.valid_runs)} of {len(system.runs)} runs used"
+            lines.append(f"  {plain(model.title)}, {plain(system.full_name)}: {runs}")
+            lines += [f"    - {plain(text)}" for text in _remarks(system)]
     return "\n".join(lines)
 
 
-def _remarks(side: SideResult) -> Iterable[str]:
-    refused = [] if side.refusal is None else [f"refused: {side.refusal.text}"]
-    findings = (f"{finding.gravity}: {finding.text}" for finding in side.findings)
-    return dict.fromkeys([*refused, *findings, *side.doubts, *side.warnings])
+def _remarks(system: SystemResult) -> Iterable[str]:
+    refused = [] if system.exclusion is None else [f"excluded: {system.exclusion.text}"]
+    findings = (f"{finding.severity}: {finding.text}" for finding in system.findings)
+    return dict.fromkeys([*refused, *findings, *system.value_warnings, *system.run_warnings])

@@ -1,4 +1,4 @@
-"""Comparison -> the blocks of a report; Markdown shows all of them, the page some."""
+"""Comparison -> the blocks of a report: the answer first. Markdown shows all of them, the page some."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tprimat import units
 from tprimat.analysis import metrics
-from tprimat.checks.finding import Finding
+from tprimat.analysis.efficiency import Efficiency
+from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.checks.training import TrainingMatch
-from tprimat.compare import Comparison, Group, ModelComparison, Pair, SideResult
-from tprimat.compare.money import cost, efficiencies
+from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
+from tprimat.compare.caveats import CODES
+from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import Provenance, efficiency, published, rates, tables, verdict
 from tprimat.report.blocks import (
     Block,
     Bullets,
     Code,
     Content,
-    Footnotes,
     Heading,
     Image,
-    Inline,
-    Marks,
     Paragraph,
     Script,
     Strong,
@@ -32,18 +31,17 @@ from tprimat.report.blocks import (
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Cell, Row
 from tprimat.results.run import Run
-from tprimat.text import plain
+from tprimat.text import join_names, plain
 from tprimat.units import UNKNOWN
 
-LOSS = "Loss is shown and not compared: which training is the better one depends on data, learning rates and seeds too."
+LOSS = "Loss is informational; runs with different data or learning rates cannot be ranked by loss."
 MEMORY = (
-    "Allocated and reserved are counted by torch's allocator, in use on the device by the driver, other processes "
-    "included: three different things, which can't be set against each other."
+    "Allocated and reserved memory are counted by PyTorch's allocator; memory in use on the device is counted by the "
+    "driver and includes other processes. Compare each kind with itself only."
 )
-NO_MEMORY = "No side states any memory."
-PICTURE = "Throughput, step times, loss and memory of all sides"
+PICTURE = "Average step time, throughput, memory and step time over the steps"
 
-_OTHER_FIGURES = (
+_OTHER_METRICS = (
     "min_step_time_seconds",
     "max_step_time_seconds",
     "std_step_time_seconds",
@@ -54,61 +52,158 @@ _OTHER_FIGURES = (
 )
 
 
+METHOD = (
+    "Warm-up is excluded. Throughput is the tokens of a step divided by the mean step time and the number of GPUs; of "
+    f"several runs it is the geometric mean, with its 95% confidence interval. {LOSS}"
+)
+EFFICIENCY = "Values in brackets are 95% confidence intervals. Missing values are explained below the table."
+
+
 def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> Iterator[Block]:
-    """The report, block by block, with the place of a picture where there is one."""
-    footnotes = tables.Footnotes(comparison)
+    """Yield the report, block by block, with the place of a plot where there is one."""
+
+    def each_model(section: Callable[[ModelComparison], Iterable[Block]]) -> Iterator[Block]:
+        for model in comparison.models:
+            if len(comparison.models) > 1:
+                yield Heading(3, model.title)
+            yield from section(model)
+
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
-    for title, section in (
-        ("Executive summary", _summary(comparison, picture)),
-        ("Hardware configuration", hardware(comparison)),
-        ("Performance metrics", _performance(comparison, footnotes)),
-        ("Memory usage", _memory(comparison)),
-        ("What the speed is worth", _worth(comparison)),
-        ("Detailed analysis", _details(comparison)),
-        ("What this rests on", files(comparison)),
-        ("How to repeat it", repeat(comparison, provenance)),
+    for title, opening, section in (
+        ("Executive summary", "", _summary(comparison, picture)),
+        ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
+        ("Configuration diff", "", each_model(_config_diff)),
+        ("Efficiency and cost", EFFICIENCY, each_model(lambda model: _efficiency(comparison, model))),
+        ("Memory usage", f"{MEMORY} GB are 10⁹ bytes, per device.", each_model(_memory)),
+        ("Hardware configuration", "", hardware(comparison)),
+        ("Detailed analysis", "", each_model(_details)),
+        ("Sources", "", (*files(comparison), *titled_bullets("Notes:", comparison.notes))),
+        ("Reproduce", "", repeat(comparison, provenance)),
     ):
         yield Heading(2, title)
+        if opening:
+            yield Paragraph(opening)
         yield from section
-    entries = footnotes.entries()
-    if entries:
-        yield Footnotes(entries)
 
 
 def _summary(comparison: Comparison, picture: bool) -> Iterator[Block]:
-    for model in comparison.models:
-        for answer in verdict.answers(model):
-            opening: list[Inline] = [Strong(f"{model.title}:"), " ", Strong(answer.headline)]
-            yield Paragraph([*opening, *(f" {sentence}" for sentence in answer.brief)])
-            yield from titled_bullets("Why:", answer.why)
-            yield from titled_bullets("Next:", answer.next)
-    yield from titled_bullets("Notes:", comparison.notes)
+    answers = verdict.answers(comparison)
+    if len(answers) > 1 and all(verdict.is_pair(group) for _, group, _ in answers):
+        yield Paragraph([Strong(verdict.headline_models([(group, answer) for _, group, answer in answers]))])
+    caveats: dict[tuple[str, str], list[str]] = {}
+    for model, _, answer in answers:
+        title = f"{model.title}: " if len(comparison.models) > 1 else ""
+        yield Paragraph([Strong(f"{title}{answer.headline}")])
+        yield from (Paragraph(text) for text in (answer.certainty, *answer.excluded) if text)
+        for caveat in answer.caveats:
+            caveats.setdefault((caveat.code, caveat.text), []).append(model.title)
+    ordered = sorted(caveats.items(), key=lambda item: CODES.index(item[0][0]))
+    texts = [
+        text if len(titles) == len(answers) else f"{text} ({join_names(list(dict.fromkeys(titles)))})"
+        for (_, text), titles in ordered
+    ]
+    yield from titled_bullets("Caveats:", texts)
+    yield from titled_bullets(
+        "Next steps:", list(dict.fromkeys(step for *_, each in answers for step in each.next_steps))
+    )
     if picture:
         yield Image(PICTURE)
+
+
+def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+    footnotes = tables.Footnotes(comparison)
+    others = [metrics.by_name(name) for name in _OTHER_METRICS]
+    for group in model.groups:
+        more = [
+            Row(tables.titled(each), "", tuple(Cell(_other(system, each.name)) for system in group.systems))
+            for each in others
+        ]
+        yield _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
+    if warnings := _by_text(model, lambda system: system.value_warnings):
+        yield plain_bullets(warnings)
+    costs = [each for pair in model.pairs if (each := cost(comparison, pair)) is not None]
+    yield from titled_bullets("Cost:", [verdict.cost_sentence(each, comparison.prices) for each in costs])
+
+
+def _config_diff(model: ModelComparison) -> Iterator[Block]:
+    for group in model.groups:
+        names = [system.name for system in group.systems]
+        if differing := tables.differing(group):
+            cells = [Row(row.title, "", tuple(Cell(value or UNKNOWN) for value in row.values)) for row in differing]
+            yield tables.grid(names, cells, lambda row, index: row.cells[index].text, right_from=99)
+        elif len(group.systems) > 1:
+            yield Paragraph("No setting differs.")
+        shared = [f"{row.title} {row.values[0]}" for row in group.settings if not row.differs and not row.unknown]
+        for title, texts in (("Same on all systems", shared), ("Not reported by any system", tables.unstated(group))):
+            if texts:
+                yield Paragraph(f"{title}: {', '.join(texts)}.")
+
+
+def _efficiency(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
+    """Yield share of the peak, money and time to train; and why something is missing."""
+    found = {id(system): efficiencies(comparison, system) for system in model.systems}
+    known = {}
+    for system in model.systems:
+        price = comparison.prices.get(system.name)
+        for values in found[id(system)]:
+            known[f"{system.name}, {price} per GPU-hour" if price else system.name] = values
+    if known:
+        _, rows = efficiency.figures("", list(known.values()))
+        cells = [Row(title, "", tuple(map(Cell, texts))) for title, *texts in rows]
+        yield tables.grid(list(known), cells, lambda row, index: row.cells[index].text)
+    yield plain_bullets(_by_text(model, lambda system: _missing(system, found[id(system)])))
+    yield from beside_published(model)
+
+
+def _missing(system: SystemResult, found: Sequence[Efficiency]) -> list[str]:
+    return efficiency.reasons(found) if found else ["excluded" if system.exclusion else "no step times"]
+
+
+def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str]]) -> list[str]:
+    """Return the texts of a model's systems, each once, with the systems where it isn't of all."""
+    found: dict[str, list[str]] = {}
+    for system in model.systems:
+        for text in read(system):
+            found.setdefault(text, []).append(system.name)
+    return [
+        text if len(names) == len(model.systems) else f"{join_names(names)}: {text}" for text, names in found.items()
+    ]
+
+
+def beside_published(model: ModelComparison) -> list[Block]:
+    """Return the speeds beside those that are published of the same."""
+    title = "Published results for the same GPU, model, precision and sequence length:"
+    return titled_bullets(title, published.beside(model))
+
+
+def _memory(model: ModelComparison) -> Iterator[Block]:
+    for group in model.groups:
+        rows = tables.memory_rows(group)
+        yield _grid(group, rows) if rows else Paragraph("No memory was measured.")
 
 
 _HARDWARE: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("GPU", lambda run: run.gpu_info.device_name),
     ("Count", lambda run: run.num_gpus),
-    ("Memory of one", lambda run: _gigabytes(run.gpu_info.total_memory_gb)),
-    ("Cores of one", lambda run: run.gpu_info.gpu_cores),
+    ("Memory per GPU", lambda run: _gigabytes(run.gpu_info.total_memory_gb)),
+    ("Cores per GPU", lambda run: run.gpu_info.gpu_cores),
     ("Architecture", lambda run: run.gpu_info.architecture),
     ("Software stack", lambda run: joined(run.gpu_info.software_stack, run.gpu_info.software_version, by=" ")),
-    ("torch", lambda run: run.gpu_info.pytorch_version),
+    ("PyTorch", lambda run: run.gpu_info.pytorch_version),
     ("Framework", lambda run: run.framework),
     ("Host", lambda run: run.environment.hostname),
-    ("Processor", lambda run: run.environment.cpu),
+    ("CPU", lambda run: run.environment.cpu),
     ("Operating system", lambda run: run.environment.os),
     ("Container", lambda run: run.environment.container),
-    ("Memory held by others", lambda run: _gigabytes(run.environment.memory_held_by_others_gb)),
+    ("GPU memory of other processes", lambda run: _gigabytes(run.environment.memory_held_by_others_gb)),
 )
 
 
 def hardware(comparison: Comparison) -> Iterator[Block]:
-    """What trained, side by side."""
+    """Yield what trained, system by system."""
     runs: dict[str, list[Run]] = {}
-    for side in comparison.sides:
-        runs.setdefault(side.name, []).extend(result.run for result in side.runs)
+    for system in comparison.systems:
+        runs.setdefault(system.name, []).extend(result.run for result in system.runs)
     every = [
         Row(title, title, tuple(Cell(_values(map(read, group))) for group in runs.values()))
         for title, read in _HARDWARE
@@ -117,90 +212,38 @@ def hardware(comparison: Comparison) -> Iterator[Block]:
 
 
 def _values(values: Iterable[object]) -> str:
-    """What the runs of a side say, each once."""
+    """Return what the runs of a system state, each once."""
     return ", ".join(dict.fromkeys(plain(value) for value in values if value is not None)) or UNKNOWN
 
 
-def _performance(comparison: Comparison, footnotes: tables.Footnotes) -> Iterator[Block]:
-    yield Paragraph(
-        "Figures are of the steady steps. Throughput is tokens of one step over the mean step time and the number "
-        "of GPUs; with several runs a side, the mean of the runs' means, ± its 95 % interval from three runs on. "
-        f"{LOSS}"
-    )
-    others = [metrics.by_name(name) for name in _OTHER_FIGURES]
-    for model in comparison.models:
-        yield Heading(3, model.title)
-        for group in model.groups:
-            more = [
-                Row(tables.titled(each), "", tuple(Cell(_other(side, each.name)) for side in group.sides))
-                for each in others
-            ]
-            yield _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
-
-
-def _memory(comparison: Comparison) -> Iterator[Block]:
-    yield Paragraph(f"{MEMORY} GB are 10⁹ bytes, of one device.")
-    for model in comparison.models:
-        yield Heading(3, model.title)
-        for group in model.groups:
-            rows = tables.memory_rows(group)
-            yield _grid(group, rows) if rows else Paragraph(NO_MEMORY)
-
-
-def _worth(comparison: Comparison) -> Iterator[Block]:
-    """What the speeds are worth: share of the peak, money, time to train."""
-    yield Paragraph(
-        "In brackets the interval: of the steps within the run for a single run (95 %; some 92 % below 500 steps), "
-        "between runs from three runs on (95 %). "
-        "A figure that is missing has its reason below the table."
-    )
-    for model in comparison.models:
-        yield Heading(3, model.title)
-        for side in model.sides:
-            found = efficiencies(comparison, side)
-            if not found:
-                why = "its figures are refused" if side.refusal else "it has no figures"
-                yield Paragraph(f"{side.name}: {why}.")
-                continue
-            price = comparison.prices.get(side.name)
-            title = f"{side.name}, {price} per GPU-hour" if price else side.name
-            yield Table(*efficiency.figures(title, found))
-            if said := efficiency.reasons(found):
-                yield plain_bullets(said)
-        yield from beside_published(model)
-        costs = [each for pair in model.pairs if (each := cost(comparison, pair)) is not None]
-        yield from titled_bullets("In money:", [verdict.money(each, comparison.prices) for each in costs])
-
-
-def beside_published(model: ModelComparison) -> list[Block]:
-    """The speeds beside what is published of the same."""
-    title = "Beside published figures of the same GPU, model, precision and sequence length:"
-    return titled_bullets(title, published.beside(model))
-
-
-def _details(comparison: Comparison) -> Iterator[Block]:
-    for model in comparison.models:
-        yield Heading(3, model.title)
-        yield from judgements(model)
-        for group in model.groups:
-            yield from _details_of(group)
-        for table, note in breakdowns(model):
-            yield from (Paragraph("Where the time goes:"), table, Paragraph(note))
+def _details(model: ModelComparison) -> Iterator[Block]:
+    yield from judgements(model)
+    for group in model.groups:
+        if group.pairs:
+            yield Paragraph("Comparisons:")
+            # The headline's two come first, also where neither is the baseline.
+            leaders = [group.leaders] if group.leaders and group.leaders not in group.pairs else []
+            yield Bullets([_pair(pair) for pair in (*leaders, *group.pairs)])
+        yield Paragraph("Runs:")
+        yield _runs(group)
+    yield from titled_bullets("Warnings:", _by_text(model, lambda system: system.run_warnings))
+    for table, note in breakdowns(model):
+        yield from (Paragraph("Where the time goes:"), table, Paragraph(note))
 
 
 def judgements(model: ModelComparison) -> Iterator[Block]:
-    """What the judge found, each once with the sides that it is about; docs/metrics.md explains the rules."""
+    """Yield what the checks found, each once with the systems that it is about; docs/metrics.md explains the rules."""
     found: dict[Finding, list[str]] = {}
-    for side in model.sides:
-        for finding in side.findings:
-            found.setdefault(finding, []).append(side.name)
+    for system in model.systems:
+        for finding in system.findings:
+            found.setdefault(finding, []).append(system.name)
     if found:
-        yield Paragraph("What was found (the rules are explained in docs/metrics.md):")
+        yield Paragraph("Checks (docs/metrics.md explains each rule):")
         yield Bullets(
             [
                 (
-                    f"{finding.gravity} ({finding.rule}), {', '.join(names)}: {finding.text}",
-                    [f"it would fit with {explanation}" for explanation in finding.explanations],
+                    f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}",
+                    [f"possible explanation: {explanation}" for explanation in finding.explanations],
                 )
                 for finding, names in found.items()
             ]
@@ -208,142 +251,108 @@ def judgements(model: ModelComparison) -> Iterator[Block]:
 
 
 def same_training(match: TrainingMatch) -> str:
-    """Whether two trainings are the same, and why."""
-    answer = {True: "the same training", False: "not the same training", None: "same training or not: not decided"}
-    return f"{answer[match.same]}: {'; '.join(match.reasons)}"
+    """Return whether two runs are the same training, and why."""
+    answer = {True: "same training", False: "different training", None: "same training: unknown"}
+    return f"{answer[match.same]} ({'; '.join(match.reasons)})"
 
 
-def _details_of(group: Group) -> Iterator[Block]:
-    names = [side.name for side in group.sides]
-    differing = tables.differing(group)
-    if len(group.sides) > 1:
-        yield Paragraph("The sides differ in:" if differing else "Beyond their names the sides state no difference.")
-    if differing:
-        table = [[row.title, *(UNKNOWN if value is None else value for value in row.values)] for row in differing]
-        yield Table(["Setting", *names], table, right_from=99)
-    shared = [row for row in group.settings if not row.differs and not row.unknown]
-    if shared:
-        yield Paragraph(f"The same: {'; '.join(f'{row.title} {row.values[0]}' for row in shared)}.")
-    unstated = tables.unstated(group)
-    if unstated:
-        yield Paragraph(f"Stated by no side: {', '.join(unstated)}.")
-    if group.pairs:
-        yield Paragraph(f"Against {names[0]}:")
-        yield Bullets([_pair(pair) for pair in group.pairs])
-    yield Paragraph("Where the steady steps begin, run by run:")
-    yield _runs(group)
+_CONFIGURATIONS = {
+    "same configuration": "same configuration, for every setting that both report",
+    "best configuration": "best-configuration comparison: settings differ",
+    "not comparable": "the configurations cannot be compared",
+}
 
 
 def _pair(pair: Pair) -> tuple[str, list[Content]]:
-    name, ratio = pair.side.name, pair.ratio
-    kind = f"by the ledger: {pair.ledger.verdict}"
+    ratio, names = pair.speedup, f"{pair.faster.name} vs {pair.slower.name}"
     if ratio is None:
-        return f"{name}: not compared: {pair.reason} ({kind})", []
-    lines: list[Content] = list(pair.caveats)
-    for level in ratio.levels:
-        places = [("its", level.of_side), ("the reference's", level.of_reference)]
-        where = " against ".join(f"{whose} steps {steps}" for whose, steps in places if steps)
-        lines.append(f"{units.times(level.value)} in {where}")
-    if ratio.smallest is not None:
-        needed = "" if ratio.needed is None else f"; the one that was seen would take {ratio.needed} runs a side"
-        lines.append(f"so many runs find a difference of {ratio.smallest:.1%} in four of five cases{needed}")
+        return f"{names}: not compared: {pair.reason}", []
+    lines: list[Content] = [_CONFIGURATIONS[pair.config_diff.verdict]]
+    if ratio.method:
+        lines.append(verdict.METHODS[ratio.method])
+    for segment in ratio.segments:
+        places = ((pair.faster, segment.system_steps), (pair.slower, segment.baseline_steps))
+        where = ", ".join(f"steps {steps} of {system.name}" for system, steps in places if steps)
+        lines.append(f"{units.times(segment.value)} in {where}")
+    if (effect := ratio.minimum_detectable_effect) is not None:
+        needed = "" if ratio.runs_needed is None else f"; about {ratio.runs_needed} runs each would confirm this one"
+        lines.append(f"these runs detect a difference of {effect:.1%} with 80% power{needed}")
     if pair.training.reasons:
         lines.append(same_training(pair.training))
     if pair.sensitivity:
-        # Told of the side that the headline is about: the one that is faster.
-        turned = ratio.value < 1
-        faster = pair.reference.name if turned else name
-        values = {window: 1 / value if turned else value for window, value in pair.sensitivity}
-        shown = "; ".join(f"{window} {value:.2f}" for window, value in values.items())
-        lines.append(
-            f"under the windows that other tools use, {faster} would be {min(values.values()):.2f} to "
-            f"{max(values.values()):.2f} times as fast ({shown}); this decides nothing"
-        )
-    return f"{name}: {verdict.ratio_text(ratio)} as fast ({kind})", lines
-
-
-_CUT_BY = {
-    "tail_reference": "level of the second half",
-    "last_level": "last level of several",
-    "all_levels": "all levels of several",
-    "all_after_first": "no steady state; first step left out",
-}
+        values = {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity}
+        shown = ", ".join(f"{name} {value:.2f}×" for name, value in values.items())
+        low, high = min(values.values()), max(values.values())
+        lines.append(f"sensitivity: with other common step windows {low:.2f}–{high:.2f}× ({shown})")
+    return f"{names}: {verdict.speedup_text(ratio)}", lines
 
 
 def _runs(group: Group) -> Table:
     rows: list[list[Content]] = []
-    for side in group.sides:
-        for result in side.runs:
-            figures, steady = result.summary.performance, result.summary.steady
-            single = steady.method == "all_after_first" and steady.first_step == steady.last_step
-            method = steady.method or UNKNOWN
-            times = [rates.untimed(side)] * 3
-            if figures.avg_step_time_seconds is not None:
+    for system in group.systems:
+        untimed = [rates.untimed(system)] * 3
+        for result in system.runs:
+            values = result.summary.performance
+            times = untimed
+            if values.avg_step_time_seconds is not None:
                 times = [
-                    units.duration(figures.warmup_time_seconds),
-                    units.seconds(figures.avg_step_time_seconds),
-                    rates.rate(figures.tokens_per_second_per_gpu),
+                    units.duration(values.warmup_time_seconds),
+                    units.seconds(values.avg_step_time_seconds),
+                    rates.rate(values.tokens_per_second_per_gpu),
                 ]
             rows.append(
                 [
-                    side.name,
+                    system.name,
                     Code(result.file),
                     result.run.timestamp or "unknown",
                     result.run.status,
-                    units.number(figures.total_steps, 0),
+                    units.number(values.total_steps, 0),
                     tables.steady_steps(result),
-                    "one record: nothing to cut" if single else _CUT_BY.get(method, method),
                     *times,
                 ]
             )
-    unit = rates.rate_unit(group.sides)
-    header = ["Side", "File", "Start", "Status", "Steps", "Steady", "Cut by", "Before it", "Mean step", unit]
+    unit = rates.rate_unit(group.systems)
+    header = ["System", "File", "Start", "Status", "Steps", "Steady state", "Warm-up", "Mean step", unit]
     return Table(header, rows, right_from=4)
 
 
 def files(comparison: Comparison) -> Iterator[Block]:
-    """The files that it rests on, with their digests."""
-    files: list[list[Content]] = [
-        [Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files
-    ]
-    yield Table(["Result file", "Runs", "sha256"], files, right_from=99)
-    sources = {
+    """Yield the files that the report rests on, with their digests."""
+    rows: list[list[Content]] = [[Code(file.name), str(len(file.runs)), Code(file.sha256)] for file in comparison.files]
+    yield Table(["Result file", "Runs", "sha256"], rows, right_from=99)
+    logs = {
         (source.path, source.sha256 or "unknown")
         for file in comparison.files
         for run in file.runs
         if run.source is not None and run.source.kind == "log"
         for source in run.source.files
     }
-    if sources:
-        yield Paragraph("The results were read from these logs:")
-        yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(sources)], right_from=99)
+    if logs:
+        yield Paragraph("The results were imported from these logs:")
+        yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(logs)], right_from=99)
 
 
 def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
-    """The commands that make the report, and the trainings, again."""
+    """Yield the commands that make the report, and the runs, again."""
     yield Paragraph(f"Made with TensorPrimat {provenance.version}:")
     yield Script(provenance.command)
     commands = {
-        side.name: " ".join(map(plain, side.run.source.command))
-        for side in comparison.sides
-        if side.run.source is not None and side.run.source.command
+        system.name: " ".join(map(plain, system.run.source.command))
+        for system in comparison.systems
+        if system.run.source is not None and system.run.source.command
     }
     entries: list[Content] = [[f"{name}: ", Code(command)] for name, command in commands.items()]
-    yield from titled_bullets("The trainings were started with:", entries)
+    yield from titled_bullets("The runs were started with:", entries)
 
 
 def _grid(group: Group, rows: Sequence[Row]) -> Table:
-    def cell(row: Row, index: int) -> Content:
-        shown = row.cells[index]
-        return [shown.text, Marks(shown.notes)] if shown.notes else shown.text
-
-    return tables.grid([side.name for side in group.sides], rows, cell)
+    return tables.grid([system.name for system in group.systems], rows, lambda row, index: row.cells[index].text)
 
 
-def _other(side: SideResult, name: str) -> str:
-    value = side.value(name)
+def _other(system: SystemResult, name: str) -> str:
+    value = system.value(name)
     if value is None:
-        return UNKNOWN if "loss" in name else rates.untimed(side)
+        return UNKNOWN if "loss" in name else rates.untimed(system)
     return units.number(value, 0) if value >= 1000 else f"{value:.4g}"
 
 

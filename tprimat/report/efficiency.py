@@ -1,4 +1,4 @@
-"""The efficiency and cost of each side, or why they aren't known: sheets, and how a terminal shows them."""
+"""The efficiency and cost of each system, or why they are unknown, as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency, Value, rows
 from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison
-from tprimat.compare.money import efficiencies
-from tprimat.compare.sides import device
+from tprimat.compare.cost import efficiencies
+from tprimat.compare.systems import device
 from tprimat.report.terminal import Terminal
 from tprimat.text import plain
 from tprimat.units import UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)
-class Sheet:
-    """The figures of one side, for each level of its run or for all its runs; or why there are none."""
+class EfficiencyTable:
+    """The efficiency of one system; nothing, and the reason, for one that is excluded or has no step times."""
 
     name: str
     model: str
     price: Price | None
-    found: tuple[Efficiency, ...]
-    why_none: str | None = None
+    columns: tuple[Efficiency, ...]
+    reason: str | None = None
 
 
-def sheets(comparison: Comparison) -> list[Sheet]:
-    """One for each side of each model, in the order of the tables."""
-    found = []
+def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
+    """Return one for each system of each model, in the order of the tables."""
+    tables = []
     for model in comparison.models:
-        for side in model.sides:
-            why = None
-            if side.refusal is not None:
-                why = f"Left out: {side.refusal.text}."
-            elif not side.counted:
-                why = f"No figures: its run {side.ended}."
-            price = comparison.prices.get(side.name)
-            found.append(Sheet(side.name, model.title, price, efficiencies(comparison, side), why))
-    return found
+        for system in model.systems:
+            reason = None
+            if system.exclusion is not None:
+                reason = f"excluded: {system.exclusion.text}"
+            elif not system.valid_runs:
+                reason = f"no values: its run {system.exit_summary}"
+            price = comparison.prices.get(system.name)
+            tables.append(EfficiencyTable(system.name, model.title, price, efficiencies(comparison, system), reason))
+    return tables
 
 
 _setup = operator.attrgetter(
@@ -51,33 +51,33 @@ _setup = operator.attrgetter(
 
 
 def micro_batches(comparison: Comparison) -> list[str]:
-    """The largest micro batch that fits, for each device on which two were measured."""
-    said = []
+    """Return the largest micro-batch that fits, for each device on which two were measured."""
+    notes = []
     for model in comparison.models:
-        for one, other in itertools.combinations(model.sides, 2):
+        for one, other in itertools.combinations(model.systems, 2):
             if device(one.run) != device(other.run) or _setup(one.run) != _setup(other.run):
                 continue
             fits, why = efficiency.largest_micro_batch(one.run, other.run)
             if fits is not None:
-                said.append(f"{model.title}, {one.name}: a micro batch of up to {fits} sequences fits ({why})")
-    return said
+                notes.append(f"{model.title}, {one.name}: a micro-batch of up to {fits} sequences fits ({why})")
+    return notes
 
 
-def console(sheets: Sequence[Sheet], notes: Sequence[str], *, width: int = 80, color: bool = False) -> str:
-    """The sheets as text, each line at most `width` wide."""
+def console(tables: Sequence[EfficiencyTable], notes: Sequence[str], *, width: int = 80, color: bool = False) -> str:
+    """Return the tables as text, each line at most `width` wide."""
     out = Terminal(width=width, color=color)
-    for sheet in sheets:
-        price = f", {sheet.price} per GPU-hour" if sheet.price else ""
-        out.line(f"{sheet.model}, {sheet.name}{price}", "bold")
-        if sheet.why_none is not None:
-            out.line(sheet.why_none)
-        if sheet.found:
-            out.table(*figures("", sheet.found))
-        if any(value.low is not None for each in sheet.found for value in each.values.values()):
-            within = any(each.steps.startswith("steps") for each in sheet.found)
-            of = "the steps within one run; other runs may lie outside" if within else "the mean over runs, 95 %"
-            out.line(f"Intervals are of {of}.")
-        for text in reasons(sheet.found):
+    for table in tables:
+        price = f", {table.price} per GPU-hour" if table.price else ""
+        out.line(f"{table.model}, {table.name}{price}", "bold")
+        if table.reason is not None:
+            out.line(table.reason)
+        if table.columns:
+            out.table(*figures("", table.columns))
+        if any(value.low is not None for each in table.columns for value in each.values.values()):
+            within_run = any(each.steps.startswith("steps") for each in table.columns)
+            run = "within-run intervals: run-to-run variation is unknown"
+            out.line(f"Ranges: {run if within_run else '95% CI of the mean over runs'}.")
+        for text in reasons(table.columns):
             out.line(text)
         out.line()
     for note in notes:
@@ -85,14 +85,14 @@ def console(sheets: Sequence[Sheet], notes: Sequence[str], *, width: int = 80, c
     return out.text()
 
 
-def brief(sheets: Sequence[Sheet]) -> list[str]:
-    """A line for each set of figures, with those that are known and no reasons."""
+def brief(tables: Sequence[EfficiencyTable]) -> list[str]:
+    """Return a line for each system with the values that are known."""
     lines = []
-    for sheet in sheets:
-        name = plain(f"{sheet.model}, {sheet.name}")
-        if not sheet.found:
-            lines.append(plain(f"{name}: {sheet.why_none or UNKNOWN}"))
-        for each in sheet.found:
+    for table in tables:
+        name = plain(f"{table.model}, {table.name}")
+        if not table.columns:
+            lines.append(plain(f"{name}: {table.reason or UNKNOWN}"))
+        for each in table.columns:
             known = [
                 f"{metric.title} {figure(value)} {metric.unit}"
                 for metric in rows([each])
@@ -103,7 +103,7 @@ def brief(sheets: Sequence[Sheet]) -> list[str]:
 
 
 def figures(title: str, found: Sequence[Efficiency]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of a table with a column for each set of figures."""
+    """Return header and rows of a table with a column for each system."""
     cells = [
         [f"{metric.title}, {metric.unit}", *(figure(each.values.get(metric.name)) for each in found)]
         for metric in rows(found)
@@ -112,7 +112,7 @@ def figures(title: str, found: Sequence[Efficiency]) -> tuple[list[str], list[li
 
 
 def figure(value: Value | None) -> str:
-    """A figure with its interval: 23.8 (23.7–23.9)."""
+    """Return a value with its interval: 23.8 (23.7–23.9)."""
     if value is None or value.value is None:
         return UNKNOWN
     text = _digits(value.value)
@@ -122,14 +122,14 @@ def figure(value: Value | None) -> str:
 
 
 def reasons(found: Sequence[Efficiency]) -> list[str]:
-    """What must be said of the figures, each text once, with the rows that it is of; then the hints."""
-    said: dict[str, dict[str, None]] = {}
+    """Return the reasons of the values, each once, with its rows; then the hints."""
+    titles_of: dict[str, dict[str, None]] = {}
     for metric in rows(found):
         for each in found:
             value = each.values.get(metric.name)
             if value is not None and value.reason:
-                said.setdefault(value.reason, {})[metric.title] = None
-    texts = [f"{', '.join(titles)}: {reason}" for reason, titles in said.items()]
+                titles_of.setdefault(value.reason, {})[metric.title] = None
+    texts = [f"{', '.join(titles)}: {reason}" for reason, titles in titles_of.items()]
     return texts + [f"Hint: {hint}" for hint in dict.fromkeys(hint for each in found for hint in each.hints)]
 
 

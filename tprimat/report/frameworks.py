@@ -1,16 +1,15 @@
-"""Comparison -> frameworks beside each other on a terminal: the hardware, a table a model, who is at the front."""
+"""Comparison -> frameworks side by side on a terminal: the hardware, a table for each model, then who is fastest."""
 
 from __future__ import annotations
 
-import textwrap
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
-from tprimat.compare import Comparison, Group, ModelComparison, SideResult
-from tprimat.compare.winners import winners
+from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
 from tprimat.report import tables, verdict
-from tprimat.report.rates import RATE, rate_of, rate_unit, untimed
-from tprimat.report.tables import Footnotes
+from tprimat.report.rates import rate_of, rate_unit, untimed
+from tprimat.report.terminal import Terminal
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -26,48 +25,43 @@ TITLES = {
 """How the makers write the names."""
 
 LONGEST_NAME = 44
-"""Characters of a side's name in a table."""
+"""Characters of a system's name in a table."""
 
 LONGEST_VALUES = 240
 """Characters of the values of a setting."""
 
-WARNINGS = 12
-"""Warnings about runs that are printed; those about figures always are."""
+MOST_CAVEATS = 4
+STEP_TIME = "avg_step_time_seconds"
 
 
-def render(comparison: Comparison, *, width: int = 80) -> str:
-    """The summary as text, ended by a newline."""
-    width = max(width, 60)
-    footnotes = Footnotes(comparison)
-    devices = _each(side.gpu for side in comparison.sides)
-    lines = ["=" * width, f"{' and '.join(devices) or 'Unknown GPU'}: frameworks compared", "=" * width, ""]
-    lines += _header([side.run for side in comparison.sides])
+def render(comparison: Comparison, *, width: int = 80, verbose: bool = False) -> str:
+    """Return the summary as text, ended by a newline."""
+    out = Terminal(width=max(width, 60), color=False)
+    devices = _each(system.gpu for system in comparison.systems)
+    _title(out, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison", "=")
+    for text in _header([system.run for system in comparison.systems]):
+        out.line(text, indent=2)
     for model in comparison.models:
-        lines += ["", "-" * width, plain(model.title), "-" * width, ""]
+        out.line()
+        _title(out, model.title, "-")
         for group in model.groups:
-            lines += [*_table(group, footnotes, width), "", *_differing(group, width)]
-    lines += ["=" * width, "Summary", "=" * width]
+            unit = rate_unit(group.systems)
+            header = ["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]
+            out.table(header, map(_row, group.systems))
+            if verbose:
+                out.entries("Configuration differences", _differing(group))
+    out.line()
+    _title(out, "Performance summary", "=")
     for model in comparison.models:
-        lines += _summary(model, width)
-    notes = [f"- {note}" for note in comparison.notes]
-    entries, rest = footnotes.first(WARNINGS)
-    warnings = [f"{mark} {text}" for mark, text in entries]
-    if rest:
-        warnings.append(f"and {rest} more: ./compare_results.py has all")
-    for title, texts in (("Notes", notes), ("Warnings", warnings)):
-        if texts:
-            lines += ["", title, *_wrapped(texts, width)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+        _summary(out, model, verbose)
+    if verbose:
+        out.entries("Notes", [("-", note) for note in comparison.notes])
+    return out.text()
 
 
-def brief(comparison: Comparison, *, width: int = 80) -> str:
-    """Who is at the front, model by model, and nothing else."""
-    lines = []
-    for model in comparison.models:
-        lines.append(plain(model.title))
-        for group, answer in zip(model.groups, verdict.answers(model), strict=True):
-            lines += _wrapped(_answer(group, answer), max(width, 60))
-    return "\n".join(lines) + "\n"
+def _title(out: Terminal, text: str, rule: str) -> None:
+    for line in (rule * out.width, text, rule * out.width, ""):
+        out.line(line)
 
 
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
@@ -82,104 +76,91 @@ def _header(runs: Sequence[Run]) -> list[str]:
     lines = []
     for title, read in _HEADER:
         stated = [read(run) for run in runs]
-        some = " (not all state it)" if any(stated) and None in stated else ""
-        lines.append(f"  {title}: {', '.join(_each(stated)) or 'unknown'}{some}")
+        some = " (not reported by all)" if any(stated) and None in stated else ""
+        lines.append(f"{title}: {', '.join(_each(stated)) or 'unknown'}{some}")
     for title in _STACKS:
         versions = [run.gpu_info.software_version for run in runs if run.gpu_info.software_stack == title.lower()]
         if versions:
-            lines.append(f"  {title}: {', '.join(_each(versions)) or 'unknown'}")
+            lines.append(f"{title}: {', '.join(_each(versions)) or 'unknown'}")
     return lines
 
 
-def _table(group: Group, footnotes: Footnotes, width: int) -> list[str]:
-    unit = rate_unit(group.sides)
-    rows = [["Framework", unit[0].upper() + unit[1:], "Avg step time", "Final loss", "Total time"]]
-    for side in sorted(group.sides, key=lambda side: (side.refusal is not None, -(side.value(RATE) or 0.0))):
-        loss, step = side.value("final_loss"), side.value("avg_step_time_seconds")
-        marks = "".join(f" [{number}]" for number in footnotes.numbers(side.doubts))
-        rows.append(
-            [
-                shortened(_name(side), LONGEST_NAME) + marks,
-                rate_of(side) + (" (refused)" if side.refusal else ""),
-                untimed(side) if step is None else units.seconds(step),
-                units.UNKNOWN if loss is None else f"{loss:.4f}",
-                _total_time(side),
-            ]
-        )
-    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(first), *(text.rjust(size) for text, size in zip(row[1:], others, strict=True))])
-        for row in rows
+def _row(system: SystemResult) -> list[str]:
+    loss, step = system.value("final_loss"), system.value(STEP_TIME)
+    return [
+        shortened(_name(system), LONGEST_NAME),
+        rate_of(system) + (" (excluded)" if system.exclusion else ""),
+        untimed(system) if step is None else units.seconds(step),
+        units.UNKNOWN if loss is None else f"{loss:.4f}",
+        _total_time(system),
     ]
-    return [lines[0], "-" * min(max(map(len, lines)), width), *lines[1:]]
 
 
-def _differing(group: Group, width: int) -> list[str]:
-    lines = []
+def _differing(group: Group) -> list[tuple[str, str]]:
+    texts = []
     for row in tables.differing(group):
         values = "; ".join(dict.fromkeys("unknown" if value is None else value for value in row.values))
-        lines += _wrapped([f"- {row.title}: {shortened(values, LONGEST_VALUES)}"], width)
-    return ["They differ in", *lines] if lines else []
+        texts.append(("-", f"{row.title}: {shortened(values, LONGEST_VALUES)}"))
+    return texts
 
 
-def _summary(model: ModelComparison, width: int) -> list[str]:
-    lines = ["", plain(model.title)]
-    for group, answer in zip(model.groups, verdict.answers(model), strict=True):
-        texts = [*(f"- {text}" for text in answer.why), *(f"- Next: {text}" for text in answer.next)]
-        lines += _wrapped([*_answer(group, answer), *texts], width)
-    return lines
+def _summary(out: Terminal, model: ModelComparison, verbose: bool) -> None:
+    out.line(model.title, "bold")
+    for group, answer in zip(model.groups, verdict.verdicts(model), strict=True):
+        for text in (answer.headline, answer.certainty, *answer.excluded, *_fastest(group)):
+            if text:
+                out.line(text, indent=2)
+        most = len(answer.caveats) if verbose else MOST_CAVEATS
+        marks = {"warning": "!", "info": "i"}
+        texts = [(marks.get(caveat.severity, "!"), caveat.text) for caveat in answer.caveats[:most]]
+        if len(answer.caveats) > most:
+            texts.append(("", f"{len(answer.caveats) - most} more: --verbose"))
+        out.entries("Caveats", texts, gap=False)
+        for text in answer.next_steps if verbose else answer.next_steps[:1]:
+            out.line(f"Next: {text}")
+        out.line()
 
 
-def _answer(group: Group, answer: verdict.Answer) -> list[str]:
-    return [" ".join([answer.headline, *answer.brief]), *_front(group)]
-
-
-def _front(group: Group) -> list[str]:
-    front = winners(group)
-    if front is None:
-        return ["Highest throughput, fastest step: nobody's, since nothing can be ranked."]
-    unit = rate_unit(group.sides)
-    doubt = f", not known to differ from {_name(front.doubt)}" if front.doubt else ""
-    fastest = (
-        "nobody's: steps of different work (batch, sequence or GPUs differ or are unknown) are no speed"
-        if front.fastest is None
-        else f"{_name(front.fastest)}, {units.seconds(front.fastest.value('avg_step_time_seconds'))}"
-    )
+def _fastest(group: Group) -> list[str]:
+    if group.leaders is None:
+        return []
+    ranked = [group.baseline, *(pair.system for pair in group.pairs if pair.ratio)]
+    ranked = [system for system in group.systems if any(system is each for each in ranked)]
+    unit = rate_unit(group.systems)
+    works = {(system.count, *_work(system)) for system in ranked}
+    fastest = "not compared (batch, sequence length or GPUs differ)"
+    if len(works) == 1 and None not in next(iter(works)):
+        first = min(ranked, key=lambda system: system.value(STEP_TIME) or math.inf)
+        fastest = f"{_name(first)}, {units.seconds(first.value(STEP_TIME))}"
     return [
-        f"Highest throughput: {_name(front.highest)}, {rate_of(front.highest)} {unit}{doubt}",
-        f"Fastest step: {fastest}",
-        f"Range: {rate_of(front.lowest)} to {rate_of(front.highest)} {unit}",
+        f"Highest throughput: {_name(ranked[0])}, {rate_of(ranked[0])} {unit}",
+        f"Fastest step time: {fastest}",
+        f"Performance range: {rate_of(ranked[-1])}–{rate_of(ranked[0])} {unit}",
     ]
 
 
-def _name(side: SideResult) -> str:
-    name = plain(side.name)
-    framework = side.framework or ""
+def _work(system: SystemResult) -> tuple[int | None, int | None]:
+    config = system.run.training_config
+    return config.global_batch_size, config.sequence_length
+
+
+def _name(system: SystemResult) -> str:
+    name = plain(system.name)
+    framework = system.framework or ""
     parts = [TITLES.get(part, part) for part in name.split(", ")]
-    # Where the GPU alone tells the sides apart the framework is said all the same: the table is about it.
+    # Where the GPU alone distinguishes the systems, the framework is named all the same: the table is about it.
     title = TITLES.get(framework, plain(framework))
     return ", ".join(parts if title in parts or not title else [title, *parts])
 
 
-def _total_time(side: SideResult) -> str:
-    """The longest of the runs' wall times: they ran one after the other, or at once; nobody says which."""
-    times = [result.summary.performance.total_time_seconds for result in side.counted]
+def _total_time(system: SystemResult) -> str:
+    """Return the longest of the runs' wall times: nobody states whether they ran one after the other."""
+    times = [result.summary.performance.total_time_seconds for result in system.valid_runs]
     known = [time for time in times if time is not None]
     if not known:
-        return untimed(side)
+        return untimed(system)
     return units.duration(known[0]) if len(times) == 1 else f"up to {units.duration(max(known))}"
 
 
 def _each(values: Iterable[object]) -> list[str]:
     return list(dict.fromkeys(plain(value) for value in values if value is not None))
-
-
-def _wrapped(texts: Sequence[str], width: int) -> list[str]:
-    lines = []
-    for text in texts:
-        mark = text.split(" ", 1)[0] if text.startswith(("-", "[")) else ""
-        indent = " " * (len(mark) + 1 if mark else 0)
-        lines += textwrap.wrap(
-            plain(text), width - 2, initial_indent="  ", subsequent_indent=f"  {indent}", break_on_hyphens=False
-        )
-    return lines

@@ -1,4 +1,4 @@
-"""Comparisons and runs -> plain values for a program: what the tables show, unrounded, with every reason."""
+"""Comparisons and runs as plain values for --json: what the tables show, unrounded, with every reason."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from tprimat.analysis.summary import SegmentMetrics, summarize
-from tprimat.compare import Comparison, Group, Pair, SideResult
-from tprimat.compare.gate import Check, Gate
-from tprimat.compare.money import cost
+from tprimat.analysis.summary import summarize
+from tprimat.compare import Comparison, Group, Pair, SystemResult
+from tprimat.compare.cost import cost
+from tprimat.compare.regression import Check, RegressionCheck
 from tprimat.report import verdict
-from tprimat.report.efficiency import Sheet, micro_batches, sheets
+from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.results.run import Run
 
 
 def dumped(values: dict[str, Any]) -> str:
-    """Values as JSON, which knows no infinity; a record in them is a dictionary of its fields."""
+    """Return values as JSON, with null for infinity and NaN; a record is a dictionary of its fields."""
     return json.dumps(_finite(msgspec.to_builtins(values)), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -33,28 +33,26 @@ def _finite(value: Any) -> Any:
 
 
 def comparison_values(comparison: Comparison) -> dict[str, Any]:
-    """A comparison with the metrics of its sides.
-
-    Ratios are of tokens/s/GPU, above 1 where the side is faster than the reference.
-    """
+    """Return a comparison with the efficiency of its systems. Speedups are of tokens/s/GPU, 1 or more."""
     models = []
     for model in comparison.models:
-        answers = zip(model.groups, verdict.answers(model), strict=True)
-        groups = [_group(comparison, group, answer) for group, answer in answers]
+        groups = [
+            _group(comparison, group, each) for group, each in zip(model.groups, verdict.verdicts(model), strict=True)
+        ]
         models.append({"model": model.model, "title": model.title, "groups": groups})
     files = [{"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files]
     return {
         "status": int(comparison.status),
         "mode": comparison.mode,
         "models": models,
-        "metrics": sheet_values(sheets(comparison)),
+        "metrics": efficiency_values(efficiency_tables(comparison)),
         "notes": [*comparison.notes, *micro_batches(comparison)],
         "files": files,
     }
 
 
 def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
-    """A training by the names of the result file, without its series, and the file of its result if there is one."""
+    """Return a run by the names of the result file, without its series, and the path of its result if there is one."""
     summary = summarize(run)
     identity = ("model", "framework", "platform", "scale", "label", "timestamp", "num_gpus")
     return {
@@ -70,32 +68,32 @@ def run_values(run: Run, path: Path | str | None) -> dict[str, Any]:
     }
 
 
-def sheet_values(found: Sequence[Sheet]) -> list[dict[str, Any]]:
-    """What speeds are worth, side by side."""
+def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[dict[str, Any]]:
+    """Return the efficiency of each system."""
     return [
         {
-            "side": sheet.name,
-            "model": sheet.model,
-            "price_usd_per_gpu_hour": None if sheet.price is None else [sheet.price.low, sheet.price.high],
-            "why_none": sheet.why_none,
-            "levels": [
+            "system": table.name,
+            "model": table.model,
+            "price_usd_per_gpu_hour": None if table.price is None else [table.price.low, table.price.high],
+            "reason": table.reason,
+            "columns": [
                 {
                     "steps": each.steps,
                     "hints": list(each.hints),
-                    "figures": {
+                    "values": {
                         name: {"value": value.value, "low": value.low, "high": value.high, "note": value.reason}
                         for name, value in each.values.items()
                     },
                 }
-                for each in sheet.found
+                for each in table.columns
             ],
         }
-        for sheet in found
+        for table in tables
     ]
 
 
-def gate_values(found: Gate) -> dict[str, Any]:
-    """A gate with all its checks."""
+def regression_values(found: RegressionCheck) -> dict[str, Any]:
+    """Return a regression check with all its rows."""
     return {
         "status": int(found.status),
         "checks": [_check(check) for check in found.checks],
@@ -105,77 +103,92 @@ def gate_values(found: Gate) -> dict[str, Any]:
 
 
 def _check(check: Check) -> dict[str, Any]:
-    allowance = check.allowance
+    threshold = check.threshold
     before, now = check.values or (None, None)
     return {
         "model": check.model,
         "baseline": check.baseline,
         "candidate": check.candidate,
-        "metric": allowance and allowance.metric.name,
-        "allowed": allowance and allowance.amount,
-        "allowed_in": allowance and ("%" if allowance.percent else "unit"),
+        "metric": threshold and threshold.metric.name,
+        "threshold": threshold and threshold.amount,
+        "threshold_unit": threshold and ("%" if threshold.percent else threshold.metric.unit),
         "answer": check.answer,
         "text": check.text,
         "baseline_value": before,
         "candidate_value": now,
-        "unit": allowance and allowance.metric.unit,
+        "unit": threshold and threshold.metric.unit,
         "baseline_runs": check.runs[0],
         "candidate_runs": check.runs[1],
         "change": check.change,
         "low": check.low,
         "high": check.high,
-        "runs_needed": check.needed,
+        "method": check.method,
+        "p": check.p,
+        "runs_needed": check.runs_needed,
     }
 
 
-def _group(comparison: Comparison, group: Group, answer: verdict.Answer) -> dict[str, Any]:
+def _group(comparison: Comparison, group: Group, answer: verdict.Verdict) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(answer),
-        "sides": [_side(side) for side in group.sides],
+        "baseline": group.baseline.name,
+        "systems": [_system(system) for system in group.systems],
+        "leaders": group.leaders and _pair(comparison, group.leaders),
         "pairs": [_pair(comparison, pair) for pair in group.pairs],
     }
 
 
-def _side(side: SideResult) -> dict[str, Any]:
+def _system(system: SystemResult) -> dict[str, Any]:
     return {
-        "name": side.name,
-        "full_name": side.full_name,
-        "runs": len(side.runs),
-        "counted": len(side.counted),
-        "figures": side.figures,
-        "levels": [_level(segment) for result in side.counted[:1] for segment in result.summary.segments],
-        "findings": side.findings,
-        "refused": side.refusal is not None,
-        "order_of_runs": side.order,
-        "warnings": [*side.doubts, *side.warnings],
-        "files": list(dict.fromkeys(result.file for result in side.runs)),
+        "name": system.name,
+        "full_name": system.full_name,
+        "runs": len(system.runs),
+        "valid_runs": len(system.valid_runs),
+        "values": system.values,
+        "segments": [msgspec.to_builtins(segment) for segment in system.segments],
+        "findings": system.findings,
+        "excluded": system.exclusion is not None,
+        "order_of_runs": system.order,
+        "warnings": [*system.value_warnings, *system.run_warnings],
+        "files": list(dict.fromkeys(result.file for result in system.runs)),
     }
 
 
-def _level(segment: SegmentMetrics) -> dict[str, Any]:
-    names = {"outliers": "spikes", "outlier_share": "spike_share"}
-    return {names.get(name, name): value for name, value in msgspec.to_builtins(segment).items()}
-
-
 def _pair(comparison: Comparison | None, pair: Pair) -> dict[str, Any]:
-    money = None if comparison is None else cost(comparison, pair)
+    found = None if comparison is None else cost(comparison, pair)
     return {
-        "reference": pair.reference.name,
-        "side": pair.side.name,
-        "ratio": pair.ratio and {**msgspec.to_builtins(pair.ratio), "shown": pair.ratio.shown},
+        "baseline": pair.baseline.name,
+        "system": pair.system.name,
+        "faster": pair.ratio and pair.faster.name,
+        "slower": pair.ratio and pair.slower.name,
+        "speedup": _speedup(pair),
         "reason": pair.reason,
-        "caveats": pair.caveats,
-        "configurations": pair.ledger.verdict,
-        "ledger": pair.ledger.entries,
+        "configurations": pair.config_diff.verdict,
+        "config_diff": pair.config_diff.entries,
         "same_training": pair.training.same,
         "same_training_reasons": pair.training.reasons,
         "agreeing_steps": pair.training.agreeing_steps,
-        "sensitivity": dict(pair.sensitivity),
-        "money": money
+        "sensitivity": {name: 1 / value if pair.is_inverted else value for name, value in pair.sensitivity},
+        "cost": found
         and {
-            "break_even_price_ratio": money.break_even,
-            "tokens_per_dollar_ratio": money.per_dollar,
-            "winner": money.winner and money.winner.name,
-            "other_wins_below_usd_per_gpu_hour": money.wins_below,
+            "break_even_price_ratio": found.break_even,
+            "cheaper": found.cheaper and found.cheaper.name,
+            "saving_per_token": found.saving,
+            "break_even_usd_per_gpu_hour": found.break_even_price,
         },
+    }
+
+
+def _speedup(pair: Pair) -> dict[str, Any] | None:
+    """Return the speedup of the faster one; steps are those of the pair's system and baseline, whichever is faster."""
+    if pair.ratio is None or pair.speedup is None:
+        return None
+    segments = [
+        {"value": each.value, "system_steps": steps.system_steps, "baseline_steps": steps.baseline_steps}
+        for each, steps in zip(pair.speedup.segments, pair.ratio.segments, strict=True)
+    ]
+    return {
+        **msgspec.to_builtins(pair.speedup),
+        "segments": segments,
+        "significant": pair.speedup.is_significant,
     }

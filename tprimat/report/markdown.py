@@ -93,7 +93,7 @@ def _inline(piece: blocks.Inline) -> str:
             return f"**{escape(piece.text)}**"
         case blocks.Marks():
             return "".join(f"[^{number}]" for number in piece.numbers)
-        case blocks.Link() | blocks.Output() | blocks.Styled():
+        case blocks.Link() | blocks.Output():
             return escape(piece.text)
         case str():
             # plain() takes the spaces at the ends, which part the pieces of a line.

@@ -1,41 +1,39 @@
-"""Sentences that set a side beside what is published of the same GPU, model, precision and sequence length."""
+"""Sentences that compare a system with published results of the same GPU, model, precision and sequence length."""
 
 from __future__ import annotations
 
 from tprimat import units
 from tprimat.catalog import published
-from tprimat.compare import ModelComparison, SideResult
+from tprimat.compare import ModelComparison, SystemResult
 from tprimat.report.rates import RATE, rate
 from tprimat.text import plain
 
 
 def beside(model: ModelComparison) -> list[str]:
-    """One sentence for each side and published figure that agree; what is refused is set beside nothing."""
+    """Return a sentence for each system and published result of the same; none for an excluded system."""
     return [
         text
-        for side in model.sides
-        if side.refusal is None and side.value(RATE) is not None
-        for row in published.of_the_same(side.run)
-        for text in [_sentence(side, row)]
+        for system in model.systems
+        if system.exclusion is None and system.value(RATE) is not None
+        for row in published.of_the_same(system.run)
+        for text in [_sentence(system, row)]
     ]
 
 
-def _sentence(side: SideResult, row: published.Published) -> str:
-    found = [level.tokens_per_second_per_gpu for level in side.levels] or [side.value(RATE)]
-    shares = sorted({round(100 * each / row.tokens_per_second_per_gpu) for each in found if each})
-    share = " to ".join(f"{each}" for each in ([shares[0], shares[-1]] if len(shares) > 1 else shares))
-    config = side.run.training_config
+def _sentence(system: SystemResult, row: published.Published) -> str:
+    share = 100 * (system.value(RATE) or 0) / row.tokens_per_second_per_gpu
+    config = system.run.training_config
     differing = [
         f"{theirs} {what}, here {ours}"
         for what, theirs, ours in (
-            ("GPUs", row.gpus, side.count),
+            ("GPUs", row.gpus, system.count),
             ("sequences a step", row.global_batch_size, config.global_batch_size),
         )
         if theirs is not None and ours is not None and theirs != ours
     ]
-    said = "; ".join([*filter(None, [row.date, row.note]), *differing])
+    match = "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
+    details = "; ".join([*filter(None, [row.date, row.note]), *differing, row.source])
     return (
-        f"{plain(side.name)}: {share} % of what {row.publisher} publishes for this: "
-        f"{rate(row.tokens_per_second_per_gpu)} tokens/s/GPU, {row.precision}, sequence "
-        f"{units.number(row.sequence_length, 0)} ({said}; {row.source})"
+        f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(row.tokens_per_second_per_gpu)} "
+        f"tokens/s/GPU, {row.precision.upper()}, sequence length {units.number(row.sequence_length, 0)} ({details})"
     )

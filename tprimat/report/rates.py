@@ -8,39 +8,32 @@ from typing import Literal
 
 from tprimat import units
 from tprimat.analysis import intervals
-from tprimat.analysis.summary import SegmentMetrics
-from tprimat.compare import RunResult, SideResult
-from tprimat.compare.ratios import RATE as RATE
+from tprimat.compare import RunResult, SystemResult
+from tprimat.compare.speedup import RATE as RATE
 
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """What a side's rate lies between: the interval between runs, their range, or that of the steps within one run."""
+    """The interval of a system's rate, between runs or within a single one."""
 
     low: float
     high: float
-    kind: Literal["between", "range", "within"]
+    kind: Literal["between", "within"]
     coverage: float = intervals.CONFIDENCE
 
 
-def bounds_of(side: SideResult) -> Bounds | None:
-    """The interval between runs, else their range; of a single run that within it; None without any."""
-    rates = side.speeds
-    if len(rates) > 1:
-        one_level = all(len(result.summary.segments) <= 1 for result in side.counted)
-        between = intervals.between_run_interval(rates) if one_level else None
-        return Bounds(between.low, between.high, "between") if between else Bounds(min(rates), max(rates), "range")
-    levels = side.counted[0].summary.segments if side.counted else ()
-    return bounds_within(levels[0], rates[0]) if rates and len(levels) == 1 else None
-
-
-def bounds_within(level: SegmentMetrics, rate: float | None) -> Bounds | None:
-    """The interval of the rate that a run has at one of its levels; None where its mean has none."""
-    interval = level.interval
-    if rate is None or interval is None or interval.about != "mean":
+def bounds_of(system: SystemResult) -> Bounds | None:
+    """The interval between runs; of a single run that within it, where it kept one speed; None without any."""
+    rates = system.speeds
+    between = intervals.between_run_interval(rates)
+    if between is not None:
+        return Bounds(between.low, between.high, "between")
+    segments = system.valid_runs[0].summary.segments if system.valid_runs else ()
+    interval = segments[0].interval if rates and len(segments) == 1 else None
+    if interval is None or interval.about != "mean":
         return None
-    low, high = rate * level.mean / interval.high, rate * level.mean / interval.low
-    return Bounds(low, high, "within", interval.coverage or 0)
+    work = rates[0] * segments[0].mean
+    return Bounds(work / interval.high, work / interval.low, "within", interval.coverage or 0)
 
 
 def first_step(result: RunResult) -> int | None:
@@ -55,9 +48,9 @@ def first_counted(result: RunResult) -> int:
     return next((index for index, step in enumerate(result.run.steps) if step >= first), 0)
 
 
-def rate_unit(sides: Iterable[SideResult]) -> str:
+def rate_unit(systems: Iterable[SystemResult]) -> str:
     """tokens/s/GPU, or what stands for it where a processor trained."""
-    platforms = {(side.run.platform, side.count) for side in sides}
+    platforms = {(system.run.platform, system.count) for system in systems}
     kinds = {platform for platform, _ in platforms}
     if kinds == {"cpu"}:
         return "tokens/s" if {count for _, count in platforms} == {1} else "tokens/s/process"
@@ -70,17 +63,11 @@ def rate(value: float | None) -> str:
     return units.number(value, digits)
 
 
-def untimed(side: SideResult) -> str:
-    """What stands for a time or a rate that a side has none of."""
-    return "emulated" if side.run.environment.emulated else units.UNKNOWN
+def untimed(system: SystemResult) -> str:
+    """What stands for a time or a rate that a system has none of."""
+    return "emulated" if system.run.environment.emulated else units.UNKNOWN
 
 
-def rate_of(side: SideResult) -> str:
-    """A side's rate; of runs that change their level or drift, the lowest and the highest one."""
-    if side.value(RATE) is None and not side.levels:
-        return untimed(side)
-    if side.settled:
-        return rate(side.value(RATE))
-    rates = [each.tokens_per_second_per_gpu for result in side.counted for each in result.summary.step_ranges]
-    known = [each for each in rates if each is not None]
-    return f"{rate(min(known))}–{rate(max(known))}" if known else units.UNKNOWN
+def rate_of(system: SystemResult) -> str:
+    """A system's rate."""
+    return untimed(system) if system.value(RATE) is None else rate(system.value(RATE))

@@ -34,14 +34,12 @@ class Terminal:
             legacy_windows=False,
         )
 
-    def line(self, text: object = "", style: str = "", more: Iterable[str] = ()) -> None:
-        """Add a paragraph; the sentences that follow in it are not bold."""
+    def line(self, text: object = "", style: str = "", *, indent: int = 0) -> None:
+        """Add a paragraph, so many columns from the left."""
+        from rich.padding import Padding
         from rich.text import Text
 
-        line = Text(plain(text), style=style)
-        for sentence in more:
-            line.append(f" {plain(sentence)}", style="not bold")
-        self._console.print(line)
+        self._console.print(Padding(Text(plain(text), style=style), (0, 0, 0, indent)))
 
     def entries(self, title: str, entries: Iterable[tuple[str, str]], *, gap: bool = True) -> None:
         """Add a list of marks and texts, which are indented, below a title; nothing without entries."""
@@ -54,7 +52,8 @@ class Terminal:
         for mark, text in entries:
             grid.add_row(Text(mark), Text(plain(text)))
         if grid.row_count:
-            self.line(title, "bold")
+            if title:
+                self.line(title, "bold")
             self._console.print(grid)
             if gap:
                 self.line()

@@ -1,216 +1,229 @@
-"""The answer in words: who is faster, how many times, or why that isn't said. For all reports."""
+"""The answer in words: which system is faster, by how much, how sure that is, and what could overturn it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tprimat import units
-from tprimat.analysis.intervals import RUNS_FOR_SIGNIFICANCE
+from tprimat.analysis.intervals import Method
 from tprimat.catalog.prices import Price
-from tprimat.compare import Group, ModelComparison, Pair, Ratio, SideResult
-from tprimat.compare.money import PairCost
-from tprimat.report import reasons
-from tprimat.report.rates import RATE, rate, rate_of, rate_unit
-from tprimat.report.reasons import NAMED, listed
+from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
+from tprimat.compare.cost import PairCost
+from tprimat.report import recommendations
+from tprimat.report.rates import RATE, rate_of, rate_unit
+from tprimat.text import counted, join_names
+
+METHODS: Mapping[Method, str] = {
+    "welch": "95% CI of the ratio of the runs' geometric means (Welch's t on logarithms)",
+    "paired": "95% CI of the mean ratio of each round's two runs (paired t on logarithms)",
+    "prediction": "95% prediction interval, which assumes equal run-to-run variation of both",
+}
+"""What an interval is."""
+
+DOUBLE = 2.0
+"""From this speedup on a sentence says “2.0× as fast”; below, by how many percent faster."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """What is to be said of a group of sides.
+class Verdict:
+    """The answer for a group of systems.
 
     Attributes:
-        headline: one sentence: who, and how much.
-        brief: how sure, how fair, and what is left out, in short sentences.
-        why: what it rests on and what weakens it.
-        next: what would make it better, the most useful first.
+        headline: one sentence without its period: which system is faster, and by how much; or why that isn't said.
+        certainty: the speedup with its interval, and the runs that it rests on; empty where nothing is compared.
+        excluded: the systems that are not compared, a sentence for each reason.
+        caveats: what could overturn it, the weightiest first.
+        next_steps: what would make it better, the most useful first.
+        standing: "significant", "preliminary" (two runs of a system), "none" (no significant difference),
+            "unknown" (run-to-run variation), "excluded" (nothing could be compared) or "single" (one system).
     """
 
     headline: str
-    brief: tuple[str, ...] = ()
-    why: tuple[str, ...] = ()
-    next: tuple[str, ...] = ()
+    certainty: str = ""
+    excluded: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    standing: str = "excluded"
 
 
-def ratio_text(ratio: Ratio | None) -> str:
-    """A ratio as a table shows it: with its interval, by level, or ~ where no difference is shown."""
+def verdicts(model: ModelComparison) -> tuple[Verdict, ...]:
+    """Return one verdict for each group of systems of a model."""
+    return tuple(_verdict(group) for group in model.groups)
+
+
+def answers(comparison: Comparison) -> list[tuple[ModelComparison, Group, Verdict]]:
+    """Return each model's groups of systems with their verdicts, in the order of the comparison."""
+    return [
+        (model, group, verdict)
+        for model in comparison.models
+        for group, verdict in zip(model.groups, verdicts(model), strict=True)
+    ]
+
+
+def _verdict(group: Group) -> Verdict:
+    steps = recommendations.next_steps(group)
+    if len(group.systems) == 1:
+        (system,) = group.systems
+        return Verdict(_headline_single(system), next_steps=steps if system.exclusion else (), standing="single")
+    excluded = tuple(_excluded(group))
+    if group.leaders is None:
+        return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
+    count = 1 + sum(pair.ratio is not None for pair in group.pairs)
+    headline, certainty, standing = _headline(group.leaders, count)
+    return Verdict(headline, certainty, excluded, group.caveats, steps, standing)
+
+
+def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
+    """Return the headline for the fastest two of so many systems, the ratio with its interval, and how sure it is."""
+    ratio, faster, slower = pair.speedup, pair.faster, pair.slower
+    assert ratio is not None
+    per_gpu = " per GPU" if {system.run.platform for system in (faster, slower)} != {"cpu"} else ""
+    rank = "" if count == 2 else f", the second fastest of {count}"
+    runs = _runs_text(faster, slower)
+    if ratio.low is None or ratio.high is None:
+        certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
+        if ratio.segments:
+            return _headline_segments(pair, per_gpu) + rank, certainty, "unknown"
+        return f"{faster.name} is {_faster(ratio.value, per_gpu)} {slower.name}{rank}", certainty, "unknown"
+    value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
+    kind = "prediction interval" if ratio.method == "prediction" else "CI"
+    certainty = f"{value}× [95% {kind} {low}–{high}], {runs}"
+    if ratio.method == "prediction":
+        certainty += "; assumes equal run-to-run variation"
+    preliminary = min(len(faster.valid_runs), len(slower.valid_runs)) == 2
+    if not ratio.is_significant:
+        note = f" ({counted(2, 'run')} each, preliminary)" if preliminary and runs == "2 runs each" else ""
+        return f"No significant difference between {faster.name} and {slower.name}{rank}{note}", certainty, "none"
+    headline = f"{faster.name} is {_faster(ratio.value, per_gpu)} {slower.name}{rank}"
+    return (
+        (f"Preliminary: {headline}", certainty, "preliminary") if preliminary else (headline, certainty, "significant")
+    )
+
+
+def _faster(value: float, per_gpu: str) -> str:
+    """Return by how much, as the words between two names."""
+    if value >= DOUBLE:
+        return f"{value:.1f}× as fast{per_gpu} as"
+    if value - 1 < 0.0005:
+        return "as fast as"
+    gain = 100 * (value - 1)
+    return f"{gain:.0f}% faster{per_gpu} than" if gain >= 10 else f"{gain:.1f}% faster{per_gpu} than"
+
+
+def _headline_segments(pair: Pair, per_gpu: str) -> str:
+    """Return the headline where a speed changes and no interval says by how much runs differ."""
+    assert pair.speedup is not None
+    faster, slower = pair.faster, pair.slower
+    values = sorted(segment.value for segment in pair.speedup.segments)
+    low, high = values[0], values[-1]
+    changes = [
+        f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step {after.first_step}"
+        for system in (faster, slower)
+        for before, after in zip(system.segments, system.segments[1:2], strict=False)
+    ]
+    if low < 1 or high >= DOUBLE:
+        gain = f"{_factor(low)}–{_factor(high)}× as fast{per_gpu} as"
+    else:
+        gain = f"{'–'.join(dict.fromkeys(f'{100 * (value - 1):.0f}' for value in (low, high)))}% faster{per_gpu} than"
+    return f"{faster.name} is {gain} {slower.name}; {join_names(changes)}"
+
+
+def is_pair(group: Group) -> bool:
+    """Return whether a group is two systems that are compared: of several models, a row in one answer."""
+    return len(group.systems) == 2 and group.leaders is not None
+
+
+def headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
+    """Return one headline for two systems that trained several models."""
+    count = len(answers)
+    leaders = [(group.leaders, answer.standing) for group, answer in answers if group.leaders is not None]
+    decided = [pair.faster.name for pair, standing in leaders if standing in ("significant", "preliminary")]
+    if not decided and any(standing == "none" for _, standing in leaders):
+        names = list(dict.fromkeys(system.name for group, _ in answers for system in group.systems))
+        return f"No significant difference between {join_names(names)} in any of {count} models"
+    faster = decided or [pair.faster.name for pair, _ in leaders]
+    wins = {name: faster.count(name) for name in dict.fromkeys(faster)}
+    text = "; ".join(f"{name} is faster in {number} of {count} models" for name, number in wins.items())
+    if not decided:
+        return f"{text} (run-to-run variation unknown)"
+    rest = count - len(decided)
+    return f"{text}; undecided in {rest}" if rest else text
+
+
+def _headline_single(system: SystemResult) -> str:
+    name, step = system.name, system.value("avg_step_time_seconds")
+    if step is None:
+        return f"Only one system found ({name}), and its run {system.exit_summary}"
+    if system.exclusion is not None:
+        return f"Only one system found ({name}), and it is excluded: {system.exclusion.text}"
+    speed = (
+        f"{rate_of(system)} {rate_unit([system])}"
+        if system.value(RATE) is not None
+        else f"{units.seconds(step)} a step"
+    )
+    return f"Only one system found ({name}, {speed}); add a second result to compare"
+
+
+def _excluded(group: Group) -> list[str]:
+    """Return a sentence for each reason why systems are not compared."""
+    names: dict[str, list[str]] = {}
+    for pair in group.pairs:
+        if not pair.ratio:
+            names.setdefault(pair.reason or "", []).append(pair.system.name)
+    return [
+        f"Not compared: {reason}"
+        if reason.startswith(tuple(systems)) or len(group.systems) == 2
+        else f"Not compared: {join_names(systems)} with {group.baseline.name}: {reason}"
+        for reason, systems in names.items()
+    ]
+
+
+def _runs_text(faster: SystemResult, slower: SystemResult) -> str:
+    first, second = len(faster.valid_runs), len(slower.valid_runs)
+    return f"{counted(first, 'run')} each" if first == second else f"{counted(first, 'run')} vs {second}"
+
+
+def speedup_text(ratio: Ratio | None) -> str:
+    """Return a speedup as a table shows it, with its interval."""
     if ratio is None:
         return units.UNKNOWN
-    if ratio.levels:
-        return f"{_factor(ratio.bounds[0])}–{units.times(ratio.bounds[1])} by level"
     if ratio.low is None or ratio.high is None:
         return units.times(ratio.value)
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
-    return f"{'' if ratio.shown else '~ '}{value}× [{low}–{high}]"
+    return f"{value}× [{low}–{high}]"
 
 
-def answers(model: ModelComparison) -> tuple[Answer, ...]:
-    """One answer for each group of sides of a model."""
-    return tuple(_answer(group) for group in model.groups)
-
-
-def fold(ratio: float) -> str:
-    """How many times, as a sentence says it."""
-    return f"{_factor(ratio)} times"
+def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a ratio and its bounds as text, with as many decimals as it takes to distinguish the bounds."""
+    digits = next((digits for digits in (2, 3) if f"{low:.{digits}f}" != f"{high:.{digits}f}"), 4)
+    if high - low < 0.02:
+        digits = max(digits, 3)
+    return f"{value:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
 
 
 def _factor(ratio: float) -> str:
     return units.times(ratio).removesuffix("×")
 
 
-def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """A ratio and its bounds as text, with as many digits as it takes to tell the bounds apart."""
-    if _factor(low) == _factor(high):
-        for digits in (3, 4):
-            if f"{low:.{digits}f}" != f"{high:.{digits}f}":
-                return f"{value:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
-    return _factor(value), _factor(low), _factor(high)
+def cost_sentence(cost: PairCost, prices: Mapping[str, Price]) -> str:
+    """Return which system costs less per token, with the price of each next to its name; and the break-even price."""
+    faster, slower = cost.pair.faster.name, cost.pair.slower.name
+    if cost.cheaper is None or cost.saving is None or cost.break_even_price is None:
+        if faster in prices and slower in prices:
+            given = f"{faster} at {prices[faster]} and {slower} at {prices[slower]} per GPU-hour"
+            return f"cost per token is a tie within the uncertainty: {given}"
+        below = _span([f"{each:.2f}" for each in cost.break_even])
+        return f"{faster} is cheaper per token below {below}× the price of {slower}"
+    cheaper, dearer = cost.cheaper.name, cost.dearer.name
+    saving = _span([f"{100 * each:.0f}" for each in cost.saving])
+    price = _span([f"${each:.2f}" for each in cost.break_even_price])
+    return (
+        f"{cheaper} at {prices[cheaper]} is {saving}% cheaper per token than {dearer} at {prices[dearer]}; "
+        f"break-even price of {dearer}: {price} per GPU-hour"
+    )
 
 
-def _answer(group: Group) -> Answer:
-    unit = rate_unit(group.sides)
-    what_next = reasons.what_next(group)
-    if not group.pairs:
-        return Answer(_alone(group.sides[0], unit), next=what_next if group.sides[0].refusal else ())
-    why = tuple(reasons.why(group, unit))
-    compared = [(pair, pair.ratio) for pair in group.pairs if pair.ratio]
-    compared.sort(key=lambda each: -each[1].value)
-    refused = [pair for pair in group.pairs if not pair.ratio]
-    if not compared:
-        first, *others = _refusals(refused)
-        return Answer(first, tuple(others), why, what_next)
-    headline = _of_two(*compared[0], unit) if len(compared) == 1 else _of_many(compared, unit)
-    sides = [compared[0][0].reference, *(pair.side for pair, _ in compared)]
-    brief = (*_sure(sides), *_fair([pair for pair, _ in compared]), *_left_out(refused))
-    return Answer(headline, brief, why, what_next)
-
-
-def _sure(sides: Sequence[SideResult]) -> Iterator[str]:
-    """Say where there are too few runs for a claim about other runs, and which sides have no steady state."""
-    counts = [len(side.counted) for side in sides]
-    if max(counts) == 1:
-        yield "One run a side proves nothing about other runs."
-    elif min(counts) < RUNS_FOR_SIGNIFICANCE:
-        yield f"Fewer than {RUNS_FOR_SIGNIFICANCE} runs a side: no claim about other runs."
-    found = [side.name for side in sides if not all(each.summary.steady.found for each in side.counted)]
-    if found:
-        yield f"No steady state was found in {listed(found)}: a rough figure."
-
-
-def _fair(compared: Sequence[Pair]) -> Iterator[str]:
-    """Say whether the configurations are identical."""
-    if {pair.ledger.verdict for pair in compared} == {"identical configuration"}:
-        unknown = any(pair.ledger.of("unknown") for pair in compared)
-        yield "Identical configurations" + (", as far as they are stated." if unknown else ".")
-    else:
-        yield "Maximum performance: each at its own configuration."
-
-
-def _left_out(refused: Sequence[Pair]) -> list[str]:
-    groups: dict[str, list[str]] = {}
-    for pair in refused:
-        finding = pair.side.refusal
-        verb = "can't be true" if finding and finding.gravity == "impossible" else "can't be judged"
-        words = f"left out, since its figures {verb}" if finding else "not compared"
-        groups.setdefault(words, []).append(pair.side.name)
-    return [f"{listed(names)}: {words}." for words, names in groups.items()]
-
-
-def _alone(side: SideResult, unit: str) -> str:
-    name, value, step = side.name, side.value(RATE), side.value("avg_step_time_seconds")
-    if step is None:
-        return f"There is only {name}, and it has no figures: its run {side.ended}."
-    if side.refusal is not None:
-        return f"There is only {name}, and its figures are left out: {side.refusal.text}."
-    speed = f"{rate_of(side)} {unit}" if value is not None else f"{units.seconds(step)} per step"
-    return f"There is only {name}, with {speed}: nothing to set it against."
-
-
-def _of_two(pair: Pair, ratio: Ratio, unit: str) -> str:
-    faster, slower = pair.ordered
-    names = faster.name, slower.name
-    # “per GPU” where the numbers of GPUs differ: the speed could be taken for that of all GPUs.
-    each = f" per {unit.rpartition('/')[2]}" if faster.count != slower.count else ""
-    if ratio.levels:
-        speeds = f"{rate_of(faster)} against {rate_of(slower)} {unit}"
-        return f"{names[0]} is {_by_level(pair, ratio, f' as fast{each} as {names[1]}')}: {speeds}."
-    speeds = f"{rate(faster.value(RATE))} against {rate(slower.value(RATE))} {unit}"
-    if ratio.shown is False:
-        both = f"{pair.side.name} and {pair.reference.name}"
-        return f"No difference is shown between {both}: {ratio_text(ratio).removeprefix('~ ')}: {speeds}."
-    factor = max(ratio.value, 1 / ratio.value)
-    if f"{factor:.3f}" == "1.000":
-        return f"{names[0]} and {names[1]} are equally fast to three decimals: {speeds}."
-    times = fold(factor)
-    if ratio.low is not None and ratio.high is not None:
-        bounds = (ratio.low, ratio.high) if ratio.value >= 1 else (1 / ratio.high, 1 / ratio.low)
-        shown, low, high = _with_bounds(factor, *bounds)
-        times = f"{shown} times (95 %: {low} to {high})"
-    return f"{names[0]} is {times} as fast{each} as {names[1]}: {speeds}."
-
-
-def _by_level(pair: Pair, ratio: Ratio, as_fast: str) -> str:
-    """Each ratio with its steps: a run that changes its level has no single one.
-
-    The side that ends as the faster one is the subject throughout, also where it was slower before.
-    """
-    turned = pair.ordered[0] is pair.reference
-    parts = []
-    for number, level in enumerate(ratio.levels):
-        own, others = (level.of_reference, level.of_side) if turned else (level.of_side, level.of_reference)
-        places = [f"its steps {own}" if own else "", f"steps {others} of the other" if others else ""]
-        times = fold(1 / level.value if turned else level.value)
-        parts.append(f"{times}{'' if number else as_fast} in {' against '.join(filter(None, places))}")
-    return listed(parts)
-
-
-def _of_many(compared: Sequence[tuple[Pair, Ratio]], unit: str) -> str:
-    reference = compared[0][0].reference
-    value = rate_of(reference)
-    against = f"Against {reference.name}" + (f" ({value} {unit})" if value != units.UNKNOWN else "")
-    if len(compared) <= NAMED:
-        return f"{against}, {', '.join(_of_one(*each) for each in compared)}."
-    first, last = _of_one(*compared[0]), _of_one(*compared[-1])
-    return f"{against}, {first} and {last}; the other {len(compared) - 2} sides lie between."
-
-
-def _of_one(pair: Pair, ratio: Ratio) -> str:
-    name = pair.side.name
-    if ratio.levels:
-        return f"{name} is {_factor(ratio.bounds[0])} to {fold(ratio.bounds[1])} as fast, by level"
-    if ratio.shown is False:
-        return f"no difference is shown to {name} ({ratio_text(ratio).removeprefix('~ ')})"
-    return f"{name} is {fold(ratio.value)} as fast"
-
-
-def _refusals(refused: Sequence[Pair]) -> list[str]:
-    names: dict[tuple[str, str | None], list[str]] = {}
-    for pair in refused:
-        names.setdefault((pair.reference.name, pair.reason), []).append(pair.side.name)
-    return [
-        f"{listed(sides)} can't be compared with {reference}: {reason}." for (reference, reason), sides in names.items()
-    ]
-
-
-def money(found: PairCost, prices: Mapping[str, Price]) -> str:
-    """Who gives more tokens for a dollar, and from which price on it is the other."""
-    side, reference = found.pair.side.name, found.pair.reference.name
-    at = f"{side} breaks even with {reference} at {span(found.break_even)} times its price per GPU-hour"
-    if found.per_dollar is None:
-        return f"{at} (needs no price)."
-    given = f"at {prices[side]} and {prices[reference]} per GPU-hour"
-    if found.winner is None:
-        return f"Which of {side} and {reference} gives more tokens per dollar {given} can't be told; {at}."
-    low, high = found.per_dollar
-    factor = (low, high) if found.winner is found.pair.side else (1 / high, 1 / low)
-    other = found.other.name
-    below = ""
-    if found.wins_below is not None:
-        dollars = dict.fromkeys(f"${bound:.2f}" for bound in found.wins_below)
-        below = f"; {other} would win below {' to '.join(dollars)}"
-    return f"{found.winner.name} gives {span(factor)} times the tokens per dollar of {other}, {given}{below}; {at}."
-
-
-def span(bounds: tuple[float, float]) -> str:
-    """Bounds of a factor as a sentence says them; once where they are equal."""
-    return " to ".join(dict.fromkeys(map(_factor, bounds)))
+def _span(bounds: Sequence[str]) -> str:
+    """Return two bounds as text; once where they are equal."""
+    return "–".join(dict.fromkeys(bounds))

@@ -40,6 +40,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 NonNegative = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 StepTime = Annotated[float, msgspec.Meta(ge=SHORTEST_STEP, le=LONGEST_STEP)]
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
@@ -58,6 +59,10 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return another group of this kind with what this one states in the place of its own, field by field."""
         stated = {name: value for name, value in self.known().items() if value not in ((), {})}
         return msgspec.structs.replace(other, **stated)
+
+
+FROM_DESCRIPTION = "system description"
+"""How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
 
 
 class GpuInfo(_Section, frozen=True, kw_only=True):
@@ -129,6 +134,9 @@ class ModelConfig(_Section, frozen=True, kw_only=True):
     rope_head_dim: Annotated[Count | None, doc("latent attention: rotary part of a query or key head")] = None
     value_head_dim: Annotated[Count | None, doc("latent attention: size of a value head")] = None
     num_parameters: Annotated[Count | None, doc("of the whole model, not of one rank")] = None
+    trainable_parameters: Annotated[
+        Count | None, doc("those that the optimizer changes, fewer than all in LoRA; null is taken for all")
+    ] = None
     source: Annotated[str | None, doc("where these figures come from")] = None
 
 
@@ -143,6 +151,10 @@ class TrainingConfig(_Section, frozen=True, kw_only=True):
     precision: Annotated[str | None, doc("fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4: of the matrix products")] = None
     precision_detail: Annotated[str | None, doc("in the framework's own words")] = None
     recomputation: Annotated[str | None, doc("none, selective or full, of activations")] = None
+    packing: Annotated[
+        bool | None,
+        doc("true: a sequence holds several documents, and attention stays within each; false: attention sees it all"),
+    ] = None
     seed: Annotated[Seed | None, doc("of weights and dropout")] = None
 
 
@@ -193,6 +205,17 @@ class MemoryMetrics(_Section, frozen=True, kw_only=True):
     ] = None
     peak_memory_process_gb: Annotated[NonNegative | None, doc("resident memory of the training process (CPU)")] = None
     avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean of the readings (CPU)")] = None
+
+
+class Disturbance(_Section, frozen=True, kw_only=True):
+    """What else used the CPUs that the training could use, from its first step to its last."""
+
+    other_programs_cpu_share: Annotated[Share | None, doc("share of the CPU time that other programs took, 0 to 1")] = (
+        None
+    )
+    steal_cpu_share: Annotated[Share | None, doc("share that the hypervisor gave to other machines, 0 to 1")] = None
+    load_average_at_start: Annotated[NonNegative | None, doc("load of the minute before the first step")] = None
+    cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, where it is stated")] = None
 
 
 class Timing(_Section, frozen=True, kw_only=True):
@@ -268,12 +291,15 @@ class RunRecord(_Series, frozen=True, kw_only=True):
     """What differs between runs of one setup."""
 
     timestamp: Annotated[str | None, doc("start of the training, ISO 8601 with offset")] = None
+    session: Annotated[str | None, doc("identifies the command that measured; the runs of one are interleaved")] = None
+    round: Annotated[Count | None, doc("round of the session, from 1; each holds one run of every setup")] = None
     status: Annotated[Status, doc("whether all steps that were asked for are there")] = "complete"
     status_reason: Annotated[str | None, doc("why not, in a sentence")] = None
     warnings: Annotated[tuple[str, ...], doc("what is doubtful or unknown, and why")] = ()
     source: Annotated[Source | None, doc("where the run comes from")] = None
     environment: Annotated[Environment, doc("where and with what software it was made")] = Environment()
     memory_metrics: Annotated[MemoryMetrics, doc("memory, each figure only if it was measured")] = MemoryMetrics()
+    disturbance: Annotated[Disturbance, doc("what else used the CPU while it ran")] = Disturbance()
     energy_metrics: Annotated[dict[str, float | None], doc("energy and power as measured, unit in the name")] = {}
     native_metrics: Annotated[
         dict[str, float | tuple[float | None, ...] | None],

@@ -1,4 +1,4 @@
-"""Replaced results in history/, and leftovers of killed writers."""
+"""Folders of results: replaced ones in history/, leftovers of killed writers, and all files but these."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import filecmp
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tprimat import files
@@ -13,6 +14,13 @@ from tprimat import files
 HISTORY = "history"
 UNFINISHED = ".result.part"
 """Ending of a result on its way to disk; written under the lock alone."""
+
+
+def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the files in a folder and below, by name; hidden ones and those in history/ are left out."""
+    for parent, folders, names in os.walk(folder, onerror=on_error):
+        folders[:] = sorted(name for name in folders if name != HISTORY and not name.startswith("."))
+        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
 
 
 def keep_in_history(path: Path) -> Path:

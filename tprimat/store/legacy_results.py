@@ -63,6 +63,9 @@ class _LegacyFile:
         self.stated = msgspec.convert(parsed, type=schema.Result)
         self.file = file
         self.named = schema.from_name(file.path)
+        self.device = self.stated.gpu_info.device_name or ""
+        self.stack = (self.stated.gpu_info.software_stack or "").lower()
+        self.times = tuple(self.stated.step_times or self.stated.raw_step_times)
         self.warnings: list[str] = []
         self._warn = self.warnings.append
         self.missing: list[str] = []
@@ -74,16 +77,15 @@ class _LegacyFile:
         stated = self.stated
         if stated.step_times and stated.raw_step_times and stated.step_times != stated.raw_step_times:
             self._warn("step_times and raw_step_times differ; step_times are taken")
-        times = tuple(stated.step_times or stated.raw_step_times)
-        count = len(times)
+        count = len(self.times)
         framework = self._framework()
         from_log = stated.source == "primus_log_extraction" or framework == "primus"
         # The callback's first forms have raw_step_times and name neither framework nor source.
         by_callback = not from_log and (framework == "nemo" or (framework is None and bool(stated.raw_step_times)))
         platform = self._platform()
-        gpu_info = self._gpu_info(platform, from_log)
+        gpu_info = self._gpu_info(from_log)
         training = self._training_config()
-        learning_rates = self._series("learning_rates", stated.learning_rates, count)
+        learning_rates = self._series("learning_rates", stated.learning_rates)
         if stated.learning_rates and learning_rates.count(None) == count:
             # Without their places they still tell two schedules apart.
             ends = finite((stated.learning_rates[0], stated.learning_rates[-1]))
@@ -107,17 +109,18 @@ class _LegacyFile:
             native_metrics=dict(self.printed),
             steps=tuple(range(1, count + 1)),
             window_steps=(1,) * count,
-            step_times=times,
-            loss_values=self._series("loss_values", stated.loss_values or stated.raw_loss_values, count),
+            step_times=self.times,
+            loss_values=self._series("loss_values", stated.loss_values or stated.raw_loss_values),
             learning_rates=learning_rates,
             grad_norms=(None,) * count,
             lines=(None,) * count,
         )
-        self._check_printed_values(times, training.max_steps)
+        self._check_printed_values(training.max_steps)
         self._warn_of_missing(timed=from_log or by_callback)
         return msgspec.structs.replace(run, warnings=tuple(self.warnings))
 
-    def _series(self, name: str, values: list[float | None], count: int) -> tuple[float | None, ...]:
+    def _series(self, name: str, values: list[float | None]) -> tuple[float | None, ...]:
+        count = len(self.times)
         if not values:
             self.missing.append(name)
             return (None,) * count
@@ -155,12 +158,11 @@ class _LegacyFile:
         return figures
 
     def _platform(self) -> Platform | None:
-        stated, device = self.stated.platform or "", (self.stated.gpu_info.device_name or "").lower()
-        stack = schema.STACKS.get((self.stated.gpu_info.software_stack or "").lower())
-        platform = schema.PLATFORMS.get(stated.lower())
-        if device.endswith(schema.INVENTED_DEVICE):
+        if self.device.endswith(schema.INVENTED_DEVICE):
             # The warning is given with the device's other inventions.
             return None
+        stated, device = self.stated.platform or "", self.device.lower()
+        platform = schema.PLATFORMS.get(stated.lower())
         of_device: Platform | None = "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
         if platform and of_device and platform != of_device:
             self._warn(f"platform {_quoted(stated)} contradicts the device {_quoted(device)}: unknown")
@@ -169,28 +171,29 @@ class _LegacyFile:
             return platform
         if stated.lower() not in schema.UNKNOWN_WORDS:
             self._warn(f"platform {_quoted(stated)} is none of nvd, amd and cpu")
-        if of_device or stack:
-            return of_device or (schema.PLATFORM_OF_STACK[stack] if stack else None)
+        if of_hardware := of_device or schema.PLATFORMS.get(schema.STACKS.get(self.stack, "")):
+            return of_hardware
         if self.named.platform:
             self._warn(f"platform {self.named.platform} is taken from the file's name")
         return self.named.platform
 
     def _framework(self) -> str | None:
-        stack = (self.stated.gpu_info.software_stack or "").lower()
         framework = (self.stated.framework or "").lower()
         if schema.PLAIN.fullmatch(framework) and framework not in schema.UNKNOWN_WORDS:
             return schema.FRAMEWORKS.get(framework, framework)
         if self.stated.source == "primus_log_extraction":
             return "primus"
-        of_stack = schema.FRAMEWORKS[stack] if stack in ("nemo", "prim") else None
         named = self.named.framework
-        if of_stack and named and of_stack != named:
+        if self.stack not in ("nemo", "prim"):
+            return self._from_name("framework", named)
+        of_stack = schema.FRAMEWORKS[self.stack]
+        if named and of_stack != named:
             # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
             self._warn(
-                f"framework {named} is taken from the file's name; software_stack says {stack}, "
+                f"framework {named} is taken from the file's name; software_stack says {self.stack}, "
                 "as it does in every file that this tool wrote on that platform"
             )
-        return named or of_stack if of_stack else self._from_name("framework", named)
+        return named or of_stack
 
     def _model(self) -> str | None:
         model = self.stated.model or ""
@@ -206,32 +209,20 @@ class _LegacyFile:
             self.missing.append(field)
         return value
 
-    def _gpu_info(self, platform: Platform | None, from_log: bool) -> GpuInfo:
-        gpu = self.stated.gpu_info
-        if (gpu.device_name or "").endswith(schema.INVENTED_DEVICE):
+    def _gpu_info(self, from_log: bool) -> GpuInfo:
+        if self.device.endswith(schema.INVENTED_DEVICE):
             self._warn(
                 f"gpu_info and platform are left out: where torch was missing, as here, this tool wrote "
-                f"{_quoted(gpu.device_name or '')} with one card's constants, whatever had trained"
+                f"{_quoted(self.device)} with one card's constants, whatever had trained"
             )
             return GpuInfo()
-        name = self._known("gpu_info.device_name", gpu.device_name)
+        gpu = self.stated.gpu_info
+        of_version = "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
+        stack = schema.STACKS.get(self.stack) or of_version
         version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
-        stack = schema.STACKS.get((gpu.software_stack or "").lower()) or (
-            "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
-        )
-        if stack is None:
-            self.missing.append("gpu_info.software_stack")
-        if from_log and name:
+        info = GpuInfo(**self._known_of("gpu_info", GpuInfo, software_stack=stack, software_version=version))
+        if from_log and info.device_name:
             self._warn("gpu_info is of the machine on which the log was read; it is taken to be the one that trained")
-        info = GpuInfo(
-            device_name=name,
-            device_count=self._known("gpu_info.device_count", gpu.device_count),
-            total_memory_gb=self._known("gpu_info.total_memory_gb", gpu.total_memory_gb),
-            gpu_cores=self._known("gpu_info.gpu_cores", gpu.gpu_cores),
-            software_stack=stack,
-            software_version=self._known("gpu_info.software_version", version),
-            pytorch_version=self._known("gpu_info.pytorch_version", gpu.pytorch_version),
-        )
         card = gpus.match(info).gpu
         if card and info.gpu_cores and info.gpu_cores != card.cores:
             self._warn(f"gpu_cores {info.gpu_cores} is another card's figure: {card.title} has {card.cores}; left out")
@@ -239,9 +230,7 @@ class _LegacyFile:
         return info
 
     def _training_config(self) -> TrainingConfig:
-        stated = msgspec.structs.asdict(self.stated.training_config)
-        del stated["parallel_strategy"]
-        known = {name: self._known(f"training_config.{name}", value) for name, value in stated.items()}
+        known = self._known_of("training_config", TrainingConfig)
         precision = known.pop("precision")
         return TrainingConfig(
             **known, precision=precision if precision in schema.PRECISIONS else None, precision_detail=precision
@@ -306,7 +295,8 @@ class _LegacyFile:
             return moment.isoformat()
         return None
 
-    def _check_printed_values(self, times: tuple[float, ...], max_steps: int | None) -> None:
+    def _check_printed_values(self, max_steps: int | None) -> None:
+        times = self.times
         count, total = len(times), math.fsum(times)
         if max_steps is not None and count > max_steps:
             self._warn(f"the file holds {count} step times, and says that {max_steps} steps were asked for")
@@ -346,6 +336,15 @@ class _LegacyFile:
         if self.unread:
             names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
             self._warn(f"fields of the file that are not used: {names}")
+
+    def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> dict[str, Any]:
+        """Return the fields that a kind of group has, as the file states them or as they were derived."""
+        stated = {**msgspec.structs.asdict(getattr(self.stated, group)), **derived}
+        return {
+            name: self._known(f"{group}.{name}", value)
+            for name, value in stated.items()
+            if name in kind.__struct_fields__
+        }
 
     def _known(self, name: str, value: Any) -> Any:
         """Return a text, a count or an amount; None, with its name among the missing fields, where it can't be one."""

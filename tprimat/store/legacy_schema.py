@@ -18,7 +18,6 @@ PLATFORMS: dict[str, Platform] = {
     "cpu": "cpu",
 }
 STACKS: dict[str, SoftwareStack] = {"cuda": "cuda", "nemo": "cuda", "rocm": "rocm", "prim": "rocm", "cpu": "cpu"}
-PLATFORM_OF_STACK: dict[SoftwareStack, Platform] = {"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}
 FRAMEWORKS = {
     "nemo": "nemo",
     "prim": "primus",

@@ -14,8 +14,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,7 +25,7 @@ from tprimat.errors import UnreadableError
 from tprimat.results.result_file import SCHEMA_VERSION, Loaded, RecordedRepetition, ResultFile, decode, encode
 from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
 from tprimat.store import legacy_results
-from tprimat.store.history import HISTORY, UNFINISHED, keep_in_history, remove_unfinished
+from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
 from tprimat.store.naming import file_name
 
@@ -54,14 +53,15 @@ def read(path: Path) -> tuple[Run, ...]:
     return _load(path).runs
 
 
-def _content(path: Path) -> bytes:
+def _load(path: Path) -> Loaded:
     try:
         with files.open_plain(path) as file:
             if os.fstat(file.fileno()).st_size > LARGEST_FILE:
                 raise _not_a_result(path, "too large for a result file: is it one?")
-            return file.read()
+            content = file.read()
     except (OSError, ValueError) as error:
-        raise files.unreadable(path, error, "") from error
+        raise files.unreadable(path, error) from error
+    return Loaded(str(path), hashlib.sha256(content).hexdigest(), _decoded(content, path))
 
 
 def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
@@ -126,6 +126,11 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
     """
     loaded: dict[str, Loaded] = {}
     warnings: list[str] = []
+
+    def pass_over(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            warnings.append(f"passed over: {error.filename}: can't be read: {error.strerror}")
+
     for path in paths:
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
@@ -134,18 +139,16 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
         if not is_folder:
             loaded.setdefault(os.path.realpath(path), _load(path))
             continue
-        for file in sorted(_results_below(path, warnings)):
+        for file in sorted(files_below(path, pass_over)):
+            # Reading a pipe that lies in a folder would wait for ever.
+            if file.suffix != ".json" or (file.exists() and not file.is_file()):
+                continue
             try:
                 loaded.setdefault(os.path.realpath(file), _load(file))
             except UnreadableError as error:
                 if os.path.lexists(file):
                     warnings.append(f"passed over: {error.message}")
     return list(loaded.values()), warnings
-
-
-def _load(path: Path) -> Loaded:
-    content = _content(path)
-    return Loaded(str(path), hashlib.sha256(content).hexdigest(), _decoded(content, path))
 
 
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
@@ -172,7 +175,7 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
                 earlier = _runs_to_join(path, run)
             runs, known = _joined(earlier, run)
             remove_unfinished(folder)
-            content = encode(as_file(runs, {id(run): summary} if summary else {}))
+            content = encode(as_file(runs, {id(run): summary} if summary else None))
             with files.write_temp_beside(path, content, UNFINISHED) as whole:
                 # Under its name there is a whole result at every moment, the older one or this one.
                 moved = keep_in_history(path) if path.exists() and not earlier else None
@@ -182,14 +185,14 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
     return Saved(path, moved, len(runs), known)
 
 
-def as_file(runs: Sequence[Run], known: Mapping[int, Summary] = MappingProxyType({})) -> ResultFile:
+def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> ResultFile:
     """Return the result file of runs of one setup, in the order in which they were made; raise ValueError for several.
 
     Summaries that are known, by the id of their run, are not computed again.
     """
     if len({setup_key(run) for run in runs}) != 1:
         raise ValueError("runs of different setups can't share a file")
-    summaries = [known.get(id(run)) or summarize(run) for run in runs]
+    summaries = [(known or {}).get(id(run)) or summarize(run) for run in runs]
     mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
     recorded = tuple(
         RecordedRepetition(
@@ -201,10 +204,9 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] = MappingProxyType
     )
     measured = [index for index, time in enumerate(mean_times) if time] or range(len(runs))
     chosen = measured[stats.median_index([mean_times[index] for index in measured])]
-    fields: dict[str, Any] = {name: getattr(runs[chosen], name) for name in Run.__struct_fields__}
-    fields["warnings"] = tuple(dict.fromkeys((*runs[chosen].warnings, *summaries[chosen].warnings)))
+    warnings = tuple(dict.fromkeys((*runs[chosen].warnings, *summaries[chosen].warnings)))
     return ResultFile(
-        **fields,
+        **{**msgspec.structs.asdict(runs[chosen]), "warnings": warnings},
         steady=recorded[chosen].steady,
         performance_metrics=recorded[chosen].performance_metrics,
         runs=recorded,
@@ -226,20 +228,6 @@ def _version(content: bytes) -> int | None:
                 return None
         raise
     return None if version is msgspec.UNSET else version
-
-
-def _results_below(folder: Path, warnings: list[str]) -> Iterator[Path]:
-    def pass_over(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            warnings.append(f"passed over: {error.filename}: can't be read: {error.strerror}")
-
-    for parent, folders, names in os.walk(folder, onerror=pass_over):
-        folders[:] = sorted(name for name in folders if name != HISTORY and not name.startswith("."))
-        for name in names:
-            file = Path(parent, name)
-            # Reading a pipe that lies in a folder would wait for ever.
-            if name.endswith(".json") and not name.startswith(".") and not (file.exists() and not file.is_file()):
-                yield file
 
 
 def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:

@@ -1,7 +1,7 @@
 """Efficiency of a run: MFU, memory, energy, cost, time to train.
 
-A function with its row each in table.py. Every metric is computed for each segment of a run, or of several
-runs together, with the interval of the speed carried through; what can't be given has its reason.
+A function with its row each in table.py. Every metric is computed from the mean speed of all runs of a setup, with
+its interval carried through; what can't be given has its reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOM_ABOVE = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Efficiency:
-    """The values of one segment of a run, or of several runs.
+    """The values of the runs of one setup.
 
     Attributes:
         steps: which steps they are of, or of how many runs.
@@ -37,24 +37,17 @@ class Efficiency:
     hints: tuple[str, ...]
 
 
-def efficiencies(run: Run, summary: Summary, options: Options) -> tuple[Efficiency, ...]:
-    """Return the values of a run: one set for each of its segments, or one of all steps after the first."""
-    parts = [(segment.first_step, segment.last_step, _speed(segment)) for segment in summary.segments]
-    steady = summary.steady
-    if not parts and steady.first_step is not None and steady.last_step is not None:
-        parts = [(steady.first_step, steady.last_step, Value(summary.performance.tokens_per_second_per_gpu))]
-    return tuple(_efficiency(f"steps {first}–{last}", Subject([run], speed, options)) for first, last, speed in parts)
+def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options) -> Efficiency:
+    """Return the values of the runs of one setup, of the mean of their speeds.
 
-
-def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options) -> tuple[Efficiency, ...]:
-    """Return the values of several runs of one setup: of the mean of their speeds, with the interval between runs.
-
-    A single run has the values of its segments, with the intervals within it.
+    Several runs have the interval between them; a single one has that within it, where it kept one speed.
     """
-    if len(runs) == 1:
-        return efficiencies(runs[0], summaries[0], options)
-    speed = table.over_runs([summary.performance.tokens_per_second_per_gpu for summary in summaries])
-    return (_efficiency(f"{len(runs)} runs", Subject(runs, speed, options)),)
+    rates = [summary.performance.tokens_per_second_per_gpu for summary in summaries]
+    if len(runs) > 1:
+        return _efficiency(f"{len(runs)} runs", Subject(runs, table.over_runs(rates), options))
+    steady, segments = summaries[0].steady, summaries[0].segments
+    speed = _speed(segments[0]) if len(segments) == 1 else Value(rates[0])
+    return _efficiency(f"steps {steady.first_step}–{steady.last_step}", Subject(runs, speed, options))
 
 
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:

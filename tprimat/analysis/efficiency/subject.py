@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from tprimat.analysis import flops
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog.prices import Price
-from tprimat.results.run import Run
+from tprimat.results.run import FROM_DESCRIPTION, Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +50,14 @@ class Options:
 
     Attributes:
         precision: fills in a precision that the result leaves open.
+        precisions: the same of single systems, by their names or a part of them.
         peak_tflops: dense peak of the device, TFLOP/s, instead of the table's.
         price: USD per GPU-hour.
         tdp_energy: whether to give energy as if the device drew its TDP.
     """
 
     precision: str | None = None
+    precisions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     peak_tflops: float | None = None
     price: Price | None = None
     tdp_energy: bool = False
@@ -98,8 +100,10 @@ class Subject:
         peak = gpu.peak_tflops(self.precision)
         if peak is None:
             return None, f"no dense {self.precision} peak is known of {gpu.title}: give --peak-tflops if you know it"
-        stated = self.run.training_config.precision
-        start = "" if stated else f"precision {self.precision} as given on the command line; "
+        config = self.run.training_config
+        start = "" if config.precision else f"precision {self.precision} as given on the command line; "
+        if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
+            start = f"precision {self.precision} from the {FROM_DESCRIPTION}; "
         doubt = f"; {gpu.doubt}" if gpu.doubt else ""
         return peak, f"{start}dense {self.precision} peak of {gpu.title}: {peak:g} TFLOP/s{doubt}"
 
@@ -113,11 +117,14 @@ class Subject:
         if self.speed.value is None:
             return Value(None, reason="no throughput: see the warnings")
         shape, note = flops.model_shape(self.run)
-        length = self.run.training_config.sequence_length
-        per_token = flops.flops_per_token(shape, length, causal=causal) if shape and length else None
+        length, packing = self.run.training_config.sequence_length, self.run.training_config.packing
+        counted = 0 if packing else length
+        per_token = flops.flops_per_token(shape, counted, causal=causal) if shape and counted is not None else None
         if per_token is None:
             unknown = "the model's shape or the sequence length is not whole: no FLOPs"
             return Value(None, reason=unknown if shape else note)
+        if packing:
+            note = "; ".join(filter(None, (note, "documents are packed: attention isn't counted")))
         return self.speed.scaled(per_token / 1e12, note)
 
     def share_of_peak(self, achieved: Value) -> Value:

@@ -15,6 +15,7 @@ from tprimat.results.run import Run
 from tprimat.units import GB
 
 MILLION = 1e6
+BILLION = 1e9
 TRILLION = 1e12
 HOUR_S = 3600.0
 DAY_S = 86400.0
@@ -35,7 +36,7 @@ _Function = TypeVar("_Function", bound=Callable[[Subject], Value | None])
 def _metric(
     title: str, unit: str, better: Literal["higher", "lower"] | None, how: str, reference: str = ""
 ) -> Callable[[_Function], _Function]:
-    """Make a function a metric of its own name; where it returns no value and no reason, the row is left out."""
+    """Make a function a metric of its own name; a row without value and reason is omitted."""
 
     def add(function: _Function) -> _Function:
         METRICS.append(Metric(function.__name__.removeprefix("_"), title, unit, better, how, reference))
@@ -52,12 +53,12 @@ def values(subject: Subject) -> dict[str, Value]:
 
 
 def over_runs(figures: Sequence[float | None]) -> Value:
-    """Return the mean of a figure over runs, with the interval between them; no value where a run has none."""
+    """Return the geometric mean of a figure over runs with its interval; no value where a run has none."""
     known = [figure for figure in figures if figure is not None]
     if not known or len(known) < len(figures):
         return Value(None)
     between = intervals.between_run_interval(known)
-    return Value(statistics.fmean(known), *((between.low, between.high) if between else (None, None)))
+    return Value(statistics.geometric_mean(known), *((between.low, between.high) if between else (None, None)))
 
 
 def _measured_epochs(run: Run) -> Iterator[tuple[float, float]]:
@@ -127,7 +128,10 @@ def _model_tflops_per_gpu_full(subject: Subject) -> Value:
 )
 def _mfu(subject: Subject) -> Value:
     mfu = subject.share_of_peak(subject.tflops(causal=True))
-    if mfu.value is None or mfu.value <= 100:
+    gpu = subject.device.gpu
+    # Some cards run faster than at the clock of their data sheet.
+    boost = (gpu.boost if gpu else 1.0) * 100
+    if mfu.value is None or mfu.value <= boost:
         return mfu
     doubt = "more than 100 % can't be: the peak or the speed is not what it is called"
     return dataclasses.replace(mfu, reason=f"{mfu.reason}; {doubt}")
@@ -149,6 +153,8 @@ def _hfu(subject: Subject) -> Value | None:
     mfu, how = subject.share_of_peak(subject.tflops(causal=True)), subject.run.training_config.recomputation
     if mfu.value is None:
         return None
+    if how == "full" and subject.run.model_config.trainable_parameters:
+        return Value(None, reason="a part of the weights is frozen: no closed form")
     if how in ("none", "full"):
         return mfu.scaled(RECOMPUTED_FORWARD if how == "full" else 1)
     return Value(
@@ -229,14 +235,14 @@ def _tdp_joules_per_token(subject: Subject) -> Value | None:
 
 @_metric("Tokens per dollar", "tokens/$", "higher", "tokens_per_second_per_gpu × 3600 / price per GPU-hour")
 def _tokens_per_dollar(subject: Subject) -> Value | None:
-    cost = _dollars_per_trillion_tokens(subject)
-    return cost and cost.inverted(TRILLION)
+    cost = _dollars_per_billion_tokens(subject)
+    return cost and cost.inverted(BILLION)
 
 
-@_metric("Cost of 10¹² tokens", "$", "lower", "10¹² / tokens_per_second_per_gpu / 3600 × price per GPU-hour")
-def _dollars_per_trillion_tokens(subject: Subject) -> Value | None:
+@_metric("Cost of 10⁹ tokens", "USD", "lower", "10⁹ / tokens_per_second_per_gpu / 3600 × price per GPU-hour")
+def _dollars_per_billion_tokens(subject: Subject) -> Value | None:
     price, speed = subject.options.price, subject.speed
-    return None if price is None or speed.value is None else speed.inverted(TRILLION / HOUR_S).priced(price)
+    return None if price is None or speed.value is None else speed.inverted(BILLION / HOUR_S).priced(price)
 
 
 def _cost_of(seconds: Value, subject: Subject) -> Value | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any, NoReturn
 
 from tprimat.errors import UsageError
 
 OF_TRAININGS = {
-    "quiet": "print the paths of the results alone, a line each",
-    "verbose": "print the commands that are started, versions, settings and every note too",
-    "json": "print one document for a program: results with their figures, notes, exit status",
+    "quiet": "print only result paths, one per line",
+    "verbose": "print commands, versions, settings and all notes",
+    "json": "print JSON: results, notes, exit status",
 }
 """What the three options do in commands that train."""
 
@@ -20,16 +21,17 @@ class Parser(argparse.ArgumentParser):
     """The parser of a command. It raises UsageError for wrong arguments.
 
     Args:
-        command: its name, for the usage line where no script was started.
+        command: its name, for the usage line; replaced by the shell or Python script that calls it.
         hint: appended to the error message.
         passes: whether what follows -- is for another program; it is kept as `passed`.
         settings: of argparse. Unless they say so, texts keep their lines and no option may be abbreviated.
     """
 
     def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
-        settings["prog"] = settings.get("prog") or program(command)
-        usual: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-        super().__init__(**(usual | settings))
+        settings.setdefault("prog", os.environ.get("TPRIMAT_SCRIPT") or program(command))
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("allow_abbrev", False)
+        super().__init__(**settings)
         self._hint = f"{hint}; " if hint else ""
         self._passes = passes
 
@@ -49,23 +51,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
-        raise UsageError(f"{message} ({self._hint}{self.prog} --help says more)", heading="wrong-usage")
+        hint = f"{self._hint}{self.prog} --help lists the options"
+        raise UsageError(message.removeprefix("argument "), heading="wrong-usage", hint=hint)
 
 
 def program(command: str) -> str:
     """Return what the usage line calls this program: the script's name, or `tprimat COMMAND`."""
     name = sys.argv[0].replace("\\", "/").rpartition("/")[2]
-    return name if name not in ("tprimat", "__main__.py") else f"tprimat {command}"
+    return name if name.endswith(".py") and name != "__main__.py" else f"tprimat {command}"
 
 
 def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:
-    """Add an option to a parser or a group.
+    """Add an option to a parser or a group, with the text of its help and more arguments of add_argument().
 
-    Args:
-        group: the parser or group.
-        usage: as the help shows it, "--runs N"; without a value, as "--dry-run", it is true where it is given.
-        text: of the help.
-        settings: more arguments of add_argument().
+    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true where it is given.
     """
     words = usage.split()
     names = [word for word in words if word.startswith("-")]

@@ -23,7 +23,7 @@ def names(known: Sequence[str], what: str, *, all_allowed: bool = False) -> Call
             if name not in known:
                 choices = ", ".join([*known, *(["all"] if all_allowed else [])])
                 meant = suggestion(name, known, f"choose from {choices}")
-                raise argparse.ArgumentTypeError(f"there is no {what} {name!r}: {meant}")
+                raise argparse.ArgumentTypeError(f"unknown {what} {name!r}; {meant}")
         return chosen
 
     return read
@@ -37,9 +37,9 @@ def at_least(least: int, most: int = 10**18) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
         value = int(text)
         if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is too small: the least is {least}")
+            raise argparse.ArgumentTypeError(f"must be at least {least}, not {text}")
         if value > most:
-            raise argparse.ArgumentTypeError(f"{text} is too large: the most is {most}")
+            raise argparse.ArgumentTypeError(f"must be at most {most}, not {text}")
         return value
 
     return read
@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 30 or 0")
+        raise argparse.ArgumentTypeError(f"invalid number of seconds {text!r}; use e.g. 30 or 0")
     return value
 
 
@@ -65,7 +65,7 @@ def duration(text: str) -> float:
         hours = minutes = rest = 0.0
     total = hours * 3600 + minutes * 60 + rest
     if total <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time, such as 90s, 10m or 1h30m")
+        raise argparse.ArgumentTypeError(f"invalid duration {text!r}; use e.g. 90s, 10m, 1h30m")
     return total
 
 
@@ -83,23 +83,31 @@ def add_numbers(group: argparse._ActionsContainer, *numbers: tuple[str, int, str
         option(group, f"--{name} N", text, type=at_least(least))
 
 
-def add_sizes(group: argparse._ActionsContainer) -> None:
+def several(read: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
+    """Return a reader of numbers with commas between them."""
+    return lambda text: tuple(dict.fromkeys(read(part) for part in text.split(",")))
+
+
+def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool = False) -> None:
     """Add the sizes of a training of a language model, and its seed."""
+    text, number = "set sequences per forward pass and GPU", at_least(1)
+    if several_micro_batches:
+        text += "; or several"
+    option(group, "--micro-batch-size N", text, type=several(number) if several_micro_batches else number)
     add_numbers(
         group,
-        ("micro-batch-size", 1, "sequences per forward pass of a GPU"),
-        ("global-batch-size", 1, "sequences per step, over all GPUs"),
-        ("sequence-length", 2, "tokens per sequence"),
-        ("seed", 0, "of the weights and the tokens"),
+        ("global-batch-size", 1, "set sequences per step, across all GPUs"),
+        ("sequence-length", 2, "set tokens per sequence"),
+        ("seed", 0, "seed the weights and the tokens"),
     )
 
 
 def add_gpus(group: argparse._ActionsContainer) -> None:
     """Add --gpus."""
-    add_numbers(group, ("gpus", 1, "GPUs to train on (default: all); on a CPU, processes that share it (default: 1)"))
+    add_numbers(group, ("gpus", 1, "use N GPUs (default: all), or N processes on a CPU"))
 
 
 def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
     """Add --output-dir."""
-    text = f"folder for results, and logs/ in it (default: {default})"
+    text = f"write results and logs/ to DIR (default: {default})"
     option(group, "--output-dir DIR", text, type=Path, default=Path(default))

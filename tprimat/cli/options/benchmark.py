@@ -17,20 +17,29 @@ from tprimat.cli.options._training import add_gpus, add_output_dir, add_sizes, a
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
+from tprimat.frameworks.nemo.defaults import PRESETS
 from tprimat.frameworks.request import PRECISIONS, PROFILERS
 
 DEFAULT_TIME_LIMIT = "10m"
 
 DESCRIPTION = """\
-Trains language models on this machine and records the time of every step. With
-nothing said: all models, on all GPUs, at the largest scale that one GPU's
-memory holds; without a GPU, tiny models of the same architectures on the CPU.
-Nothing is downloaded: weights are random, tokens are generated.
+Train language models on this machine and record the time of every step. By
+default, all models run on all GPUs at the largest size that fits in GPU memory;
+without a GPU, tiny models of the same architectures run on the CPU. Nothing is
+downloaded: weights are random, tokens are generated.
 """
 
 EPILOG = """\
-Exit status: 0 well, 2 wrong usage, 3 a result that can't be matched, 5 a
-training failed or was interrupted. What was measured until then stays.
+Scales:      {scales}
+Frameworks:  {first},
+             {rest}
+NeMo presets:
+{presets}
+
+For the encoder-decoder: --model encdec --help
+
+Exit status: 0 success, 2 wrong usage, 3 a result that can't be matched, 5 a
+training failed or was interrupted. Results measured until then are kept.
 """
 
 
@@ -47,13 +56,20 @@ class BenchmarkParser(Parser):
 
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
-    parser = BenchmarkParser("benchmark", description=DESCRIPTION, epilog=EPILOG)
-    _add_setup(parser.add_argument_group("what to train"))
-    _add_measuring(parser.add_argument_group("how to measure"))
-    _nemo.add_options(parser.add_argument_group("with NeMo (--framework nemo, pretrain_*.py)"))
+    parser = BenchmarkParser("benchmark", description=DESCRIPTION, epilog=_epilog())
+    _add_setup(parser.add_argument_group("workload"))
+    _add_measuring(parser.add_argument_group("measurement"))
+    _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)
     return parser
+
+
+def _epilog() -> str:
+    known = framework_names()
+    presets = "\n".join(f"  {name:13}{text}" for name, text in PRESETS.items())
+    first, rest = ", ".join(known[:4]), ", ".join(known[4:])
+    return EPILOG.format(scales=", ".join(scales.names()), first=first, rest=rest, presets=presets)
 
 
 def own_options() -> set[str]:
@@ -64,8 +80,7 @@ def own_options() -> set[str]:
 def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Return whether the arguments of `benchmark` are for the encoder-decoder.
 
-    Raises:
-        UsageError: they name it beside other models, or torchrun started a command that starts its processes itself.
+    Raises UsageError where they name it beside other models, or torchrun started what starts its processes itself.
     """
     models = _named(argv, "--model")
     if models is None:
@@ -75,13 +90,15 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
         return True
     if encdec.MODEL in models:
         raise UsageError(
-            f"{encdec.MODEL} has options of its own: measure it in a call of its own (--model {encdec.MODEL})",
+            f"{encdec.MODEL} can't be combined with other models",
+            hint=f"run it alone: --model {encdec.MODEL}",
             heading="encoder-decoder",
         )
     if "TORCHELASTIC_RUN_ID" in environ and _named(argv, "--framework") != ["nemo"]:
         raise UsageError(
-            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)} benchmark.py "
-            "starts its processes itself: leave torchrun out, and say how many with --gpus",
+            f"torchrun starts only the encoder-decoder and NeMo (pretrain_*.py); for {', '.join(models)}, "
+            "benchmark.py starts its own processes",
+            hint="run it without torchrun; --gpus sets how many",
             heading="torchrun",
         )
     return False
@@ -95,60 +112,32 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 
 
 def _add_setup(group: argparse._ArgumentGroup) -> None:
-    option(
-        group,
-        "--model NAME",
-        f"{', '.join(models.names())}, several with commas between, or all (default: all); or encdec, the "
-        "encoder-decoder, whose options are others: --model encdec --help",
-        type=names(models.names(), "model", all_allowed=True),
-    )
-    option(
-        group,
-        "--scale NAME",
-        f"size of the models: {', '.join(scales.names())} (default: the largest whose weights, gradients and "
-        f"optimizer states leave {scales.SPARE:.0%}% of a GPU's memory free; {scales.SCALES[0].name} on a CPU)",
-    )
-    option(
-        group,
-        "--precision NAME",
-        f"{', '.join(PRECISIONS)}; several with commas between are measured in turn, each labelled by its name "
-        f"(default: {defaults.PRECISION_ON_GPU} on a GPU that has it, {defaults.PRECISION_ON_CPU} on a CPU)",
-        type=names(PRECISIONS, "precision"),
-    )
-    add_sizes(group)
-    option(
-        group,
-        "--match RESULT",
-        "take model, shape, batch, sequence, precision, seed and steps from this result; what can't be taken "
-        "over is said",
-        type=Path,
-    )
+    text = f"train {', '.join(models.names())}, encdec or all (default: all)"
+    option(group, "--model NAME", text, type=names(models.names(), "model", all_allowed=True))
+    option(group, "--scale NAME", "set the model size (default: largest that fits)")
+    default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
+    text = f"use {', '.join(PRECISIONS)} or several ({default})"
+    option(group, "--precision NAME", text, type=names(PRECISIONS, "precision"))
+    add_sizes(group, several_micro_batches=True)
+    option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 
 def _add_measuring(group: argparse._ArgumentGroup) -> None:
-    text = "trainings of each setup, each in a fresh process (default: 1; to tell two sides apart takes 3 or more)"
+    text = "run each configuration N times, interleaved (default: 1)"
     option(group, "--runs N", text, type=at_least(1), default=1)
-    text = f"steps of a training (default: {defaults.STEPS_ON_CPU} on a CPU, {defaults.STEPS_ON_GPU} on a GPU)"
+    text = f"train N steps (default: {defaults.STEPS_ON_GPU}; {defaults.STEPS_ON_CPU} on a CPU)"
     option(group, "--steps N", text, type=at_least(1))
-    text = f"ends the steps of a training early, such as 90s, 10m or 1h30m (default: {DEFAULT_TIME_LIMIT})"
+    text = f"stop a run after TIME, e.g. 90s, 1h30m (default: {DEFAULT_TIME_LIMIT})"
     option(group, "--time-limit TIME", text, type=duration, default=DEFAULT_TIME_LIMIT)
-    option(group, "--cooldown SECONDS", "rest between two trainings (default: 30 on a GPU, 0 on a CPU)", type=seconds)
+    option(group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
     add_gpus(group)
-    option(
-        group,
-        "--framework NAME",
-        f"what trains: {', '.join(framework_names())}; several with commas between, or all that can run here, are "
-        "measured in turn and compared (default: the first that can run here)",
-    )
-    option(group, "--label NAME", "your name for the setup; also in the file's name", type=label)
+    option(group, "--framework NAME", "train with NAME, several, or all (default: first available)")
+    option(group, "--label NAME", "name this configuration; becomes part of the file name", type=label)
     add_output_dir(group, "output")
-    text = "put results, logs and environment into one .tar.gz or .zip to send to whoever compares"
+    text = "bundle results, logs and environment into one archive"
     option(group, "--bundle FILE", text, type=Path)
-    option(
-        group,
-        "--profile NAME",
-        "a profiler watches the last steps, which are marked and which no figure is of: "
-        + "; ".join(f"{name}: {text}" for name, text in PROFILERS.items()),
-        choices=tuple(PROFILERS),
-    )
-    option(group, "--dry-run", "show the commands and what they would do; run nothing")
+    text = f"profile the last steps: {', '.join(PROFILERS)} (excluded from results)"
+    option(group, "--profile NAME", text, choices=tuple(PROFILERS))
+    # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
+    group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)
+    option(group, "--dry-run", "show the commands; run nothing")

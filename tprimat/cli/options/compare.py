@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from tprimat.cli.options import _overrides
+from tprimat.cli.options import _parser
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
+
+_OLDER_MODES = {"max": "best", "identical": "same"}
+
 EPILOG = """\
-Without FILE_OR_FOLDER the results of the folder --results-dir are compared. Folders are read with
-all that lies below them. A side is GPU, count, framework, stack, scale and label, in one setup;
-models are never crossed. With --baseline and --candidate the question is whether the candidate is
-slower than allowed. Exit status: 0 well, 1 slower than allowed for sure, 2 wrong usage or nothing
-readable, 3 not comparable, 4 the verdict would rest on figures that can't be true.
+examples:
+  {0}                                   compare the results in output/
+  {0} b200/ mi355x/ --cost B200=5.50 MI355X=3.95
+  {0} a.json b.json --precision MI355X=fp8 --verbose
+  {0} --baseline main/ --candidate branch/ --max-slowdown 3%
+
+Directories are read with their subdirectories. Results for different models are compared separately.
+
+exit status: 0 success, 1 regression, 2 wrong usage or no readable result, 3 not comparable,
+4 implausible results, 6 inconclusive check (with --fail-on-inconclusive)
 """
 
 
@@ -22,58 +30,74 @@ def parser() -> Parser:
     parser = Parser(
         "compare",
         prog=program(),
-        description="Sets results of trainings against each other: which side is faster, by how much, and what "
-        "must be known to believe it.",
-        epilog=EPILOG,
+        usage="%(prog)s [PATH ...] [--quiet | --verbose | --json] [options]",
+        description="Compare training benchmark results: which system is faster, by how much, and how certain that is.",
+        epilog=EPILOG.format(program()),
         allow_abbrev=True,
     )
-    parser.add_argument("results", nargs="*", metavar="FILE_OR_FOLDER", help="results, or folders that hold some")
-    text = "where the picture and the report go, and where the results are when none are named (default: output)"
-    option(parser, "--results-dir DIR", text, default="output")
-    text = "the picture's name, which ends in .png, .svg or .pdf (default: comparison_plot.png)"
-    option(parser, "--output NAME", text, default="comparison_plot.png")
-    text = "the side that all others are set against: its name or a part of it (default: the first one)"
-    option(parser, "--reference SIDE", text)
-    option(parser, "--model MODEL", "compare this model alone")
-    option(parser, "--no-plot", "draw no picture")
-    option(
-        parser,
-        "--mode",
-        "max: each side at its best, differences are listed (default); identical: any difference of "
-        "configuration is refused, with status 3",
-        choices=("max", "identical"),
-        default="max",
-    )
-    option(parser, "--enhanced", "print MFU, memory, cost, energy and time to train of each side too")
+    parser.add_argument("results", nargs="*", metavar="PATH", help="result files or directories (default: output)")
+    add_overrides(parser)
+    option(parser, "--reference NAME", "system to compare with (default: the slowest)")
+    option(parser, "--model MODEL", "compare only this model")
     add_output_options(
         parser,
-        quiet="print the verdict alone",
-        verbose="print every reason, setting and warning",
-        json="print the comparison and the metrics for a program",
+        quiet="print only the verdict",
+        verbose="show all caveats, settings and warnings",
+        json="print JSON",
     )
-    _overrides.add_options(parser)
-    _add_gate_options(parser.add_argument_group("regressions (for CI)"))
+    group = parser.add_argument_group("reports and details")
+    text = "directory of the results, the report and the plot (default: output)"
+    option(group, "--results-dir DIR", text, default="output")
+    text = "plot file: .png, .svg or .pdf (default: comparison_plot.png)"
+    option(group, "--output FILE", text, default="comparison_plot.png")
+    option(group, "--no-plot", "write no plot")
+    text = "best: settings may differ (default); same: fail if any differ"
+    choices = tuple(_OLDER_MODES.values())
+    option(group, "--mode", text, type=lambda word: _OLDER_MODES.get(word, word), choices=choices, default="best")
+    option(group, "--efficiency", "print MFU, memory, cost, energy and time to train")
+    option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
+    add_details(group)
+    _add_regression_check(parser.add_argument_group("regression check (for CI)"))
     return parser
 
 
 def program() -> str:
     """Return what the usage line calls this program, and what makes the same comparison again."""
-    name = sys.argv[0].replace("\\", "/").rpartition("/")[2]
+    name = _parser.program("compare")
     # benchmark.py compares what it has measured; the script beside it does so again.
-    name = "compare_results.py" if name == "benchmark.py" else name
-    return name if name.endswith(".py") and name != "__main__.py" else "tprimat compare"
+    return "compare_results.py" if name == "benchmark.py" else name
 
 
-def _add_gate_options(group: argparse._ArgumentGroup) -> None:
+def add_overrides(parser: Parser) -> None:
+    """Add the options for what results don't state: prices and precision."""
+    text = "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in table order"
+    option(parser, "--cost NAME=USD", text, nargs="+", default=[])
+    add_precision(parser)
+
+
+def add_precision(parser: Parser) -> None:
+    """Add the option for a precision that results don't state."""
+    text = f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all of them"
+    option(parser, "--precision NAME=PRECISION", text, nargs="+", default=[])
+
+
+def add_details(group: argparse._ActionsContainer) -> None:
+    """Add the options for the source of the prices, the hardware peak and energy."""
+    option(group, "--cost-source TEXT", "where the prices come from, for the report")
+    option(group, "--cost-date DATE", "date of the prices, for the report")
+    option(group, "--peak-tflops TFLOPS", "dense peak of the device (default: from its data sheet)", type=float)
+    option(group, "--energy-from-tdp", "estimate energy from TDP (upper bound)")
+
+
+def _add_regression_check(group: argparse._ArgumentGroup) -> None:
     """Add the options of the regression check."""
-    option(group, "--baseline OLD", "results of before", nargs="+", default=[])
-    option(group, "--candidate NEW", "results of now", nargs="+", default=[])
-    option(
-        group,
-        "--allow-slower PERCENT",
-        "how much less throughput is allowed, such as 3%% (default: nothing); only what the interval says for "
-        "sure fails, with status 1",
-    )
-    text = "the same for any metric, in percent or in its unit: peak_memory_reserved_gb=0.5; may be repeated"
-    option(group, "--allow METRIC=AMOUNT", text, action="append", default=[])
+    option(group, "--baseline PATH", "results to compare with", nargs="+", default=[])
+    option(group, "--candidate PATH", "results to check", nargs="+", default=[])
+    text = "fail if throughput drops by more than PCT (default: 0%%)"
+    option(group, "--max-slowdown PCT", text)
+    option(group, "--allow-slower PCT", argparse.SUPPRESS, dest="max_slowdown")
+    text = "fail if METRIC worsens by more, e.g. peak_memory_reserved_gb=0.5 or =3%% (repeatable)"
+    option(group, "--threshold METRIC=AMOUNT", text, action="append", default=[])
+    option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
+    option(group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)")
     option(group, "--summary FILE", "write the answer as Markdown, for a pull request")

@@ -8,16 +8,16 @@ from tprimat.catalog import models
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
-Turns the weights of a model from Hugging Face's form into NeMo's (import), and back
-(export). NeMo itself does it, which takes its environment and a GPU.
+Convert the weights of a model from Hugging Face's format to NeMo's (import), and
+back (export). Runs NeMo's own converter, which needs NeMo and a GPU.
 """
 
 EPILOG = """\
-  import meta-llama/Llama-3.1-8B nemo_llama     from the hub; a gated model takes HF_TOKEN
-  import ./llama nemo_llama                     from a folder with config.json and the weights
+  import meta-llama/Llama-3.1-8B nemo_llama     from the hub; a gated model needs HF_TOKEN
+  import ./llama nemo_llama                     from a directory with config.json and weights
   export nemo_llama llama                       back
 
-Exit status: 0 well, 2 wrong usage, or it can't be done here.
+Exit status: 0 success, 2 wrong usage, or the conversion can't run here.
 """
 
 
@@ -25,18 +25,18 @@ def parser() -> Parser:
     """Return the parser of `convert`."""
     usage = "%(prog)s [-h] [--overwrite] [--quiet | --verbose | --json] {import,export} SOURCE TARGET"
     parser = Parser("convert", description=DESCRIPTION, usage=usage, epilog=EPILOG)
-    option(parser, "--model NAME", f"one of {', '.join(models.names())}", choices=models.names(), required=True)
+    option(parser, "--model NAME", f"set the model: {', '.join(models.names())}", choices=models.names(), required=True)
     # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
     parser.add_argument(
-        "direction", nargs="?", choices=("import", "export"), help="import: to NeMo; export: to Hugging Face"
+        "direction", nargs="?", choices=("import", "export"), help="import to NeMo, or export to Hugging Face"
     )
-    parser.add_argument("source", nargs="?", help="import: ORG/NAME on the hub, or a folder; export: NeMo's folder")
-    parser.add_argument("target", nargs="?", type=Path, help="folder to write")
-    option(parser, "--overwrite", "replace the target where it is there")
+    parser.add_argument("source", nargs="?", help="ORG/NAME on the hub, or a directory")
+    parser.add_argument("target", nargs="?", type=Path, help="directory to write")
+    option(parser, "--overwrite", "replace an existing target")
     add_output_options(
         parser,
-        quiet="print the path of the target alone, and nothing of NeMo's",
-        verbose="print what is converted, and by which command, too",
-        json="print one document for a program: source, target, command, exit status",
+        quiet="print only the target path",
+        verbose="print source, target and command too",
+        json="print JSON: source, target, command, exit status",
     )
     return parser

@@ -5,22 +5,21 @@ from __future__ import annotations
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
-Says what this machine has (GPUs, driver, CUDA or ROCm, torch, frameworks, memory held by others,
-power cap, clocks, disk), what can be run with it, and what is missing with the command that gets
-it. Changes nothing.
+Check this machine: hardware, software, available frameworks, and how to install
+what is missing. Read-only.
 """
 
-EPILOG = "Exit status: 0 whatever was found, 2 wrong usage."
+EPILOG = "Exit status: 0 success, 2 wrong usage."
 
 
 def parser() -> Parser:
     """Return the parser of `doctor`."""
     parser = Parser("doctor", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=True)
-    option(parser, "--output-dir DIR", "where results would go (default: output)", default="output")
+    option(parser, "--output-dir DIR", "check this results directory (default: output)", default="output")
     add_output_options(
         parser,
-        quiet="show only what is missing or doubtful",
-        verbose="show every version and setting too",
-        json="for programs",
+        quiet="print only problems",
+        verbose="print all versions and settings too",
+        json="print JSON",
     )
     return parser

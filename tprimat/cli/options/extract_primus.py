@@ -6,31 +6,31 @@ from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options
 from tprimat.cli.options._training import at_least
 
 EPILOG = """\
-What the log states is taken from the log; an option fills only what it leaves open. An option that
-contradicts the log is an error, unless --override is given: then yours is used and both are recorded.
-Logs may be compressed (gzip, bzip2, xz, zstd), coloured, doubled or cut off.
+Values from the log win; options fill in missing values. An option that contradicts the log is
+an error; with --override the option is used and both values are recorded. Logs may be
+compressed (gzip, bzip2, xz, zstd), coloured, duplicated or truncated.
 
-exit status: 0 a result was written (whatever became of the training); 2 wrong usage, or no training in a log
+Exit status: 0 a result was written (even of a failed training), 2 wrong usage, or no training in a log.
 """
 
 
 def parser() -> Parser:
     """Return the parser of `extract-primus`."""
-    description = "Turns the log of a Primus or Megatron-LM training into a result."
+    description = "Import a Primus or Megatron-LM log."
     parser = Parser("extract-primus", description=description, epilog=EPILOG)
-    text = "log to read (needed); several, patterns and - for standard input work"
+    text = "log file(s), glob, or - for stdin (required)"
     option(parser, "--log-file F", text, nargs="+", action="extend")
-    option(parser, "--model-name M", "the model, where the log doesn't name it")
-    option(parser, "--num-gpus N", "GPUs that trained, where the log doesn't say", type=at_least(1))
-    option(parser, "--global-batch-size B", "sequences per optimizer step", type=at_least(1))
-    option(parser, "--sequence-length S", "tokens per sequence", type=at_least(1))
-    option(parser, "--override", "use these options against the log's own word")
-    option(parser, "--label NAME", "a name for this setup: stored, shown, and part of the file's name")
+    option(parser, "--model-name M", "set the model, if the log doesn't name it")
+    option(parser, "--num-gpus N", "set the number of GPUs, if missing from the log", type=at_least(1))
+    option(parser, "--global-batch-size B", "set sequences per optimizer step", type=at_least(1))
+    option(parser, "--sequence-length S", "set tokens per sequence", type=at_least(1))
+    option(parser, "--override", "use these options instead of values from the log")
+    option(parser, "--label NAME", "name this configuration; becomes part of the file name")
     where = parser.add_mutually_exclusive_group()
-    option(where, "--output FILE", "result file to write")
-    text = "folder for the result under its usual name (default: output)"
+    option(where, "--output FILE", "write the result to FILE")
+    text = "write the result to DIR (default: output)"
     option(where, "--output-dir DIR", text, default="output")
-    option(parser, "--bundle FILE", "also put result, log and environment into one .tar.gz or .zip to send")
-    verbose = "print the log's hash, and every fact and figure that the result states"
+    option(parser, "--bundle FILE", "bundle result, log and environment into one archive")
+    verbose = "print the log's hash and all values of the result"
     add_output_options(parser, **OF_TRAININGS | {"verbose": verbose})
     return parser

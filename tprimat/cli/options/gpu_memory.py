@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import os
-
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
-Shows which processes hold GPU memory. With --kill, and after a question, ends those
-of the calling user: by their numbers, never by name, and never those of others.
+List processes that use GPU memory. With --kill, stop your own after a confirmation:
+by process ID, never by name, and never those of other users.
 """
 
 EPILOG = """\
-Asks nvidia-smi, amd-smi or rocm-smi, whichever is here. A process is first asked to end (TERM), and
-killed only when it is still there after a while. Exit status: 0 well, 2 wrong usage or none of the
-tools is here, 5 a process is still there.
+Uses nvidia-smi, amd-smi or rocm-smi. Sends SIGTERM first, SIGKILL if the process does not exit.
+Exit status: 0 success, 2 wrong usage or none of the tools is installed, 5 a process is still running.
 """
 
 
 def parser() -> Parser:
     """Return the parser of `gpu-memory`."""
-    script = os.environ.get("TPRIMAT_SCRIPT")
-    parser = Parser("gpu-memory", prog=script, description=DESCRIPTION, epilog=EPILOG)
-    option(parser, "--kill", "end the processes of the calling user that hold GPU memory")
-    option(parser, "--yes", "with --kill: don't ask")
+    parser = Parser("gpu-memory", description=DESCRIPTION, epilog=EPILOG)
+    option(parser, "--kill", "stop your own processes that use GPU memory")
+    option(parser, "--yes", "skip the confirmation of --kill")
     add_output_options(
         parser,
-        quiet="print the processes alone, a line each",
-        verbose="print whole command lines, and which processes may be ended from here",
-        json="print one document for a program: the processes, exit status",
+        quiet="print only the processes, one per line",
+        verbose="print full command lines and which processes can be stopped",
+        json="print JSON: processes, exit status",
     )
     return parser

@@ -19,17 +19,16 @@ DEFAULT_ITERATIONS = 10
 PRIMUS = by_name("primus")
 
 DESCRIPTION = """\
-Trains with AMD's Primus, keeps the log and makes a result of it. Everything that
-the training would fail on is looked at before it starts. What stands after --
-goes to Primus' own command line, such as -- --lr 1.0e-4.
+Train with AMD Primus, keep the log and save the result. Checks the configuration
+before it starts. Arguments after -- are passed to Primus, e.g. -- --lr 1.0e-4.
 """
 
 EPILOG = """\
-Environment: PRIMUS_PATH (default: /workspace/Primus), PRIMUS_CONFIG, TRAIN_ITERS, RUNS; and what Primus
-reads itself: NNODES, NODE_RANK, GPUS_PER_NODE, MASTER_ADDR, MASTER_PORT, HF_TOKEN, HF_HOME, NCCL_*, ...
+Environment: PRIMUS_PATH (default: /workspace/Primus), PRIMUS_CONFIG, TRAIN_ITERS, RUNS; and those of
+Primus: NNODES, NODE_RANK, GPUS_PER_NODE, MASTER_ADDR, MASTER_PORT, HF_TOKEN, HF_HOME, NCCL_*, ...
 
-Exit status: that of the training; 2 for wrong usage or a failed check, 5 for a training that ended
-well and logged no whole run.
+Exit status: that of the training; 2 wrong usage or a failed check, 5 the training succeeded but logged
+no complete run.
 """
 
 
@@ -48,38 +47,36 @@ def parser() -> Parser:
     """Return the parser of `run-primus`."""
     parser = PrimusParser(
         "run-primus",
-        hint="what is for Primus goes after --",
+        hint="put Primus' own arguments after --",
         passes=True,
-        prog=os.environ.get("TPRIMAT_SCRIPT"),
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    what = parser.add_argument_group("what to train")
-    models = f"{', '.join(PRIMUS.models)}, or all (default: %(default)s)"
-    text = f"{models}; mistral with --config only, since Primus has no configuration for it"
+    what = parser.add_argument_group("workload")
+    text = f"train {', '.join(PRIMUS.models)} or all; mistral needs --config (default: %(default)s)"
     option(what, "--model NAME", text, default="all")
-    option(what, "--config FILE", "a configuration of your own (PRIMUS_CONFIG)", type=Path)
-    text = f"{', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
+    option(what, "--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)
+    text = f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
     option(what, "--precision NAME", text, choices=PRIMUS.precisions)
-    option(what, "--match RESULT", "take batch, sequence, parallelism and precision from this result", type=Path)
+    option(what, "--match RESULT", "reuse batch, parallelism and precision of RESULT", type=Path)
     add_sizes(what)
-    how = parser.add_argument_group("how")
-    option(how, "--primus-path DIR", "folder of Primus (PRIMUS_PATH)", type=Path)
-    text = f"steps (TRAIN_ITERS; default: {DEFAULT_ITERATIONS}, which is a smoke test)"
+    how = parser.add_argument_group("measurement")
+    option(how, "--primus-path DIR", "set the Primus directory (PRIMUS_PATH)", type=Path)
+    text = f"train N steps (TRAIN_ITERS; default: {DEFAULT_ITERATIONS}, a smoke test)"
     iterations = _of_environment("TRAIN_ITERS", DEFAULT_ITERATIONS)
     option(how, "--train-iters N", text, type=at_least(1), default=iterations)
     runs = _of_environment("RUNS", 1)
-    option(how, "--runs N", "trainings of each (RUNS; default: 1)", type=at_least(1), default=runs)
-    option(how, "--gpus N", "GPUs of this machine (GPUS_PER_NODE; default: all)", type=at_least(1))
-    option(how, "--launcher NAME", f"{' or '.join(LAUNCHERS)} (default: the newer)", choices=LAUNCHERS)
-    option(how, "--cooldown SECONDS", "rest between trainings (default: 30 on a GPU)", type=seconds)
-    option(how, "--exit-after SECONDS", "let Megatron end the training by then", type=seconds)
-    option(how, "--time-limit SECONDS", "end a training that runs longer (default: none)", type=seconds)
-    option(how, "--dry-run", "check, show the commands, run nothing")
+    option(how, "--runs N", "run each configuration N times (RUNS; default: 1)", type=at_least(1), default=runs)
+    option(how, "--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=at_least(1))
+    option(how, "--launcher NAME", f"start with {' or '.join(LAUNCHERS)} (default: the newer)", choices=LAUNCHERS)
+    option(how, "--cooldown SECONDS", "pause between runs (default: 30 on a GPU)", type=seconds)
+    option(how, "--exit-after SECONDS", "let Megatron stop after SECONDS", type=seconds)
+    option(how, "--time-limit SECONDS", "kill a run after SECONDS (default: none)", type=seconds)
+    option(how, "--dry-run", "check and show the commands; run nothing")
     where = parser.add_argument_group("results")
-    option(where, "--label NAME", "your name for the setup; also in the result file's name")
-    option(where, "--output-dir DIR", "folder (default: output)", type=Path, default=Path("output"))
-    text = "put result, log and environment into one .tar.gz or .zip to send"
+    option(where, "--label NAME", "name this configuration; becomes part of the file name")
+    option(where, "--output-dir DIR", "write results to DIR (default: output)", type=Path, default=Path("output"))
+    text = "bundle result, log and environment into one archive"
     option(where, "--bundle FILE", text, type=Path)
     add_output_options(parser, **OF_TRAININGS)
     return parser

@@ -27,9 +27,9 @@ class Resolver(resolve.Resolver):
             lacks = "a C++ compiler"
         if lacks:
             raise UsageError(
-                f"the framework {self.framework.name} can't run here: on a CPU DeepSpeed builds its communication when "
-                f"it first starts, and {lacks} is missing: install g++ and ninja (Debian, Ubuntu: apt install g++ "
-                "ninja-build)",
+                f"{self.framework.name} is not available: on a CPU, DeepSpeed compiles its communication at its first "
+                f"start, and {lacks} is missing",
+                hint="install g++ and ninja (Debian, Ubuntu: apt install g++ ninja-build)",
                 heading="deepspeed",
             )
 

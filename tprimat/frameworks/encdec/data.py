@@ -10,13 +10,13 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprimat.frameworks.encdec.pairs import Pairs
+from tprimat.frameworks.encdec.pairs import Pairs, Shard
 from tprimat.frameworks.encdec.request import EncDecRequest
-from tprimat.frameworks.encdec.shards import Contents
+from tprimat.frameworks.loops import recipe
 from tprimat.record.clocks import Clock
 from tprimat.record.ranks import Process
 
@@ -32,19 +32,16 @@ class ShardReader:
     """The pairs of all epochs, numbered through, read from shards.
 
     Each epoch has the shards in a random order of its own and goes through each from its first pair to its last,
-    as sharded data are read in production. A stretch is mapped only while it is copied: pages that are mapped
-    can't be dropped from the cache.
-
-    Of an epoch's pairs those beyond samples_per_epoch aren't read.
+    as sharded data are read in production. Of an epoch's pairs those beyond samples_per_epoch aren't read.
     """
 
-    def __init__(self, folder: Path, contents: Contents, samples_per_epoch: int) -> None:
+    def __init__(self, folder: Path, pairs: Pairs, samples_per_epoch: int) -> None:
         self._folder = folder
-        self._contents = contents
-        self._shards = contents.shards()
+        self._pairs = pairs
+        self._shards = pairs.shards()
         self._samples_per_epoch = samples_per_epoch
-        self._files: dict[int, int] = {}
-        self._order: tuple[int, list[int], list[int]] | None = None
+        self._files: dict[str, int] = {}
+        self._epoch = -1
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open files out: a worker opens its own."""
@@ -55,45 +52,42 @@ class ShardReader:
         import numpy as np
 
         epoch, position = divmod(first, self._samples_per_epoch)
-        order, starts = self._epoch(epoch)
-        tokens = np.empty((count, self._contents.tokens), dtype="<i4")
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._order = list(self._shards)
+            random.Random(f"{self._pairs.seed} {epoch}").shuffle(self._order)
+            # How many pairs lie before each.
+            self._starts = list(itertools.accumulate((shard.samples for shard in self._order), initial=0))
+        tokens = np.empty((count, self._pairs.tokens), dtype="<i4")
         filled = 0
         while filled < count:
-            place = bisect.bisect_right(starts, position) - 1
-            shard, within = order[place], position - starts[place]
-            stretch = tokens[filled : filled + self._shards[shard].samples - within]
-            self._copy(shard, within * self._contents.bytes, stretch)
+            place = bisect.bisect_right(self._starts, position) - 1
+            shard, within = self._order[place], position - self._starts[place]
+            stretch = tokens[filled : filled + shard.samples - within]
+            self._copy(shard, within * self._pairs.bytes, stretch)
             filled += len(stretch)
             position += len(stretch)
         return tokens
 
-    def _epoch(self, epoch: int) -> tuple[list[int], list[int]]:
-        """Return the shards in their order of an epoch, and how many pairs lie before each."""
-        if self._order is None or self._order[0] != epoch:
-            order = list(range(len(self._shards)))
-            random.Random(f"{self._contents.seed} {epoch}").shuffle(order)
-            sizes = [self._shards[index].samples for index in order]
-            self._order = epoch, order, list(itertools.accumulate(sizes[:-1], initial=0))
-        return self._order[1:]
-
-    def _copy(self, shard: int, offset: int, into: NDArray[np.int32]) -> None:
-        # Not numpy.memmap, which takes longer for a small batch.
+    def _copy(self, shard: Shard, offset: int, into: NDArray[np.int32]) -> None:
+        # Mapped only while it is copied: mapped pages can't be dropped from the cache. And numpy.memmap takes longer
+        # for a small batch.
         start = offset - offset % mmap.ALLOCATIONGRANULARITY
-        end = offset + into.nbytes
-        with mmap.mmap(self._file(shard), end - start, access=mmap.ACCESS_READ, offset=start) as view:
+        length = offset + into.nbytes - start
+        with mmap.mmap(self._file(shard), length, access=mmap.ACCESS_READ, offset=start) as view:
             into.data.cast("B")[:] = memoryview(view)[offset - start :]
 
-    def _file(self, shard: int) -> int:
-        if shard not in self._files:
-            path = self._folder / self._shards[shard].name
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-            size, expected = os.fstat(handle).st_size, self._shards[shard].samples * self._contents.bytes
+    def _file(self, shard: Shard) -> int:
+        if shard.name not in self._files:
+            path = self._folder / shard.name
+            handle = os.open(path, os.O_RDONLY)
+            size, expected = os.fstat(handle).st_size, shard.samples * self._pairs.bytes
             if size != expected:
                 # Reading beyond the end of a mapped file kills the process with SIGBUS.
                 os.close(handle)
                 raise OSError(f"{path}: {size} bytes, and {expected} were written: it was changed during the training")
-            self._files[shard] = handle
-        return self._files[shard]
+            self._files[shard.name] = handle
+        return self._files[shard.name]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,18 +108,6 @@ class Batches:
         began = time.perf_counter()
         first = (index * self.world_size + self.rank) * self.batch_size
         return self.source.rows(first, self.batch_size), time.perf_counter() - began
-
-
-class EpochSampler:
-    """The indices of an epoch's batches, for a loader that outlives the epoch. Set `batches` before each."""
-
-    batches = range(0)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.batches)
-
-    def __len__(self) -> int:
-        return len(self.batches)
 
 
 class DataWait:
@@ -162,31 +144,18 @@ class DataWait:
             self._seconds += self._clock.seconds(*self._open.popleft())
 
 
-def files_of(request: EncDecRequest) -> list[Path]:
-    """Return the files of the data; none where they are made in memory."""
-    folder = request.data_dir
-    return [] if folder is None else [folder / shard.name for shard in request.contents.shards()]
-
-
 def dataset(request: EncDecRequest, process: Process) -> Batches:
     """Return the batches of one process."""
-    source: Pairs | ShardReader = request.contents
+    source: Pairs | ShardReader = request.pairs
     if request.data_dir is not None:
-        source = ShardReader(request.data_dir, request.contents, request.samples_per_epoch)
+        source = ShardReader(request.data_dir, request.pairs, request.samples_per_epoch)
     return Batches(source, request.micro_batch_size, process.rank, process.world_size)
 
 
-def loader(batches: Any, sampler: EpochSampler, request: EncDecRequest) -> Any:
-    """Return a DataLoader over the sampled batches; an item is pairs, and the seconds that reading them took."""
-    from torch.utils.data import DataLoader
+def loader(batches: Any, order: Sequence[int], request: EncDecRequest) -> Any:
+    """Return a DataLoader; an item is pairs, and the seconds that reading them took.
 
-    workers = request.workers
-    return DataLoader(
-        batches,
-        batch_size=None,
-        sampler=sampler,
-        num_workers=workers,
-        prefetch_factor=PREFETCHED if workers else None,
-        persistent_workers=workers > 0,
-        pin_memory=request.platform != "cpu",
-    )
+    `order` holds the numbers of an epoch's batches, looked up at its begin: the loader outlives the epoch.
+    """
+    on_gpu, kept = request.platform != "cpu", request.workers > 0
+    return recipe.loader(batches, request.workers, PREFETCHED, on_gpu, sampler=order, persistent_workers=kept)

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprimat import units
@@ -25,15 +26,13 @@ from tprimat.frameworks.encdec import data
 from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.data import DataWait
 from tprimat.frameworks.encdec.launch import prepare
-from tprimat.frameworks.encdec.request import FRAMEWORK, OPTIMIZER, EncDecRequest
+from tprimat.frameworks.encdec.request import OPTIMIZER, EncDecRequest
 from tprimat.frameworks.encdec.result import Epoch, TrainingState
 from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache, utilisation
 from tprimat.machine.utilisation import Sampler
-from tprimat.record.describe import Description
-from tprimat.record.lifecycle import Recording
-from tprimat.record.options import Options
+from tprimat.record.lifecycle import Options, Recording
 from tprimat.record.outcome import OUT_OF_MEMORY, Outcome
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process, from_environment
@@ -65,37 +64,24 @@ def main(arguments: list[str]) -> int:
             traceback.print_exception(error.__cause__)  # for the log
         print(error.line(), file=sys.stderr, flush=True)
         return error.status
-    return ExitStatus.WELL if recording.run and recording.run.status == "complete" else ExitStatus.TRAINING_FAILED
+    return ExitStatus.OK if recording.run and recording.run.status == "complete" else ExitStatus.TRAINING_FAILED
 
 
 def train(request: EncDecRequest, process: Process, *, say: Callable[[str], None], dataset: Any = None) -> Recording:
     """Train, and write the result to the request's folder; also one that is incomplete. Return the ended recording.
 
-    Args:
-        request: what, on what, how long.
-        process: which one this is.
-        say: called by the first process with each progress line.
-        dataset: batches instead of those that the request describes.
-
-    Raises:
-        UsageError: the data can't be had, or there is no such GPU.
-        TrainingFailedError: the training failed; what was recorded until then is written.
+    The first process calls `say` with each progress line; `dataset` are batches instead of those of the request.
+    Raises UsageError where the data can't be had or there is no such GPU, and TrainingFailedError.
     """
     say = say if process.is_first else lambda line: None
     with contextlib.suppress(Interrupted), _connected(request, process, say) as connected:
         training = Training(request, connected, say, dataset)
-        with _sigterm_interrupts(training.recording):
-            training.run()
+        training.run()
     return training.recording
 
 
 class Training:
-    """One training in one process.
-
-    Attributes:
-        recording: of its steps.
-        state: what is known beyond them.
-    """
+    """One training in one process: the recording of its steps, and the state of what is known beyond them."""
 
     def __init__(self, request: EncDecRequest, process: Process, say: Callable[[str], None], dataset: Any) -> None:
         from tprimat.frameworks.encdec import model
@@ -103,98 +89,95 @@ class Training:
         self._request = request
         self._process = process
         self._say = say
-        self.state = TrainingState(request)
+        options = Options(
+            request.output_dir,
+            request.platform,
+            log_every=request.steps_per_epoch,
+            known=encdec_result.setup_of(request, model.set_precision(request)),
+            quiet=True,
+            on_step=reporter(process.rank),
+        )
         self.recording = Recording(
-            Options(
-                request.output_dir,
-                request.platform,
-                log_every=request.steps_per_epoch,
-                known=encdec_result.setup_of(request, model.set_precision(request)),
-                quiet=True,
-                on_step=reporter(process.rank),
-            ),
+            options,
             process,
             covers=encdec_result.COVERS,
-            warnings=self.state.warnings,
-            complete=self._complete,
+            warnings=lambda: self.state.warnings(),
+            complete=lambda run: self.state.completed(run),
         )
         self._waits = DataWait(self.recording.clock)
-        self._files = [] if dataset is not None or process.local_rank else data.files_of(request)
-        dataset = dataset if dataset is not None else data.dataset(request, process)
-        self._order = data.EpochSampler()
+        self._files: list[Path] = []
+        if dataset is None:
+            dataset = data.dataset(request, process)
+            if request.data_dir is not None and not process.local_rank:
+                self._files = [request.data_dir / shard.name for shard in request.pairs.shards()]
+        self._order: list[int] = []
         self._loader = data.loader(dataset, self._order, request)
         self._step = model.Step(request, process)
-        self._sampler = None
-        if process.is_first:
-            self._sampler = Sampler(request.platform, self.recording.machine.devices[: process.local_world_size])
+        # Only the first process knows the machine's devices, and starts one that samples them.
+        self.state = TrainingState(
+            request, Sampler(request.platform, self.recording.machine.devices[: process.local_world_size])
+        )
         self._window = -(-request.steps // MOST_RECORDS)
         self._steps = 0
         self._stopped: str | None = None
 
     def run(self) -> None:
-        """Train all epochs, and write the result however they end.
-
-        Raises:
-            Interrupted: by SIGTERM or Ctrl-C.
-            TrainingFailedError: by what a training may fail on.
-        """
+        """Train all epochs, and write the result however they end. Raises Interrupted or TrainingFailedError."""
+        previous = signal.signal(signal.SIGTERM, self._interrupt)
         try:
             self._train()
         except BaseException as error:
             self.recording.fail(error)
             if isinstance(error, KeyboardInterrupt):
                 raise Interrupted from error
-            if isinstance(error, (RuntimeError, MemoryError, OSError)) and self.recording.run is not None:
-                raise self._failure(self.recording.run.status_reason or "") from error
-            raise
+            process, run = self._process, self.recording.run
+            if run is None or not isinstance(error, (RuntimeError, MemoryError, OSError)):
+                raise
+            problem = run.status_reason or ""
+            if problem.startswith(OUT_OF_MEMORY):
+                problem += f": choose a --batch-size below {self._request.micro_batch_size}, or a smaller model"
+            if process.world_size > 1:
+                problem = f"process {process.rank} of {process.world_size}: {problem}"
+            raise TrainingFailedError(problem, heading="training-failed") from error
         finally:
-            if self._sampler is not None:
-                self._sampler.stop()
+            self.state.sampler.stop()
+            signal.signal(signal.SIGTERM, previous)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        """Let SIGTERM interrupt as Ctrl-C does, but not while the result is being written."""
+        if not (self.recording.is_ending or self.recording.has_ended):
+            self.recording.sigterm.received = True
+            raise KeyboardInterrupt
 
     def _train(self) -> None:
-        process, request = self._process, self._request
+        process, request, recording, state = self._process, self._request, self.recording, self.state
         process.highest([0.0])  # all are ready
         self._started = self._reported = time.monotonic()
         self._limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
-        self.recording.start(Description(FRAMEWORK), planned=request.steps)
-        self.recording.pause()
-        for index in range(request.all_epochs):
-            if self._stopped is None:
-                self._epoch(index)
-        self.state.loss_scale, self.state.skipped_steps = self._step.loss_scaling()
+        recording.start(Run())
+        recording.pause()
+        while self._stopped is None and len(state.epochs) < request.all_epochs:
+            epoch = self._epoch(len(state.epochs))
+            state.epochs.append(epoch)
+            recording.epoch_end(state.stored(epoch))
+            self._say(state.line_of(epoch))
+        state.loss_scale, state.skipped_steps = self._step.loss_scaling()
         # Only processes that have all come to their end can still talk to each other.
-        memory = self.recording.memory.metrics().known()
-        highest = process.highest(list(memory.values()))
-        self.state.memory = MemoryMetrics(**dict(zip(memory, highest, strict=True)))
-        self.recording.end(Outcome("complete", self._stopped), regular=True)
+        memory = recording.memory.metrics().known()
+        state.memory = MemoryMetrics(**dict(zip(memory, process.highest(list(memory.values())), strict=True)))
+        recording.end(Outcome("complete", self._stopped), regular=True)
 
-    def _failure(self, reason: str) -> TrainingFailedError:
-        process, advice = self._process, ""
-        who = f"process {process.rank} of {process.world_size}: " if process.world_size > 1 else ""
-        if reason.startswith(OUT_OF_MEMORY):
-            advice = f": choose a --batch-size below {self._request.micro_batch_size}, or a smaller model"
-        return TrainingFailedError(f"{who}{reason}{advice}", heading="training-failed")
-
-    def _complete(self, run: Run) -> Run:
-        """Add what only this loop knows."""
-        self._read_utilisation()
-        return self.state.completed(run)
-
-    def _read_utilisation(self) -> None:
-        if self._sampler is not None:
-            self.state.readings, self.state.utilisation_unknown = self._sampler.readings(), self._sampler.unknown
-
-    def _epoch(self, index: int) -> None:
+    def _epoch(self, index: int) -> Epoch:
         """Train on all the data once, or until the time is up."""
-        request, recording, steps = self._request, self.recording, self._request.steps_per_epoch
-        process, clock = self._process, self.recording.clock
+        request, process, recording = self._request, self._process, self.recording
+        steps, clock, first = request.steps_per_epoch, recording.clock, self._steps
         cached = self._caches(index)
-        self._order.batches = range(index * steps, (index + 1) * steps)
+        self._order[:] = range(index * steps, (index + 1) * steps)
         process.highest([0.0])  # all are ready
         began = time.monotonic()
         recording.resume()
         batches = iter(self._loader)
-        read_s, first, whole = 0.0, self._steps, False
+        read_s, whole = 0.0, False
         while not whole and self._stopped is None:
             self._waits.begin()
             tokens, seconds = next(batches)
@@ -217,10 +200,10 @@ class Training:
         ended = time.monotonic()
         wall, waited, read_s = process.highest([ended - began, self._waits.take(), read_s])
         recording.memory.sample()
-        self._read_utilisation()
-        epoch = Epoch(
+        return Epoch(
             number=index + 1,
             warmup=index < request.warmup_epochs,
+            whole=whole,
             began=began,
             ended=ended,
             wall_s=wall,
@@ -229,12 +212,8 @@ class Training:
             data_wait_s=min(waited, wall),
             read_s=read_s,
             cached_share=cached,
-            whole=whole,
-            gpu_utilisation=utilisation.mean(self.state.readings, began, ended),
+            gpu_utilisation=utilisation.mean(self.state.sampler.readings(), began, ended),
         )
-        self.state.epochs.append(epoch)
-        recording.epoch_end(self.state.stored(epoch))
-        self._say(self.state.line_of(epoch))
 
     def _record(self, loss: torch.Tensor) -> None:
         """End a record with the step that has just been given to the device."""
@@ -260,7 +239,7 @@ class Training:
 def _connected(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> Iterator[Process]:
     """Yield the process with its device, in the group of all, once the data are there."""
     if process.world_size == 1:
-        _prepare_data(request, process, None, say)
+        prepare(request, say)
         yield process.on(request.platform)
         return
     import torch.distributed as dist
@@ -276,9 +255,7 @@ def _connected(request: EncDecRequest, process: Process, say: Callable[[str], No
 
 def _prepare_data(request: EncDecRequest, process: Process, store: Any, say: Callable[[str], None]) -> None:
     """Write or check the data, in one process of each machine; the others wait for it."""
-    if request.data_dir is None or request.data_checked:
-        return
-    key = f"data-{process.machine}"
+    key, outcome = f"data-{process.machine}", "failed"
     if process.local_rank:
         # No collective: those give up after minutes, and a disk may take hours.
         store.wait([key], DATA_TIMEOUT)
@@ -286,29 +263,11 @@ def _prepare_data(request: EncDecRequest, process: Process, store: Any, say: Cal
             # The process that prepares them has printed why.
             sys.exit(int(ExitStatus.USAGE))
         return
-    outcome = "failed"
     try:
         prepare(request, say)
         outcome = "there"
     finally:
-        if store is not None:
-            store.set(key, outcome)
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts(recording: Recording) -> Iterator[None]:
-    """Let SIGTERM interrupt as Ctrl-C does, but not while the result is being written."""
-
-    def handle(number: int, frame: object) -> None:
-        if not (recording.is_ending or recording.has_ended):
-            recording.sigterm.received = True
-            raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+        store.set(key, outcome)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
-from tprimat.frameworks.loops import building
+from tprimat.frameworks.loops import recipe
 from tprimat.record.ranks import Process
 
 
@@ -81,7 +81,7 @@ class Step:
             )
         self._module = module
         # The fused kernel unscales gradients itself, so that no step waits for the host to check them.
-        self._optimizer = building.optimizer(module, OPTIMIZER, fused=True)
+        self._optimizer = recipe.adamw(module, OPTIMIZER, fused=True)
         self._scaler = torch.amp.GradScaler(device.type, enabled=request.precision == "fp16")
         self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(request.precision)
         self._calls = 0
@@ -109,7 +109,7 @@ class Step:
 
 def build(request: EncDecRequest, device: torch.device) -> EncoderDecoder:
     """Return the model on a device, in fp32."""
-    with building.drawing(request.parameters, request.seed, device):
+    with recipe.drawing(request.parameters, request.seed, device):
         model = EncoderDecoder(request)
     model.to(device)
     return model

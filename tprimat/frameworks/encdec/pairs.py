@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tprimat.frameworks.loops.tokens import mixed
+from tprimat.frameworks.loops.tokens import INCREMENT, mixed
 from tprimat.results.run import Data
 
 if TYPE_CHECKING:
@@ -26,16 +26,27 @@ DIGEST_PAIRS = 256
 TOKEN_BYTES = 4
 """Tokens have 32 bits, which embeddings accept: a batch is copied, never converted."""
 
-# The increment of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-_INCREMENT = 0x9E3779B97F4A7C15
+
+class Shard(NamedTuple):
+    """A file of pairs first … first + samples - 1."""
+
+    name: str
+    first: int
+    samples: int
 
 
-class Pairs(msgspec.Struct, frozen=True):
-    """All pairs of one seed: a source of seq_len tokens, and a target with one more, which is only predicted."""
+class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A data set: two with the same parameters hold the same pairs, and on disk the same bytes.
+
+    A pair is a source of seq_len tokens, and a target with one more, which is only predicted. The numbers of samples
+    and shards are those on disk; in memory pairs have no end.
+    """
 
     vocab_size: int
     seq_len: int
     seed: int
+    num_samples: int = 0
+    num_shards: int = 0
 
     @property
     def tokens(self) -> int:
@@ -47,6 +58,14 @@ class Pairs(msgspec.Struct, frozen=True):
         """Bytes of one pair, as it is stored."""
         return self.tokens * TOKEN_BYTES
 
+    def shards(self) -> list[Shard]:
+        """Return the shards, of equal size; the first ones have one pair more where the division leaves a rest."""
+        share, longer = divmod(self.num_samples, self.num_shards)
+        return [
+            Shard(f"shard_{index:04d}.bin", index * share + min(index, longer), share + (index < longer))
+            for index in range(self.num_shards)
+        ]
+
     def rows(self, first: int, count: int) -> NDArray[np.int32]:
         """Return the pairs first, first + 1, …; shape (count, 2 × seq_len + 1): the source, then the target."""
         import numpy as np
@@ -57,7 +76,7 @@ class Pairs(msgspec.Struct, frozen=True):
             counter = np.arange(first * words + 1, (first + count) * words + 1, dtype=np.uint64)
             # Mixed: neighbouring seeds would otherwise give the same numbers, shifted by one.
             start = mixed(np.asarray([self.seed], dtype=np.uint64))
-            bits = mixed(counter * np.uint64(_INCREMENT) + start)
+            bits = mixed(counter * np.uint64(INCREMENT) + start)
         halves = bits.view("<u4").reshape(count, 2 * words)[:, : self.tokens]
         # The upper half of a 32-bit number times the vocabulary: each token is as likely as any other
         # but for one part in 2³² / vocabulary.
@@ -75,10 +94,5 @@ class Pairs(msgspec.Struct, frozen=True):
         """
         first = kind.encode() + self.rows(0, DIGEST_PAIRS).astype("<i4").tobytes()
         entropy = None if repeats else round(math.log(self.vocab_size), 6)
-        return Data(
-            kind=kind,
-            digest=hashlib.sha256(first).hexdigest(),
-            entropy=entropy,
-            unigram_entropy=entropy,
-            seed=self.seed,
-        )
+        digest = hashlib.sha256(first).hexdigest()
+        return Data(kind=kind, digest=digest, entropy=entropy, unigram_entropy=entropy, seed=self.seed)

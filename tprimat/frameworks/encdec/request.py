@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from tprimat.frameworks.encdec.shards import Contents
+from tprimat.frameworks.encdec.pairs import Pairs
 from tprimat.frameworks.request import Request
 from tprimat.results.run import ModelConfig, Optimizer
 
@@ -121,6 +121,11 @@ class RequestedSettings(Settings):
     time_limit_s: float | None = None
     label: str | None = None
 
+    @property
+    def pair_bytes(self) -> int:
+        """Bytes of a sequence pair."""
+        return Pairs(self.vocab_size, self.seq_len, self.seed).bytes
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EncDecRequest(Settings, Request):
@@ -142,15 +147,9 @@ class EncDecRequest(Settings, Request):
     data_checked: bool = False
 
     @property
-    def contents(self) -> Contents:
-        """The data, as they may lie on disk; independent of the batch and of the number of processes."""
-        return Contents(
-            num_samples=self.num_samples,
-            seq_len=self.sequence_length,
-            vocab_size=self.vocab_size,
-            seed=self.seed,
-            num_shards=self.num_shards,
-        )
+    def pairs(self) -> Pairs:
+        """The data; independent of the batch and of the number of processes."""
+        return Pairs(self.vocab_size, self.sequence_length, self.seed, self.num_samples, self.num_shards)
 
     @property
     def steps_per_epoch(self) -> int:

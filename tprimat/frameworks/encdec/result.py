@@ -12,7 +12,6 @@ from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache, utilisation
-from tprimat.machine.utilisation import Reading
 from tprimat.record import describe
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
@@ -27,35 +26,40 @@ SHORTEST_MEASURE_S = 10.0
 Figures = dict[str, "float | None"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """One pass over the data.
+    """One pass over the data, or several together.
 
     Attributes:
         number: from 1, warm-up included.
         warmup: whether it is excluded from the metrics.
+        whole: false where the time limit cut it.
         began, ended: on the first process's monotonic clock, s.
         wall_s: of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps.
         data_wait_s: of the process that waited longest; what the device stood idle for want of data.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
         cached_share: share of the data that lay in the page cache before it; None where that isn't known.
-        whole: false where the time limit cut it.
         gpu_utilisation: mean of the readings during the epoch, percent; None where there are none.
     """
 
-    number: int
-    warmup: bool
+    number: int = 0
+    warmup: bool = False
+    whole: bool = True
     began: float
     ended: float
     wall_s: float
     samples: int
     steps: int
     data_wait_s: float
-    read_s: float = 0.0
+    read_s: float
     cached_share: float | None = None
-    whole: bool = True
     gpu_utilisation: float | None = None
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """All samples over all time: of several epochs not the mean of their rates."""
+        return _ratio(self.samples, self.wall_s)
 
 
 @dataclasses.dataclass
@@ -63,18 +67,16 @@ class TrainingState:
     """State of a training on the first process, beyond its steps.
 
     Attributes:
+        sampler: of GPU utilisation, with times on the clock of the epochs.
         epochs: those that have ended.
-        readings: of GPU utilisation, with times on the clock of the epochs.
-        utilisation_unknown: why there are none.
         memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
         problems: warnings so far.
     """
 
     request: EncDecRequest
+    sampler: utilisation.Sampler
     epochs: list[Epoch] = dataclasses.field(default_factory=list)
-    readings: Sequence[Reading] = ()
-    utilisation_unknown: str | None = None
     memory: MemoryMetrics | None = None
     loss_scale: float | None = None
     skipped_steps: int | None = None
@@ -85,31 +87,46 @@ class TrainingState:
         """The epochs after the warm-up."""
         return [epoch for epoch in self.epochs if not epoch.warmup]
 
+    @property
+    def total(self) -> Epoch:
+        """The measured epochs together; zeros where there are none."""
+        epochs = self.measured
+        names = ("wall_s", "samples", "steps", "data_wait_s", "read_s")
+        sums = {name: sum(getattr(epoch, name) for epoch in epochs) for name in names}
+        began, ended = (epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)
+        return Epoch(began=began, ended=ended, **sums)
+
     def completed(self, run: Run) -> Run:
         """Return the run with its epochs and their metrics."""
+        total = self.total
+        waited, seconds = _ratio(total.data_wait_s, total.steps), _ratio(total.wall_s, total.steps)
+        mean_step: Figures = {}
+        if waited is not None and seconds is not None:
+            mean_step = {"data_wait_s": waited, "compute_s": seconds - waited}
         return msgspec.structs.replace(
             run,
             memory_metrics=self.memory or run.memory_metrics,
-            native_metrics=self._metrics(),
-            breakdown=self._breakdown(),
+            native_metrics={**self._metrics(total)},
+            breakdown=_rounded(mean_step),
             epochs=tuple(self.stored(epoch) for epoch in self.epochs),
         )
 
     def line_of(self, epoch: Epoch) -> str:
         """Return a line about an epoch that has ended."""
         kind = " (warm-up)" if epoch.warmup else "" if epoch.whole else " (cut by the time limit)"
+        waiting = _ratio(epoch.data_wait_s, epoch.wall_s)
         parts = [
             f"epoch {epoch.number} of {self.request.all_epochs}{kind}: {epoch.wall_s:.2f} s",
-            f"{units.number(_samples_per_second([epoch]))} samples/s",
-            f"{_share(epoch.data_wait_s / epoch.wall_s)} waiting for data" if epoch.wall_s > 0 else "",
+            f"{units.number(epoch.samples_per_second)} samples/s",
+            "" if waiting is None else f"{_share(waiting)} waiting for data",
             "" if epoch.cached_share is None else f"{_share(epoch.cached_share)} of the data in the page cache",
         ]
-        return ", ".join(part for part in parts if part)
+        return ", ".join(filter(None, parts))
 
     def stored(self, epoch: Epoch) -> Figures:
         """Return an epoch as a result holds it; the unit is in the name."""
-        rate = _samples_per_second([epoch])
-        figures = {
+        rate = epoch.samples_per_second
+        figures: Figures = {
             "epoch": epoch.number,
             "warmup": int(epoch.warmup),
             "steps": epoch.steps,
@@ -122,21 +139,19 @@ class TrainingState:
             "gpu_utilisation_percent": epoch.gpu_utilisation,
         }
         if self.request.data_dir is not None:
-            amount = {"read_gb": self._gigabytes([epoch])}
-            figures |= {**amount, **self._storage([epoch]), "cached_share": epoch.cached_share}
+            figures |= {"read_gb": self._gigabytes(epoch), **self._storage(epoch), "cached_share": epoch.cached_share}
         return _rounded(figures)
 
     def warnings(self) -> list[str]:
         """Return what is doubtful or unknown."""
-        warnings, measured = list(self.problems), self.measured
-        if self.utilisation_unknown and self.request.platform != "cpu":
-            warnings.append(f"GPU utilisation unknown: {self.utilisation_unknown}")
+        warnings, measured, took = list(self.problems), self.measured, self.total.wall_s
+        if self.sampler.unknown and self.request.platform != "cpu":
+            warnings.append(f"GPU utilisation unknown: {self.sampler.unknown}")
         if self.skipped_steps:
             warnings.append(
                 f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed and the loss scale "
                 "was lowered; they took their time all the same"
             )
-        took = sum(epoch.wall_s for epoch in measured)
         if not measured:
             warnings.append("no epoch beyond the warm-up was measured: no samples/s")
         elif took < SHORTEST_MEASURE_S:
@@ -148,53 +163,38 @@ class TrainingState:
             warnings += cache_warnings([epoch.cached_share for epoch in measured])
         return warnings
 
-    def _metrics(self) -> dict[str, float | tuple[float | None, ...] | None]:
-        """Return the metrics of the measured epochs together."""
-        request, measured = self.request, self.measured
-        rate = _samples_per_second(measured)
-        whole = [epoch.wall_s for epoch in measured if epoch.whole]
+    def _metrics(self, total: Epoch) -> Figures:
+        request, rate = self.request, total.samples_per_second
+        whole = [epoch.wall_s for epoch in self.measured if epoch.whole]
         figures: Figures = {
             "samples_per_second": rate,
             "samples_per_second_per_gpu": None if rate is None else rate / request.num_gpus,
             "samples_per_epoch": request.samples_per_epoch,
-            "seconds_per_epoch": sum(whole) / len(whole) if whole else None,
-            "gpu_utilisation_percent": (
-                utilisation.mean(self.readings, measured[0].began, measured[-1].ended) if measured else None
-            ),
+            "seconds_per_epoch": _ratio(sum(whole), len(whole)),
+            "gpu_utilisation_percent": utilisation.mean(self.sampler.readings(), total.began, total.ended),
         }
         if request.precision == "fp16":
             figures |= {"loss_scale": self.loss_scale, "skipped_steps": self.skipped_steps}
         if request.data_dir is not None:
-            written = shards.write_rate(request.data_dir)
             figures |= {
-                "dataset_gb": request.num_samples * request.contents.bytes / GB,
-                **self._storage(measured),
-                "written_gb_per_second": None if written is None else written / GB,
+                "dataset_gb": request.num_samples * request.pairs.bytes / GB,
+                **self._storage(total),
+                "written_gb_per_second": shards.written_gb_per_second(request.data_dir),
                 "reading_workers": request.workers * request.num_gpus,
             }
-        return {**_rounded(figures)}
+        return _rounded(figures)
 
-    def _breakdown(self) -> Figures:
-        """Return the seconds of a mean step of the measured epochs, by part."""
-        measured = self.measured
-        steps = sum(epoch.steps for epoch in measured)
-        if not steps:
-            return {}
-        waited = sum(epoch.data_wait_s for epoch in measured) / steps
-        return _rounded({"data_wait_s": waited, "compute_s": sum(epoch.wall_s for epoch in measured) / steps - waited})
+    def _gigabytes(self, epoch: Epoch) -> float:
+        return epoch.samples * self.request.pairs.bytes / GB
 
-    def _gigabytes(self, epochs: Sequence[Epoch]) -> float:
-        return sum(epoch.samples for epoch in epochs) * self.request.contents.bytes / GB
-
-    def _storage(self, epochs: Sequence[Epoch]) -> Figures:
+    def _storage(self, epoch: Epoch) -> Figures:
         """Return the rate of delivery to all processes, which is what the training needed and no limit of the storage,
         and the rate of one worker while it reads, in the process whose workers read longest.
         """
-        amount = self._gigabytes(epochs)
-        seconds, read_s = (sum(getattr(epoch, name) for epoch in epochs) for name in ("wall_s", "read_s"))
+        amount = self._gigabytes(epoch)
         return {
-            "delivered_gb_per_second": amount / seconds if seconds > 0 else None,
-            "read_gb_per_second_per_worker": amount / self.request.num_gpus / read_s if read_s > 0 else None,
+            "delivered_gb_per_second": _ratio(amount, epoch.wall_s),
+            "read_gb_per_second_per_worker": _ratio(amount / self.request.num_gpus, epoch.read_s),
         }
 
 
@@ -213,7 +213,7 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
         ),
         parallelism_config=describe.undivided("one process" if world == 1 else "DistributedDataParallel", world, 1),
         optimizer=OPTIMIZER,
-        data=request.contents.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
+        data=request.pairs.described(kind, repeats=request.data_dir is not None and request.all_epochs > 1),
         framework_config={"dropout": DROPOUT, "reading_workers": request.workers, "num_samples": request.num_samples},
     )
 
@@ -231,10 +231,8 @@ def cache_warnings(shares: Sequence[float | None]) -> list[str]:
     return []
 
 
-def _samples_per_second(epochs: Sequence[Epoch]) -> float | None:
-    """Return the rate of several epochs together: all samples over all time, not the mean of the rates."""
-    seconds = sum(epoch.wall_s for epoch in epochs)
-    return sum(epoch.samples for epoch in epochs) / seconds if seconds > 0 else None
+def _ratio(amount: float, divisor: float) -> float | None:
+    return amount / divisor if divisor > 0 else None
 
 
 def _rounded(figures: Figures) -> Figures:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import errno
 import hashlib
 import os
@@ -22,8 +21,9 @@ import msgspec
 
 from tprimat import files, units
 from tprimat.errors import UsageError
-from tprimat.frameworks.encdec.pairs import Pairs
+from tprimat.frameworks.encdec.pairs import Pairs, Shard
 from tprimat.text import counted
+from tprimat.units import GB
 
 SHARD_BYTES = 128_000_000
 MANIFEST = "manifest.json"
@@ -41,34 +41,6 @@ REPORT_EVERY_S = 5.0
 _SHARD = re.compile(r"shard_\d{4,}\.bin(\.part)?")
 
 
-class Contents(Pairs, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The pairs of a data set, so many in so many shards: two with the same parameters hold the same bytes."""
-
-    num_samples: int
-    num_shards: int
-
-    def shards(self) -> tuple[Shard, ...]:
-        """Return the shards, of equal size; the first ones have one pair more where the division leaves a rest."""
-        share, longer = divmod(self.num_samples, self.num_shards)
-        return tuple(
-            Shard(
-                name=f"shard_{index:04d}.bin",
-                first=index * share + min(index, longer),
-                samples=share + (index < longer),
-            )
-            for index in range(self.num_shards)
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """One file of the data set: its pairs are first … first + samples - 1."""
-
-    name: str
-    first: int
-    samples: int
-
-
 class ShardRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A shard in the manifest. seconds: what writing it took, up to the disk."""
 
@@ -81,7 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest of a folder."""
 
     tensorprimat_data: int = FORM
-    contents: Contents
+    contents: Pairs
     shards: dict[str, ShardRecord] = {}
 
 
@@ -90,7 +62,7 @@ def default_shards(num_bytes: int) -> int:
     return max(1, -(-num_bytes // SHARD_BYTES))
 
 
-def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int:
+def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     """Write the data set, or check it and repair what is missing or changed; return how many shards were written.
 
     Our shards of other contents are replaced. `say` is called with a line about each thing that is done or wrong.
@@ -108,12 +80,12 @@ def prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int
             say(f"{folder}: another process is writing or checking the data: waiting for it")
             held = lock.acquire()
         with held:
-            return _prepare(folder, contents, say)
+            return _prepare(folder, pairs, say)
     except OSError as error:
         if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
             raise UsageError(
-                f"{folder}: the disk is full; the shards written so far stay, and the next start goes on from there: "
-                "free some space, or choose another --data-dir",
+                f"{folder}: disk full; shards written so far are kept, and the next start continues there",
+                hint="free some space, or choose another --data-dir",
                 heading="disk-full",
             ) from error
         raise files.unwritable(error.filename or folder, error, option="--data-dir") from error
@@ -123,60 +95,58 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of a folder; None where there is none. Raises UsageError where it isn't one of ours."""
     path = folder / MANIFEST
     try:
-        content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None  # what is in the way is refused when the folder is made
-    try:
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
         if manifest.tensorprimat_data != FORM:
             raise msgspec.DecodeError("it is of another version")
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # what is in the way is refused when the folder is made
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"{path}: not the manifest of a data set of ours ({error}): choose another --data-dir",
+            f"{path}: not a TensorPrimat data set manifest ({error})",
+            hint="choose another --data-dir",
             heading="data-folder",
         ) from error
     return manifest
 
 
-def write_rate(folder: Path) -> float | None:
-    """Return the bytes/s at which the shards of a folder were written to disk; None where that isn't known."""
+def written_gb_per_second(folder: Path) -> float | None:
+    """Return the speed at which the shards of a folder were written to disk; None where that isn't known."""
     manifest = read_manifest(folder)
-    if manifest is None or not manifest.shards:
-        return None
-    seconds = sum(shard.seconds for shard in manifest.shards.values())
-    return sum(shard.bytes for shard in manifest.shards.values()) / seconds if seconds > 0 else None
+    shards = manifest.shards.values() if manifest is not None else ()
+    seconds = sum(shard.seconds for shard in shards)
+    return sum(shard.bytes for shard in shards) / GB / seconds if seconds > 0 else None
 
 
-def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> int:
+def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     manifest = read_manifest(folder)
     there = {path.name for path in folder.iterdir() if _SHARD.fullmatch(path.name)}
     if manifest is None and there:
         raise UsageError(
-            f"{folder}: holds {min(there)} without a {MANIFEST}, which is not of our writing: choose another "
-            "--data-dir, or remove it",
+            f"{folder}: contains {min(there)}, but no {MANIFEST}: not a TensorPrimat data set",
+            hint="choose another --data-dir",
             heading="data-folder",
         )
     sound = {}
-    if manifest is not None and manifest.contents == contents:
+    if manifest is not None and manifest.contents == pairs:
         sound = _check(folder, manifest, say)
     elif manifest is not None:
-        say(f"{folder}: the data there are of other parameters ({_differences(manifest, contents)}): made again")
-    missing = [shard for shard in contents.shards() if shard.name not in sound]
+        before, now = msgspec.structs.asdict(manifest.contents), msgspec.structs.asdict(pairs)
+        changes = [f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]]
+        say(f"{folder}: the data there are of other parameters ({', '.join(changes)}): made again")
+    missing = [shard for shard in pairs.shards() if shard.name not in sound]
     stale = sorted(there - set(sound))
-    _check_space(folder, contents, missing, stale)
+    num_bytes = sum(shard.samples for shard in missing) * pairs.bytes
+    _check_space(folder, num_bytes, stale)
     # From here on the folder changes. The manifest first: a shard that isn't in it doesn't count.
-    manifest = Manifest(contents=contents, shards=sound)
+    manifest = Manifest(contents=pairs, shards=sound)
     _save(folder, manifest)
     for name in stale:
         (folder / name).unlink()
     if missing:
-        say(
-            f"writing {counted(len(missing), 'shard')}, "
-            f"{units.size(sum(shard.samples for shard in missing) * contents.bytes)}, to {folder}"
-        )
+        say(f"writing {counted(len(missing), 'shard')}, {units.size(num_bytes)}, to {folder}")
     reported = time.monotonic()
     for number, shard in enumerate(missing, 1):
-        manifest.shards[shard.name] = _write(folder / shard.name, shard, contents)
+        manifest.shards[shard.name] = _write(folder / shard.name, shard, pairs)
         _save(folder, manifest)
         if time.monotonic() - reported > REPORT_EVERY_S:
             reported = time.monotonic()
@@ -187,11 +157,10 @@ def _prepare(folder: Path, contents: Contents, say: Callable[[str], None]) -> in
 def _check(folder: Path, manifest: Manifest, say: Callable[[str], None]) -> dict[str, ShardRecord]:
     """Return the shards of the manifest that are as they were written."""
     names = [shard.name for shard in manifest.contents.shards() if shard.name in manifest.shards]
-    if not names:
-        return {}
     sound = {name: manifest.shards[name] for name in names}
-    amount = sum(written.bytes for written in sound.values())
-    say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {units.size(amount)}")
+    if sound:
+        amount = units.size(sum(written.bytes for written in sound.values()))
+        say(f"checking the data in {folder}: {len(sound)} of {manifest.contents.num_shards} shards, {amount}")
     # Hashing releases the interpreter's lock, so threads run in parallel.
     with concurrent.futures.ThreadPoolExecutor(CHECKING_THREADS) as pool:
         problems = pool.map(lambda name: _problem(folder / name, manifest.shards[name]), names)
@@ -221,18 +190,18 @@ def _write(path: Path, shard: Shard, pairs: Pairs) -> ShardRecord:
     part = path.with_name(path.name + PART)
     digest = hashlib.sha256()
     rows = max(1, CHUNK_BYTES // pairs.bytes)
+    end = shard.first + shard.samples
     seconds = 0.0
     try:
-        with part.open("wb", buffering=0) as file:
-            for first in range(shard.first, shard.first + shard.samples, rows):
-                count = min(rows, shard.first + shard.samples - first)
-                chunk = memoryview(pairs.rows(first, count).astype("<i4", copy=False).data).cast("B")
+        with part.open("wb") as file:
+            for first in range(shard.first, end, rows):
+                chunk = pairs.rows(first, min(rows, end - first)).astype("<i4").tobytes()
                 digest.update(chunk)
                 began = time.perf_counter()
-                while chunk:
-                    chunk = chunk[file.write(chunk) :]
+                file.write(chunk)
                 seconds += time.perf_counter() - began
             began = time.perf_counter()
+            file.flush()
             os.fsync(file.fileno())
             seconds += time.perf_counter() - began
         os.replace(part, path)
@@ -247,24 +216,13 @@ def _save(folder: Path, manifest: Manifest) -> None:
     files.write_atomically(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
 
 
-def _check_space(folder: Path, contents: Contents, missing: Sequence[Shard], stale: Sequence[str]) -> None:
-    """Raise UsageError where the missing shards don't fit in the free space and that of the stale ones."""
-    needed = sum(shard.samples for shard in missing) * contents.bytes
-    if not needed:
-        return
-    needed += int(needed * SPARE_SHARE) + SPARE_BYTES
+def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:
+    """Raise UsageError where so many bytes don't fit in the free space and that of the stale shards."""
+    needed = num_bytes + int(num_bytes * SPARE_SHARE) + SPARE_BYTES
     free = shutil.disk_usage(folder).free + sum((folder / name).stat().st_size for name in stale)
-    if needed > free:
+    if num_bytes and needed > free:
         raise UsageError(
-            f"{folder}: the data take {units.size(needed)}, and {units.size(free)} are free there: choose a smaller "
-            "--num-samples, or another --data-dir",
+            f"{folder}: the data needs {units.size(needed)}, {units.size(free)} are free",
+            hint="choose a smaller --num-samples, or another --data-dir",
             heading="disk-full",
         )
-
-
-def _differences(manifest: Manifest, contents: Contents) -> str:
-    return ", ".join(
-        f"{name} {getattr(manifest.contents, name)}, now {getattr(contents, name)}"
-        for name in ("num_samples", "seq_len", "vocab_size", "seed", "num_shards")
-        if getattr(manifest.contents, name) != getattr(contents, name)
-    )

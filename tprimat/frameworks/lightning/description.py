@@ -13,15 +13,8 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import (
-    Description,
-    number,
-    of_fp32,
-    optimizer_settings,
-    parameter_dtypes,
-    recomputation,
-)
-from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, TrainingConfig
+from tprimat.record.describe import number, of_fp32, optimizer_settings, parameter_dtypes, recomputation
+from tprimat.results.run import Data, ModelConfig, Optimizer, ParallelismConfig, Platform, Run, TrainingConfig
 
 _PRECISIONS = {
     "64-true": "fp64",
@@ -41,7 +34,7 @@ _SPLITTING_NO_LAYER = ("SingleDeviceStrategy", "DDPStrategy", "FSDPStrategy", "D
 """Strategies, and what derives from them, under which each process computes whole layers on its own sequences."""
 
 
-def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConfig) -> Description:
+def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConfig) -> Run:
     """Return all that can be known of a training before its first step."""
     warnings: list[str] = []
     sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, warnings)
@@ -49,7 +42,7 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
     seed = os.environ.get("PL_GLOBAL_SEED", "")
     whole_on_each_rank = type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK
     shape = shapes.of_module(module) or ModelConfig()
-    return Description(
+    return Run(
         framework="nemo" if type(module).__module__.split(".")[0] == "nemo" else "lightning",
         model_config=shapes.with_parameters(shape, module) if whole_on_each_rank else shape,
         training_config=msgspec.structs.replace(

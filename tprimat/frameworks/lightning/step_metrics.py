@@ -1,4 +1,4 @@
-"""Loss, gradient norm and learning rate of Lightning's steps, collected at the ends of batches."""
+"""Loss and gradient norm of Lightning's steps, collected at the ends of batches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from tprimat.record.clocks import Scalars
+from tprimat.record.lifecycle import Recording
 from tprimat.record.recorder import Values, format_steps
-from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
+from tprimat.record.scalars import LOSS, NORM
 
 LOOKED_FOR_IN = 2
 """Steps in which a loss or a gradient norm that the training logs is looked for."""
@@ -20,6 +20,8 @@ LOGGED_LOSS = "reduced_train_loss"
 GRAD_NORM = "grad_norm"
 """Name under which NeMo logs it, and of the attribute where the built-in training keeps it."""
 
+ABSENT = {LOSS: "what training_step returns holds none", NORM: "the training logs none as grad_norm"}
+
 
 class StepMetrics:
     """Collects the scalars of the step in progress; none is read before its step's mark is ready.
@@ -28,11 +30,12 @@ class StepMetrics:
         saved_within: steps within which a checkpoint was saved.
     """
 
-    def __init__(self, trainer: Any, module: Any, scalars: Scalars) -> None:
+    def __init__(self, trainer: Any, module: Any, recording: Recording) -> None:
         self.saved_within: list[int] = []
         self._trainer = trainer
         self._module = module
-        self._values = StepValues(scalars)
+        self._recording = recording
+        self._values = recording.values
         self._losses: list[Any] = []
         self._batches = 0
         self._automatic = True
@@ -43,11 +46,6 @@ class StepMetrics:
         self._partial: list[int] = []
         self._most_steps_per_batch = 1
 
-    @property
-    def batch_is_one_size(self) -> bool:
-        """Whether each optimizer step was of one global batch."""
-        return not self._partial and self._most_steps_per_batch == 1
-
     def batch_end(self, outputs: Any) -> None:
         """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
@@ -56,8 +54,8 @@ class StepMetrics:
         if loss is not None:
             self._losses.append(loss)
 
-    def step_end(self, step: int, window: int) -> Values:
-        """Close a step, in which the count rose by `window`; return what reads its loss and gradient norm later."""
+    def step_end(self, step: int) -> Values:
+        """Close a step; return what reads its loss and gradient norm later."""
         if self._steps_seen < LOOKED_FOR_IN:
             # A module may decide this as late as its own set-up.
             self._automatic = bool(self._module.automatic_optimization)
@@ -69,8 +67,11 @@ class StepMetrics:
             scale = self._trainer.accumulate_grad_batches
             if self._batches < scale:
                 self._partial.append(step)
+                self._recording.batch_varies = True
+        window = step - self._recording.step
         if window > self._most_steps_per_batch:
             self._most_steps_per_batch = window
+            self._recording.batch_varies = True
         losses, self._losses, self._batches = self._losses, [], 0
         grad_norm = None
         if self._logged:
@@ -82,22 +83,9 @@ class StepMetrics:
             grad_norm = self._take_new(NORM, self._module.grad_norm)
         return self._values.of(losses, grad_norm, scale)
 
-    def learning_rate(self, optimizer: Any = None) -> float | None:
-        """Return that of an optimizer, by default the first one, now."""
-        if optimizer is None:
-            if not self._trainer.optimizers:
-                return None
-            optimizer = self._trainer.optimizers[0]
-        rate = learning_rate(optimizer)
-        if rate is None:
-            self._values.rejected["learning rates"] = "the optimizer keeps it on the device"
-        return rate
-
     def warnings(self) -> list[str]:
-        """Return what is unknown or doubtful of the steps so far."""
-        absent = {LOSS: "what training_step returns holds none", NORM: "the training logs none as grad_norm"}
-        processes = 1 if LOGGED_LOSS in self._logged else self._trainer.world_size
-        warnings = self._values.warnings(absent, processes) if self._steps_seen else self._values.warnings({}, 1)
+        """Return what is doubtful of the steps so far."""
+        warnings = []
         if self._partial:
             warnings.append(
                 f"{format_steps(self._partial)} of fewer than {self._trainer.accumulate_grad_batches} micro-batches "
@@ -123,6 +111,7 @@ class StepMetrics:
             name = getattr(getattr(metric, "meta", None), "name", None)
             if name in (LOGGED_LOSS, GRAD_NORM):
                 self._logged[name] = key
+        self._values.is_global |= LOGGED_LOSS in self._logged
         if GRAD_NORM not in self._logged:
             self._norm_is_attribute = isinstance(getattr(self._module, GRAD_NORM, None), (Tensor, float))
 

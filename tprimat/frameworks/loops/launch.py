@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -91,15 +90,10 @@ def command(module: str, request: Request, more: Mapping[str, str] | None = None
 
     `module` is its program, which reads a Request's arguments; `more` are further variables to set.
     """
-    plain = program(module, request.to_arguments(), request.platform, request.num_gpus)
-    return profiling.around(request, dataclasses.replace(plain, env=plain.env | dict(more or {})))
-
-
-def program(module: str, arguments: Sequence[str], platform: Platform, processes: int) -> Launch:
-    """Return the command of a training's program in one process or several, unprofiled."""
-    launcher = torchrun(processes) if processes > 1 else ()
-    argv = (sys.executable, *launcher, "-m", module, *arguments)
-    return Launch(argv, environment(platform, processes), REPOSITORY)
+    launcher = torchrun(request.num_gpus) if request.num_gpus > 1 else ()
+    argv = (sys.executable, *launcher, "-m", module, *request.to_arguments())
+    variables = environment(request.platform, request.num_gpus) | dict(more or {})
+    return profiling.around(request, Launch(argv, variables, REPOSITORY))
 
 
 def environment(platform: Platform, processes: int) -> dict[str, str]:

@@ -1,26 +1,28 @@
 """The training that every framework with a loop of ours is given, spelled out once.
 
-- weights: drawn from the seed on the CPU (building.LARGEST_FROM_CPU says up to which size), before
-  the framework sees the model: the same ones, whatever wraps them then;
+- weights: drawn from the seed on the CPU (LARGEST_FROM_CPU says up to which size), before the framework
+  sees the model: the same ones, whatever wraps them then;
 - samples: those of MicroBatches, in its order, however many processes share them;
 - loss: cross entropy of the next token, the mean over the tokens of a micro-batch, and over the
   micro-batches of a step;
-- AdamW with the settings of building.hyperparameters(): weight decay on matrices alone, a constant
-  learning rate, and the norm of the whole gradient clipped at 1.0; no dropout.
+- AdamW with the settings of hyperparameters(): weight decay on matrices alone, a constant learning
+  rate, and the norm of the whole gradient clipped at 1.0; no dropout.
 
+Models are real architectures of transformers, made from their configurations: nothing is downloaded.
 What a framework does in another way, its loop states in the result, and a comparison shows it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.frameworks import scales
-from tprimat.frameworks.loops import building
 from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import Request
 from tprimat.results.run import ModelConfig, Optimizer, Run, Source
@@ -37,6 +39,17 @@ LOADER_WORKERS_ON_GPU = 1
 CPU a worker would only take time from the training."""
 
 PREFETCHED = 8
+
+LARGEST_FROM_CPU = 500_000_000
+"""Parameters up to which weights are drawn on the CPU, some seconds at most: the same seed then gives
+the same weights on every platform. Larger models are drawn on their device, whose generator may
+give other ones."""
+
+LEARNING_RATE = 1e-3
+LEARNING_RATE_UP_TO = 512
+"""The hidden size from which the learning rate falls as 1 / hidden size, as wider models need it
+(Yang et al., arXiv 2203.03466). Without that, the first steps of the full models would diverge: there
+is no warm-up."""
 
 MIXED = {
     "fp32": "32-true",
@@ -66,16 +79,7 @@ class Recipe:
 
     def loader(self, rank: int) -> DataLoader[Any]:
         """Return what a process trains on, in order: tensors of token numbers, (micro batch, sequence)."""
-        from torch.utils.data import DataLoader
-
-        workers = self.loader_workers
-        return DataLoader(
-            MicroBatches(self, rank),
-            batch_size=None,
-            num_workers=workers,
-            prefetch_factor=PREFETCHED if workers else None,
-            pin_memory=self.on_gpu,
-        )
+        return loader(MicroBatches(self, rank), self.loader_workers, PREFETCHED, self.on_gpu)
 
     @property
     def loader_workers(self) -> int:
@@ -85,12 +89,12 @@ class Recipe:
     def weights(self, device: torch.device) -> PreTrainedModel:
         """Return the model with its first weights."""
         request = self.request
-        return building.build(self.model, self.shape, request.sequence_length, seed=request.seed, device=device)
+        return build(self.model, self.shape, request.sequence_length, seed=request.seed, device=device)
 
     def optimizer(self, module: torch.nn.Module) -> torch.optim.Optimizer:
         """Return AdamW over the module's parameters."""
         # torch's fused kernel would have to unscale fp16 gradients itself, after they were clipped.
-        return building.optimizer(module, self.settings, fused=self.request.precision != "fp16")
+        return adamw(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
         """Return what the training itself doesn't show: a Run without records.
@@ -132,13 +136,96 @@ class MicroBatches:
         return self.training.source.in_order(positions, request.global_batch_size, request.sequence_length)
 
 
+def loader(batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any) -> DataLoader[Any]:
+    """Return a DataLoader of a data set's batches, of which each of its processes has so many ready."""
+    from torch.utils.data import DataLoader
+
+    prefetch_factor = prefetched if workers else None
+    return DataLoader(
+        batches, batch_size=None, num_workers=workers, prefetch_factor=prefetch_factor, pin_memory=on_gpu, **more
+    )
+
+
 def of(request: Request) -> Recipe:
     """Return the training of a request. Raises UsageError for an unknown model."""
     model, shape = models.by_name(request.model), shape_of(request)
     source = TokenSource(shape.vocab_size or 0, request.seed)
-    return Recipe(request, model, shape, building.hyperparameters(shape), source)
+    return Recipe(request, model, shape, hyperparameters(shape), source)
 
 
 def shape_of(request: Request) -> ModelConfig:
     """Return the model's shape: that of the scale, or the requested one."""
     return request.shape or scales.shape(models.by_name(request.model), scales.by_name(request.scale))
+
+
+def hyperparameters(shape: ModelConfig) -> Optimizer:
+    """Return AdamW as the pretraining of such models commonly has it (Llama 2, arXiv 2307.09288, section 2.2).
+
+    But with a constant learning rate: under a schedule the first steps would depend on their number.
+    """
+    narrow = min(1.0, LEARNING_RATE_UP_TO / (shape.hidden_size or LEARNING_RATE_UP_TO))
+    return Optimizer(
+        name="AdamW",
+        learning_rate=float(f"{LEARNING_RATE * narrow:.4g}"),
+        schedule="constant",
+        beta1=0.9,
+        beta2=0.95,
+        epsilon=1e-8,
+        weight_decay=0.1,
+        gradient_clipping=1.0,
+    )
+
+
+def build(
+    model: Model, shape: ModelConfig, sequence_length: int, *, seed: int, device: torch.device
+) -> PreTrainedModel:
+    """Return the model on a device (meta for the shapes alone), in fp32, without dropout and cache.
+
+    Its attention is torch's scaled_dot_product_attention. The global generator of torch is left as it was.
+    """
+    import transformers
+
+    architecture: Any = getattr(transformers, model.architecture)
+    config = architecture(
+        num_hidden_layers=shape.num_layers,
+        hidden_size=shape.hidden_size,
+        num_attention_heads=shape.num_attention_heads,
+        num_key_value_heads=shape.num_query_groups,
+        head_dim=shape.head_dim,
+        intermediate_size=shape.ffn_hidden_size,
+        vocab_size=shape.vocab_size,
+        tie_word_embeddings=bool(shape.tie_word_embeddings),
+        max_position_embeddings=sequence_length,
+        attention_dropout=0.0,
+        use_cache=False,
+        **model.settings,
+    )
+    with drawing(shape.num_parameters or 0, seed, device):
+        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    return module.to(device).train()
+
+
+@contextlib.contextmanager
+def drawing(parameters: int, seed: int, device: torch.device) -> Iterator[None]:
+    """Draw the weights that a model initializes within this context from a seed; keep torch's global generators."""
+    import torch
+
+    is_small = device.type != "meta" and parameters <= LARGEST_FROM_CPU
+    drawn_on = torch.device("cpu") if is_small else device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), drawn_on:
+        torch.manual_seed(seed)
+        yield
+
+
+def adamw(module: torch.nn.Module, settings: Optimizer, *, fused: bool | None) -> torch.optim.Optimizer:
+    """Return AdamW with weight decay on matrices only, not on norms and biases; `fused` None is torch's own choice."""
+    import torch
+
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [each for each in trained if each.dim() >= 2], "weight_decay": settings.weight_decay},
+        {"params": [each for each in trained if each.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, betas=(settings.beta1, settings.beta2), eps=settings.epsilon, fused=fused
+    )

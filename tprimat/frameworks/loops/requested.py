@@ -24,20 +24,18 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
         super().__init__(request.output_dir, setup=setup, on_step=reporter())
         self.request = request
         self._window: profiled.Window | None = None
-        self._ending: profiled.Window | TimeLimit | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step."""
         request = self.request
         limit = TimeLimit(request.steps, request.time_limit_s, trainer.world_size, self.agreement(trainer))
         self._window = profiled.window(request, limit, first_process=bool(trainer.is_global_zero))
-        self._ending = self._window or limit
         super().on_train_start(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """End a step, whose time is taken before a profiler is started or stopped."""
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        reason = self._ending.reached(trainer.global_step) if self._ending else None
+        reason = self._window.reached(trainer.global_step) if self._window else None
         if reason is not None:
             self.stop_reason = reason
             trainer.should_stop = True

@@ -46,22 +46,17 @@ class TimeLimit:
         elapsed = self._clock() - self._started
         if step == 1:
             self._first_step_s = elapsed
-        if not is_checked(step, self._world_size):
+        # One process alone looks at each step; several now and then, ahead to when they next agree.
+        if self._world_size == 1:
+            over = elapsed >= limit
+        elif step <= 2 or step % CHECKED_EVERY == 0:
+            pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
+            over = self._agree(elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= limit)
+        else:
             return None
-        pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
-        # One process alone looks at each step; several look ahead to when they next agree.
-        ahead = 0 if self._world_size == 1 else CHECKED_EVERY - step % CHECKED_EVERY
-        over = elapsed + ahead * pace >= limit
-        if self._world_size > 1:
-            over = self._agree(over)
         return self.reason(step) if over else None
 
     def reason(self, step: int) -> str:
         """Return why a training whose time was up ended after a step."""
         limit = units.duration(self._limit_s or 0.0)
         return f"{step} of max_steps={self._steps} steps: the time limit of {limit} was reached"
-
-
-def is_checked(step: int, world_size: int) -> bool:
-    """Return whether the time limit is checked after a step: always by one process, by several now and then."""
-    return world_size == 1 or step <= 2 or step % CHECKED_EVERY == 0

@@ -43,7 +43,7 @@ _ITERATIONS = 500
 _CONVERGED = 1e-12
 
 # The increment and the two multipliers of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-_INCREMENT = 0x9E3779B97F4A7C15
+INCREMENT = 0x9E3779B97F4A7C15
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 # What a hash is for; the purposes share no value.
@@ -176,9 +176,9 @@ class TokenSource:
         import numpy as np
 
         # Arrays, never numpy scalars: overflow wraps silently in the former and warns in the latter.
-        value = mixed(np.asarray([(self.seed * _INCREMENT + purpose) % 2**64], dtype=np.uint64))
+        value = mixed(np.asarray([(self.seed * INCREMENT + purpose) % 2**64], dtype=np.uint64))
         for key in keys:
-            value = mixed(value + (key + np.uint64(1)) * np.uint64(_INCREMENT))
+            value = mixed(value + (key + np.uint64(1)) * np.uint64(INCREMENT))
         return value
 
     def _log_uniform(self, bits: NDArray[np.uint64]) -> NDArray[np.int64]:

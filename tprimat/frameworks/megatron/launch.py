@@ -6,15 +6,13 @@ import math
 
 from tprimat.catalog import models
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, own_ways
-from tprimat.frameworks.loops import building, recipe
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
 from tprimat.results.run import ModelConfig
 
-CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py")
-
-OWN_WAYS = own_ways("Megatron trains on its own mock data")
+CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron trains on its own mock data")
 
 unavailable = CLONE.unavailable
 
@@ -23,13 +21,12 @@ class Resolver(ExternalResolver):
     """The choices of Megatron-LM, whose optimizer's states are divided over the GPUs."""
 
     clone = CLONE
-    own_ways = OWN_WAYS
 
     def bytes_needed(self, shape: ModelConfig) -> float:
         """Return the memory of one GPU for weights, gradients and its share of Adam's states."""
         precision = self.requested.precision or self.default_precision()
-        each = bytes_per_parameter(precision, self.requested.num_gpus or self.device.devices)
-        return each * (shape.num_parameters or scales.parameters(self.model, shape))
+        gpus = self.requested.num_gpus or self.device.devices
+        return bytes_per_parameter(precision, gpus) * scales.parameters(self.model, shape)
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""
@@ -55,7 +52,7 @@ def launch(request: Request) -> Launch:
 def options(request: Request) -> list[str]:
     """Return Megatron's options for the training that all frameworks are given."""
     model, shape = models.by_name(request.model), recipe.shape_of(request)
-    optimizer = building.hyperparameters(shape)
+    optimizer = recipe.hyperparameters(shape)
     settings: dict[str, object] = {
         "num-layers": shape.num_layers,
         "hidden-size": shape.hidden_size,

@@ -16,8 +16,6 @@ CLASSES = {
 }
 """`model_type` in config.json, and NeMo's model and configuration. Sizes are those of what is imported."""
 
-HEADING = "convert"
-
 WITHOUT_TE = "Please install TE"
 """How Megatron's refusals end where Transformer Engine is missing."""
 
@@ -27,7 +25,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 def check_target(target: Path, *, overwrite: bool) -> None:
     """Raise UsageError where the target is there and isn't to be replaced."""
     if target.exists() and not overwrite:
-        raise UsageError(f"{target} is there: name another folder, or say --overwrite", heading=HEADING)
+        raise _refusal(f"{target} is there: name another folder, or say --overwrite")
 
 
 def hugging_face_source(model: str, text: str) -> str:
@@ -36,23 +34,18 @@ def hugging_face_source(model: str, text: str) -> str:
     if not folder.is_dir():
         if _HUB_NAME.fullmatch(text) and not text.startswith("."):
             return f"hf://{text}"
-        raise UsageError(
-            f"{text}: there is no such folder, and a model on the hub is written ORG/NAME", heading=HEADING
-        )
+        raise _refusal(f"{text}: there is no such folder, and a model on the hub is written ORG/NAME")
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
     except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError):
-        raise UsageError(
+        raise _refusal(
             f"{folder}: holds no config.json that names a model_type: name a folder as save_pretrained() of "
-            "transformers writes it",
-            heading=HEADING,
+            "transformers writes it"
         ) from None
     if kind != CLASSES[model][0]:
         fits = next((name for name, (own, *_) in CLASSES.items() if own == kind), None)
         other = f"convert_{fits}.py converts that" if fits else f"there are {', '.join(CLASSES)}"
-        raise UsageError(
-            f"{folder}: holds a model of type {kind}, which isn't {models.title(model)}: {other}", heading=HEADING
-        )
+        raise _refusal(f"{folder}: holds a model of type {kind}, which isn't {models.title(model)}: {other}")
     return f"hf://{folder.absolute()}"
 
 
@@ -60,10 +53,9 @@ def nemo_folder(text: str) -> Path:
     """Return a folder with a model as NeMo 2 writes it. Raises UsageError for any other."""
     folder = Path(text).expanduser().absolute()
     if not ((folder / "weights").is_dir() and (folder / "context").is_dir()):
-        raise UsageError(
+        raise _refusal(
             f"{folder}: holds no model of NeMo 2, which has the folders weights and context: name what import, or a "
-            "training's checkpoint, has written",
-            heading=HEADING,
+            "training's checkpoint, has written"
         )
     return folder
 
@@ -78,15 +70,12 @@ def to_nemo(model: str, source: str, target: Path, *, overwrite: bool) -> None:
     except ValueError as error:
         if WITHOUT_TE not in str(error):
             raise
-        raise UsageError(
-            f"{str(error).splitlines()[0]}: NeMo needs Transformer Engine, which its container has",
-            heading="no-framework",
-        ) from error
+        needs = "NeMo needs Transformer Engine, which its container has"
+        raise UsageError(f"{str(error).splitlines()[0]}: {needs}", heading="no-framework") from error
     except OSError as error:
-        raise UsageError(
+        raise _refusal(
             f"{source.removeprefix('hf://')}: {_first_line(error)}: a gated model takes HF_TOKEN and its makers' "
-            "consent; without network, name a folder with the model",
-            heading=HEADING,
+            "consent; without network, name a folder with the model"
         ) from error
 
 
@@ -97,10 +86,14 @@ def to_hugging_face(source: Path, target: Path, *, overwrite: bool) -> None:
     try:
         llm.export_ckpt(path=source, target="hf", output_path=target, overwrite=overwrite)
     except OSError as error:
-        raise UsageError(f"{source}: {_first_line(error)}", heading=HEADING) from error
+        raise _refusal(f"{source}: {_first_line(error)}") from error
 
 
 def _first_line(error: OSError) -> str:
     # What transformers raises has no strerror, and explains itself in a page.
     lines = (error.strerror or str(error) or type(error).__name__).strip().splitlines()
     return lines[0].rstrip(".")
+
+
+def _refusal(problem: str) -> UsageError:
+    return UsageError(problem, heading="convert")

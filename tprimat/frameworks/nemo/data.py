@@ -1,14 +1,38 @@
-"""NeMo's data: its own random tokens, or our token source as a file in Megatron's format."""
+"""NeMo's data: its own random tokens, or our token source as a file in Megatron's form.
+
+The file, `PREFIX.bin` with the tokens and `PREFIX.idx` with the index, lets NVIDIA's and AMD's recipes train on the
+very same tokens. Form, little-endian, as megatron.core.datasets.indexed_dataset of 0.15 reads it:
+
+    .bin   the tokens of all sequences, one after the other
+    .idx   MMIDIDX and two zero bytes, version 1 (8 bytes), code of the tokens' type (1 byte), sequences (8),
+           documents + 1 (8), then arrays: length of each sequence (int32), its first byte in .bin
+           (int64), and the sequence that each document begins with, closed by their number (int64)
+
+Each sequence is a document of its own, all of one length, so that each sample of a training is one
+sequence and the first token of another. Megatron shuffles them by the seed of its data.
+"""
 
 from __future__ import annotations
 
+import os
+import struct
 from pathlib import Path
 
 import msgspec
 
-from tprimat.frameworks.loops import indexed_tokens, recipe
+from tprimat import files
+from tprimat.frameworks.loops import recipe
+from tprimat.frameworks.loops.tokens import TokenSource
 from tprimat.frameworks.request import MOCK, TOKENS, Request
 from tprimat.results.run import Data
+
+HEADER = b"MMIDIDX\x00\x00"
+VERSION = 1
+TYPES = ((65_500, "<u2", 8), (2**31, "<i4", 4))
+"""Vocabularies below the first number are stored as the second, which has the third as its code."""
+
+CHUNK_TOKENS = 4_000_000
+"""Tokens that are made at once: some hundred megabytes of memory."""
 
 
 def prefix(request: Request) -> Path:
@@ -22,7 +46,7 @@ def write(request: Request) -> None:
     """Write the token file where a request trains on one, unless it is there."""
     if request.data == TOKENS:
         source = recipe.of(request).source
-        indexed_tokens.write(prefix(request), source, _sequences(request), request.sequence_length)
+        write_tokens(prefix(request), source, _sequences(request), request.sequence_length)
 
 
 def described(request: Request) -> Data:
@@ -31,6 +55,54 @@ def described(request: Request) -> Data:
         return Data(kind=MOCK)
     data = recipe.of(request).source.described(_sequences(request), request.sequence_length)
     return msgspec.structs.replace(data, kind=TOKENS)
+
+
+def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
+    """Write both files of a prefix, unless they are there, with so many sequences from the source's first step.
+
+    Of several processes one writes, the others wait. Raises UsageError where the folder can't be written to.
+    """
+    import numpy as np
+    from filelock import FileLock
+
+    _, kind, code = next(each for each in TYPES if source.vocab_size < each[0])
+    tokens_path, index_path = Path(f"{prefix}.bin"), Path(f"{prefix}.idx")
+    size = sequences * length * int(kind[2])
+    rows_at_once = max(1, CHUNK_TOKENS // length)
+    try:
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{prefix}.lock"):
+            if index_path.exists() and tokens_path.exists() and tokens_path.stat().st_size == size:
+                return
+            part = tokens_path.with_suffix(".bin.part")
+            with part.open("wb") as file:
+                for first in range(0, sequences, rows_at_once):
+                    positions = np.arange(first, min(first + rows_at_once, sequences))
+                    file.write(source.in_order(positions, sequences, length).astype(kind).tobytes())
+            os.replace(part, tokens_path)
+            # Last: where the index is, the tokens are whole.
+            files.write_atomically(index_path, index(sequences, length, int(kind[2]), code))
+    except OSError as error:
+        raise files.unwritable(prefix, error, f"the tokens can't be written ({size / 1e9:.1f} GB)") from error
+
+
+def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
+    """Return the content of an .idx file: documents of one sequence each, of so many tokens of so many bytes.
+
+    `code` is Megatron's of the tokens' type.
+    """
+    import numpy as np
+
+    numbers = np.arange(sequences + 1, dtype="<i8")
+    return b"".join(
+        [
+            HEADER,
+            struct.pack("<QBQQ", VERSION, code, sequences, sequences + 1),
+            np.full(sequences, length, dtype="<i4").tobytes(),
+            (numbers[:-1] * (length * item_size)).tobytes(),
+            numbers.tobytes(),
+        ]
+    )
 
 
 def _sequences(request: Request) -> int:

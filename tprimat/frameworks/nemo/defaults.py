@@ -20,10 +20,10 @@ PRECISIONS = {PERFORMANCE: "bf16", RECIPE: "bf16", CLASSIC: "fp8"}
 """In which a preset trains where the user leaves it open."""
 
 PRESETS = {
-    PERFORMANCE: "what NVIDIA publishes as fastest for the card; where it publishes nothing, the recipe's own",
-    RECIPE: "NeMo's recipe as it is",
-    CLASSIC: f"global batch {CLASSIC_ROW['global_batch_size']}, sequences of {CLASSIC_ROW['sequence_length']}, tensor "
-    f"parallel {CLASSIC_ROW['tensor']}, {PRECISIONS[CLASSIC]}: as earlier scripts of this kind had it",
+    PERFORMANCE: "NVIDIA's published fastest settings for the GPU, else the recipe",
+    RECIPE: "NeMo's recipe, unchanged",
+    CLASSIC: f"global batch {CLASSIC_ROW['global_batch_size']}, sequence length {CLASSIC_ROW['sequence_length']}, "
+    f"tensor parallelism {CLASSIC_ROW['tensor']}, {PRECISIONS[CLASSIC]}: as in earlier scripts",
 }
 """What a user can type for the defaults."""
 

@@ -37,22 +37,19 @@ def assign(recipe: Any, setting: str) -> None:
     """
     path, sign, text = (part.strip() for part in setting.partition("="))
     if not sign or not path:
-        raise UsageError(
-            f"--set {setting}: write path=value, such as trainer.strategy.sequence_parallel=true", heading="nemo-set"
-        )
+        raise _refusal(f"{setting}: write path=value, such as trainer.strategy.sequence_parallel=true")
     if path in OWN_OPTIONS:
-        raise UsageError(f"--set {path}: use {OWN_OPTIONS[path]}, which keeps the rest in step", heading="nemo-set")
-    parts = path.split(".")
+        raise _refusal(f"{path}: use {OWN_OPTIONS[path]}, which keeps the rest in step")
+    *parents, last = path.split(".")
     owner = recipe
-    for depth, part in enumerate(parts[:-1]):
-        _check(owner, part, parts[:depth], setting)
+    for depth, part in enumerate(parents):
+        _check(owner, part, parents[:depth], setting)
         owner = owner[int(part)] if isinstance(owner, (list, tuple)) else getattr(owner, part, None)
-    _check(owner, parts[-1], parts[:-1], setting)
-    value = parsed(text)
+    _check(owner, last, parents, setting)
     if isinstance(owner, list):
-        owner[int(parts[-1])] = value
+        owner[int(last)] = parsed(text)
     else:
-        setattr(owner, parts[-1], value)
+        setattr(owner, last, parsed(text))
 
 
 def parsed(text: str) -> Any:
@@ -62,8 +59,7 @@ def parsed(text: str) -> Any:
     if text.startswith("torch."):
         import torch
 
-        value = getattr(torch, text.removeprefix("torch."), None)
-        if isinstance(value, torch.dtype):
+        if isinstance(value := getattr(torch, text.removeprefix("torch."), None), torch.dtype):
             return value
     try:
         return ast.literal_eval(text)
@@ -92,11 +88,13 @@ def fields(owner: Any) -> list[str]:
 
 
 def _check(owner: Any, part: str, before: list[str], setting: str) -> None:
-    known = fields(owner)
-    if part in known:
-        return
-    where = ".".join(before) or "the recipe"
+    known, where = fields(owner), ".".join(before) or "the recipe"
     if not known:
-        raise UsageError(f"--set {setting}: {where} has no fields: set it as a whole, or leave it", heading="nemo-set")
-    meant = suggestion(part, known, f"it has {', '.join(known[:8])}, …", most=3, cutoff=0.5)
-    raise UsageError(f"--set {setting}: {where} has no field {part!r}: {meant}", heading="nemo-set")
+        raise _refusal(f"{setting}: {where} has no fields: set it as a whole, or leave it")
+    if part not in known:
+        meant = suggestion(part, known, f"it has {', '.join(known[:8])}, …", most=3, cutoff=0.5)
+        raise _refusal(f"{setting}: {where} has no field {part!r}: {meant}")
+
+
+def _refusal(problem: str) -> UsageError:
+    return UsageError(f"--set {problem}", heading="nemo-set")

@@ -9,12 +9,11 @@ from typing import Any
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
 from tprimat.errors import UsageError
-from tprimat.frameworks.request import Device
-from tprimat.machine.emulation import is_emulated
+from tprimat.frameworks.request import DIVISION, Device
+from tprimat.machine.host import is_emulated
 from tprimat.text import suggestion
 from tprimat.units import GB
 
-DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
 SETTINGS = ("num_nodes", *DIVISION, "data", "preset", "settings")
 """Fields of RequestedConfig that are NeMo's."""
 
@@ -35,18 +34,19 @@ def requested(options: argparse.Namespace) -> dict[str, Any]:
 def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
     """Raise UsageError for options that a framework has no use for."""
     fields = requested(options)
-    given = next((name for name in SETTINGS if fields[name] is not None), None)
-    option = f"--executor {options.executor}" if options.executor != "local" else None
-    if given is not None:
-        option = "--" + {"settings": "set", "num_nodes": "nodes"}.get(given, given).replace("_", "-")
-    if option is not None and not divides:
+    names = [{"settings": "set", "num_nodes": "nodes"}.get(name, name) for name in SETTINGS if fields[name] is not None]
+    given = [f"--{name.replace('_', '-')}" for name in names]
+    given += [f"--executor {options.executor}"] if options.executor != "local" else []
+    if given and not divides:
         raise UsageError(
-            f"{option} is for NeMo, and {framework} trains here: say --framework nemo, or leave it out",
+            f"{given[0]} is a NeMo option; the framework is {framework}",
+            hint=f"add --framework nemo, or remove {given[0]}",
             heading="nemo-options",
         )
     if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun():
         raise UsageError(
-            "--nodes takes --executor slurm: without Slurm, start the script under torchrun on each node",
+            "--nodes needs --executor slurm",
+            hint="without Slurm, run the script with torchrun on each node",
             heading="nemo-options",
         )
 
@@ -81,4 +81,4 @@ def _card(name: str) -> Gpu:
             return gpu
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
     meant = suggestion(name, names, f"choose from {', '.join(names)}", most=3, cutoff=0.4)
-    raise UsageError(f"there is no NVIDIA card {name!r} in the table: {meant}", heading="nemo-options")
+    raise UsageError(f"unknown NVIDIA GPU {name!r}", hint=meant, heading="nemo-options")

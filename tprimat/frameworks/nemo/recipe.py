@@ -18,8 +18,7 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.nemo import data, fields
-from tprimat.frameworks.nemo.options import DIVISION
-from tprimat.frameworks.request import TOKENS, Request
+from tprimat.frameworks.request import DIVISION, TOKENS, Request
 from tprimat.record.shapes import MEGATRON
 from tprimat.results.run import ModelConfig
 
@@ -101,25 +100,18 @@ def _data(request: Request, shape: ModelConfig) -> Any:
     from nemo.collections import llm
     from nemo.collections.common.tokenizers.null_tokenizer import NullTokenizer
 
-    # It counts one token more than it is given, for the end of a document.
-    tokenizer = run.Config(NullTokenizer, vocab_size=(shape.vocab_size or 0) - 1)
-    sizes = {
+    settings: dict[str, Any] = {
+        # It counts one token more than it is given, for the end of a document.
+        "tokenizer": run.Config(NullTokenizer, vocab_size=(shape.vocab_size or 0) - 1),
         "seq_length": request.sequence_length,
         "global_batch_size": request.global_batch_size,
         "micro_batch_size": request.micro_batch_size,
     }
     if request.data != TOKENS:
-        return run.Config(llm.MockDataModule, tokenizer=tokenizer, **sizes)
+        return run.Config(llm.MockDataModule, **settings)
     prefix = data.prefix(request)
-    return run.Config(
-        llm.PreTrainingDataModule,
-        paths=[str(prefix)],
-        split="100,0,0",
-        index_mapping_dir=str(prefix.parent / "index"),
-        seed=request.seed,
-        tokenizer=tokenizer,
-        **sizes,
-    )
+    settings |= {"paths": [str(prefix)], "index_mapping_dir": str(prefix.parent / "index"), "seed": request.seed}
+    return run.Config(llm.PreTrainingDataModule, split="100,0,0", **settings)
 
 
 def _trainer(recipe: Any, request: Request) -> None:

@@ -17,7 +17,7 @@ from tprimat.frameworks.loops.recipe import shape_of
 from tprimat.frameworks.loops.requested import RequestedBenchmark
 from tprimat.frameworks.nemo import data
 from tprimat.frameworks.request import Request
-from tprimat.machine.emulation import is_emulated
+from tprimat.machine.host import is_emulated
 from tprimat.record import ranks
 from tprimat.results.run import Environment, ModelConfig, Optimizer, Run, TrainingConfig
 
@@ -29,42 +29,21 @@ TIMER = "train_step_timing"
 SIZES = (*scales.SIZES, "head_dim", "tie_word_embeddings", "sliding_window")
 """Fields of a ModelConfig that make the shape of a model here."""
 
-_MODEL_SETTINGS = (
-    "apply_rope_fusion",
-    "attention_backend",
-    "bias_activation_fusion",
-    "bias_dropout_fusion",
-    "cp_comm_type",
-    "cross_entropy_loss_fusion",
-    "cross_entropy_fusion_impl",
-    "enable_cuda_graph",
-    "fp8",
-    "fp8_recipe",
-    "gradient_accumulation_fusion",
-    "masked_softmax_fusion",
-    "overlap_p2p_comm",
-    "persist_layer_norm",
-    "recompute_method",
-    "recompute_num_layers",
-    "sequence_parallel",
-    "tp_comm_overlap",
-    "use_te_rng_tracker",
-    "use_transformer_engine_op_fuser",
-    "window_size",
-)
-"""Fields of Megatron's model configuration that change speed or memory."""
-
-_DDP_SETTINGS = (
-    "average_in_collective",
-    "bucket_size",
-    "check_for_nan_in_grad",
-    "fp8_param_gather",
-    "grad_reduce_in_fp32",
-    "overlap_grad_reduce",
-    "overlap_param_gather",
-    "use_distributed_optimizer",
-)
-"""Fields of Megatron's data parallelism that do."""
+_SETTINGS = {
+    "model.config": (
+        "apply_rope_fusion", "attention_backend", "bias_activation_fusion", "bias_dropout_fusion", "cp_comm_type",
+        "cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "enable_cuda_graph", "fp8", "fp8_recipe",
+        "gradient_accumulation_fusion", "masked_softmax_fusion", "overlap_p2p_comm", "persist_layer_norm",
+        "recompute_method", "recompute_num_layers", "sequence_parallel", "tp_comm_overlap", "use_te_rng_tracker",
+        "use_transformer_engine_op_fuser", "window_size",
+    ),
+    "trainer.strategy.ddp": (
+        "average_in_collective", "bucket_size", "check_for_nan_in_grad", "fp8_param_gather", "grad_reduce_in_fp32",
+        "overlap_grad_reduce", "overlap_param_gather", "use_distributed_optimizer",
+    ),
+}  # fmt: skip
+"""Fields of Megatron's configurations of the model and of data parallelism that change speed or memory, by the path
+of their owner in a recipe."""
 
 
 class NemoBenchmark(RequestedBenchmark):
@@ -144,10 +123,8 @@ def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
 
 def settings_of(trainer: Any, module: Any) -> Iterator[tuple[str, bool | int | float | str | None]]:
     """Yield the framework's settings as they are once the model is built, by their paths in a recipe."""
-    for path, owner, names in (
-        ("model.config", getattr(module, "config", None), _MODEL_SETTINGS),
-        ("trainer.strategy.ddp", getattr(trainer.strategy, "ddp_config", None), _DDP_SETTINGS),
-    ):
+    owners = (getattr(module, "config", None), getattr(trainer.strategy, "ddp_config", None))
+    for (path, names), owner in zip(_SETTINGS.items(), owners, strict=True):
         for name in names:
             if hasattr(owner, name):
                 value = getattr(owner, name)

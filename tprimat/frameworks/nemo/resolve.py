@@ -10,10 +10,9 @@ from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve, scales
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRECISIONS, PRESETS, Defaults, choose
-from tprimat.frameworks.nemo.options import DIVISION
-from tprimat.frameworks.request import MOCK, Request
+from tprimat.frameworks.request import DIVISION, MOCK, Request
 from tprimat.frameworks.scales import Scale
-from tprimat.machine.emulation import is_emulated
+from tprimat.machine.host import is_emulated
 from tprimat.results.run import ModelConfig
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
@@ -36,13 +35,15 @@ class Resolver(resolve.Resolver):
     """The choices of NeMo: a published configuration for the GPU, or the recipe's own."""
 
     row: Defaults
+    full_size = True
+    replica = "model replica"
 
     def prepare(self) -> None:
         """Refuse a CPU; find the preset and the GPU."""
         if self.device.platform == "cpu" and not is_emulated():
             raise UsageError(
-                "NeMo trains on GPUs, and torch sees none here: ./benchmark.py --framework lightning trains on this "
-                "processor",
+                "NeMo needs a GPU, and PyTorch finds none",
+                hint="to train on the CPU: ./benchmark.py --framework lightning",
                 heading="nemo-needs-a-gpu",
             )
         self.preset = self.requested.preset or PERFORMANCE
@@ -59,8 +60,8 @@ class Resolver(resolve.Resolver):
         version = architecture.removeprefix("sm_").rstrip("abcdef")
         if precision == "fp8" and self.device.platform == "nvd" and version.isdigit() and int(version) < FIRST_WITH_FP8:
             raise UsageError(
-                f"fp8 takes a GPU with matrix units for it (sm_89 or newer), and this is {architecture}: "
-                "choose --precision bf16",
+                f"FP8 needs a GPU of sm_89 or newer, this one is {architecture}",
+                hint="use --precision bf16",
                 heading="precision",
             )
         return precision
@@ -71,10 +72,6 @@ class Resolver(resolve.Resolver):
         if self.requested.scale is None and shape is not None and models.with_shape(shape) is self.model:
             return self.default_scale(), self.model.shape
         return super().size()
-
-    def default_scale(self) -> Scale:
-        """Return the full size."""
-        return scales.by_name(scales.FULL)
 
     def choose_defaults(self, scale: Scale | None, precision: str) -> Defaults:
         """Return a row of nemo/defaults.py; that of a smaller model comes from its scale, undivided."""
@@ -96,60 +93,47 @@ class Resolver(resolve.Resolver):
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
         """Return tensor, pipeline and context parallelism. What is requested stays; defaults shrink until they fit."""
-        requested, row = self.requested, self.row
-        stated = [getattr(requested, name) for name in DIVISION]
-        sizes = [size or own for size, own in zip(stated, (row.tensor, row.pipeline, row.context), strict=True)]
-        before = tuple(sizes)
+        defaults = (self.row.tensor, self.row.pipeline, self.row.context)
+        stated = [getattr(self.requested, name) for name in DIVISION]
+        sizes = [size or own for size, own in zip(stated, defaults, strict=True)]
+        before = ", ".join(map(str, sizes))
         # Context first: without it nothing is lost but memory.
         for index in (2, 1, 0):
             while stated[index] is None and sizes[index] > 1 and gpus % math.prod(sizes):
                 sizes[index] //= 2
         tensor, pipeline, context = sizes
-        if gpus % math.prod(sizes):
-            raise UsageError(
-                f"tensor {tensor} × pipeline {pipeline} × context {context} parallel takes {math.prod(sizes)} GPUs or "
-                f"a multiple of them, and {gpus} train",
-                heading="nemo-parallelism",
-            )
+        if problem := self._problem(shape, gpus, tensor, pipeline, context):
+            raise UsageError(problem, heading="nemo-parallelism")
+        if before != ", ".join(map(str, sizes)):
+            division = f"tensor {tensor}, pipeline {pipeline}, context {context}"
+            self.notes.append(f"{counted(gpus, 'GPU')}: {division} parallel instead of {before}")
+        return tensor, pipeline, context
+
+    def _problem(self, shape: ModelConfig, gpus: int, tensor: int, pipeline: int, context: int) -> str | None:
+        """Return why a model can't be divided so."""
+        product = tensor * pipeline * context
+        if gpus % product:
+            division = f"tensor {tensor} × pipeline {pipeline} × context {context}"
+            return f"{division} parallel takes {product} GPUs or a multiple of them, and {gpus} train"
         for size, count, what in (
             (tensor, shape.num_query_groups, "key/value heads"),
             (tensor, shape.num_attention_heads, "heads"),
             (pipeline, shape.num_layers, "layers"),
         ):
             if count is not None and count % size:
-                raise UsageError(
-                    f"the model's {count} {what} can't be divided by {size}: choose a divisor of {count}",
-                    heading="nemo-parallelism",
-                )
-        if (tensor, pipeline, context) != before:
-            self.notes.append(
-                f"{counted(gpus, 'GPU')}: tensor {tensor}, pipeline {pipeline}, context {context} "
-                f"parallel instead of {', '.join(map(str, before))}"
-            )
-        length = requested.sequence_length or row.sequence_length
+                return f"the model's {count} {what} can't be divided by {size}: choose a divisor of {count}"
+        length = self.requested.sequence_length or self.row.sequence_length
         if context > 1 and length % (2 * context):
-            raise UsageError(
-                f"sequence length {length} can't be shared by {context} GPUs (context parallel): it must be a "
-                f"multiple of {2 * context}",
-                heading="nemo-parallelism",
-            )
-        return tensor, pipeline, context
-
-    def replicas_named(self, replicas: int) -> str:
-        """Return the number of replicas in words."""
-        return f"{counted(replicas, 'replica')} of the model"
+            multiple = f"it must be a multiple of {2 * context}"
+            return f"sequence length {length} can't be shared by {context} GPUs (context parallel): {multiple}"
+        return None
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with NeMo's own fields; refuse what the memory can't hold."""
-        request = dataclasses.replace(
-            request,
-            data=self.requested.data or MOCK,
-            cuda_graphs=self.row.cuda_graphs,
-            settings=self.requested.settings or (),
-        )
         self._check_memory(request, shape)
         self._note_duration(request, shape)
-        return request
+        data, settings = self.requested.data or MOCK, self.requested.settings or ()
+        return dataclasses.replace(request, data=data, cuda_graphs=self.row.cuda_graphs, settings=settings)
 
     def _check_memory(self, request: Request, shape: ModelConfig) -> None:
         memory = self.device.memory_bytes
@@ -167,7 +151,8 @@ class Resolver(resolve.Resolver):
             can_divide = request.num_gpus > request.tensor_model_parallel_size
             divide = "divide the model (--tensor-model-parallel-size), " if can_divide else ""
             raise UsageError(
-                f"{what}, and one has {gigabytes(memory / GB)}: {divide}take more GPUs, or --scale {smaller.name}",
+                f"{what}, and one has {gigabytes(memory / GB)}",
+                hint=f"{divide}use more GPUs, or --scale {smaller.name}",
                 heading="model-too-large",
             )
         self.note_tight(f"{what},", needed)
@@ -192,19 +177,9 @@ class Resolver(resolve.Resolver):
 
 def of_scale(row: Defaults, scale: Scale) -> Defaults:
     """Return the defaults of a smaller model: those of its scale, undivided."""
-    return dataclasses.replace(
-        row,
-        num_gpus=1,
-        tensor=1,
-        pipeline=1,
-        context=1,
-        micro_batch_size=scale.micro_batch_size,
-        global_batch_size=scale.micro_batch_size * scale.gradient_accumulation_steps,
-        sequence_length=scale.sequence_length,
-        cuda_graphs=False,
-        source=f"the scale {scale.name}",
-        note=None,
-    )
+    micro, length, source = scale.micro_batch_size, scale.sequence_length, f"the scale {scale.name}"
+    batch = micro * scale.gradient_accumulation_steps
+    return Defaults(row.model, row.gpus, row.precisions, 1, 1, 1, 1, micro, batch, length, False, source)
 
 
 def bytes_needed(request: Request, shape: ModelConfig) -> float:

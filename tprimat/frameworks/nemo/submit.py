@@ -1,7 +1,6 @@
 """A NeMo training as a Slurm job, by NeMo-Run's SlurmExecutor; and the recipe of a dry run. Inside NeMo's environment.
 
-The recipe is written down here and made again on the job's machines, each of which runs NeMo-Run's
-runner under torchrun. The result appears in the output folder, which the machines must share.
+The job's machines make the recipe again from what is written down here; they must share the output folder.
 """
 
 from __future__ import annotations
@@ -70,9 +69,9 @@ def _submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
     folder = request.output_dir / "slurm"
     new_folders = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"tprimat_{request.model}"
+    here, name = executor(request, job, folder), f"tprimat_{request.model}"
     try:
-        with run.Experiment(name, executor=executor(request, job, folder), base_dir=str(folder)) as experiment:
+        with run.Experiment(name, executor=here, base_dir=str(folder)) as experiment:
             experiment.add(recipe, executor=executor(request, job, folder), name=request.model)
             if dry_run:
                 experiment.dryrun()
@@ -82,8 +81,8 @@ def _submit(request: Request, job: SlurmJob, *, dry_run: bool) -> None:
         if dry_run and new_folders:
             # NeMo-Run makes folders to show what would lie in them.
             shutil.rmtree(folder, ignore_errors=True)
-            for parent in new_folders[1:]:
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                for parent in new_folders[1:]:
                     parent.rmdir()
 
 
@@ -92,7 +91,7 @@ def executor(request: Request, job: SlurmJob, folder: Path) -> Any:
     import nemo_run as run
 
     per_node = request.num_gpus // request.num_nodes
-    folders = (str(REPOSITORY), str(request.output_dir))
+    mounts = [*(f"{path}:{path}" for path in (REPOSITORY, request.output_dir)), *job.mounts]
     return run.SlurmExecutor(
         account=job.account,
         partition=job.partition,
@@ -103,7 +102,7 @@ def executor(request: Request, job: SlurmJob, folder: Path) -> Any:
         exclusive=True,
         mem="0",
         container_image=job.container,
-        container_mounts=[*(f"{path}:{path}" for path in folders), *job.mounts] if job.container else [],
+        container_mounts=mounts if job.container else [],
         launcher="torchrun",
         tunnel=run.LocalTunnel(job_dir=str(folder)),
         # Nothing is packed: the clone is where it is, on a file system that the machines share.

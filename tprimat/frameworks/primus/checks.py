@@ -34,42 +34,26 @@ _BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
 
 def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, str] = os.environ) -> PreflightResult:
     """Return what Primus would fail on after minutes of starting."""
-    errors = tuple(_errors(request, machine, environ))
-    return PreflightResult(errors, tuple(_warnings(request, machine, environ)))
+    return PreflightResult(
+        (*_of_installation(request, machine, environ), *_of_tokenizer(request, environ), *_of_space(request)),
+        tuple(_warnings(request, machine, environ)),
+    )
 
 
-def _errors(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
+def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
     root = request.installation.path
     if request.configuration.framework == "megatron" and not any(environ.get(name) for name in _BACKEND_VARIABLES):
         # A clone without its submodules has an empty folder for Megatron.
         folders = [folder for name in _MEGATRON if (folder := root / name).is_dir()]
         if folders and not any(any(folder.iterdir()) for folder in folders):
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
-    yield from _tokenizer(request, environ)
     here = machine.gpu_info.device_count or 0
     if machine.platform == "amd" and request.gpus > here > 0:
         yield f"{request.gpus} GPUs are asked for, and this machine has {here}: GPUS_PER_NODE={here}"
-    yield from _space(request)
 
 
-def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
-    value = request.configuration.value
-    given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
-    if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:
-        yield (
-            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
-            "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
-        )
-    if machine.platform != "amd":
-        yield NO_AMD_GPU
-    visible = environ.get("HIP_VISIBLE_DEVICES")
-    used = ",".join(str(index) for index in range(request.gpus))
-    if visible and visible != used and request.launcher == "run_pretrain.sh":
-        yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"
-
-
-def _tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
-    kind, name = request.configuration.value("tokenizer_type"), request.configuration.value("tokenizer_model")
+def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
+    kind, name = (request.configuration.settings.value(f"tokenizer_{what}") for what in ("type", "model"))
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return
     path = Path(name).expanduser()
@@ -78,7 +62,8 @@ def _tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[
             yield f"the tokenizer {name} is not there: give its folder with -- --tokenizer_model DIR"
         return
     caches = _caches(request, environ)
-    if any(_cached(cache, name) for cache in caches):
+    saved = f"hub/models--{name.replace('/', '--')}/snapshots/*/tokenizer*"
+    if any(any(cache.glob(saved)) for cache in caches):
         return
     if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
         yield f"the tokenizer {name} is in no cache, and HF_HUB_OFFLINE forbids to fetch it: unset that once"
@@ -102,16 +87,12 @@ def _caches(request: PrimusTraining, environ: Mapping[str, str]) -> list[Path]:
     return [DEFAULT_PATH.parent / "hf_cache", data / "huggingface", *own]
 
 
-def _cached(cache: Path, name: str) -> bool:
-    snapshots = cache / "hub" / f"models--{name.replace('/', '--')}" / "snapshots"
-    return any(snapshots.glob("*/tokenizer*"))
-
-
-def _space(request: PrimusTraining) -> Iterator[str]:
+def _of_space(request: PrimusTraining) -> Iterator[str]:
     needed = {request.output_dir: LEAST_FREE_GB}
     # Primus' own default is to save when the training ends.
-    if request.configuration.framework == "megatron" and request.configuration.value("disable_last_saving") is False:
-        run, root = request.setup(), request.installation.path
+    configuration = request.configuration
+    if configuration.framework == "megatron" and configuration.settings.value("disable_last_saving") is False:
+        run, root = request.setup, request.installation.path
         full = models.by_name(request.model).shape.num_parameters if run.scale == "full" else None
         parameters = run.model_config.num_parameters or full or 0
         needed[root] = needed.get(root, 0.0) + parameters * CHECKPOINT_BYTES_PER_PARAMETER / GB
@@ -121,3 +102,18 @@ def _space(request: PrimusTraining) -> Iterator[str]:
             why = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
             instead = why if gigabytes > 2 * LEAST_FREE_GB else "free some, or choose another --output-dir"
             yield f"{folder}: {free:.1f} GB are free, and {gigabytes:.0f} GB are needed: {instead}"
+
+
+def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
+    value = request.configuration.settings.value
+    given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
+    if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:
+        yield (
+            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
+            "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
+        )
+    if machine.platform != "amd":
+        yield NO_AMD_GPU
+    visible, used = environ.get("HIP_VISIBLE_DEVICES"), ",".join(map(str, range(request.gpus)))
+    if visible and visible != used and request.launcher == "run_pretrain.sh":
+        yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"

@@ -6,8 +6,7 @@
         modules.pre_trainer.overrides  over both
     the command line                   over all
 
-A name at the top of the file, where people look for it first, means nothing to Primus. Knows no
-machine and no launcher.
+A name at the top of the file, where people look for it first, means nothing to Primus.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tprimat.errors import UnreadableError, missing_package
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing.run_builder import known_model, optimizer_of, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
-from tprimat.results.run import LARGEST_COUNT, Data, ModelConfig, Run
+from tprimat.results.run import Data, Run
 
 TRAINERS = ("pre_trainer", "post_trainer")
 PRESETS = "primus/configs"
@@ -43,14 +42,6 @@ _DEEPEST = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
-    """A value in force, and what put it there (with the line, in the experiment's own file)."""
-
-    value: Any
-    origin: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Configuration:
     """The training that Primus would run.
 
@@ -58,39 +49,28 @@ class Configuration:
         path: the experiment's file.
         framework: megatron, torchtitan, …
         model: name of the model's preset, such as llama3.1_8B.
-        settings: every parameter in force, by Primus' own names.
+        settings: every parameter in force, by Primus' own names; each has as its text what put it there.
         notes: what is doubtful.
     """
 
     path: Path
     framework: str | None
     model: str | None
-    settings: Mapping[str, Setting]
+    settings: LoggedValues
     notes: tuple[str, ...]
-
-    def value(self, name: str) -> Any:
-        """Return a value in force; None where there is none."""
-        setting = self.settings.get(name)
-        return setting.value if setting else None
-
-    def count(self, name: str) -> int | None:
-        """Return a value that is a number from 1 on; None for anything else."""
-        value = self.value(name)
-        is_count = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
-        return value if is_count else None
 
     def arguments_for(self, values: Mapping[str, Any]) -> list[str]:
         """Return a command line that sets those values which differ, and as many positions as a sequence takes."""
-        changed = {name: value for name, value in values.items() if value not in (None, self.value(name))}
-        length, positions = values.get("seq_length"), self.count("max_position_embeddings")
+        changed = {name: value for name, value in values.items() if value not in (None, self.settings.value(name))}
+        length, positions = values.get("seq_length"), self.settings.count("max_position_embeddings")
         if length is not None and positions is not None and positions < length:
             changed["max_position_embeddings"] = length
         return [word for name, value in changed.items() for word in (f"--{name}", str(value))]
 
     def with_arguments(self, arguments: Sequence[str]) -> Configuration:
         """Return the configuration under a command line such as --train_iters 10."""
-        changed = {name: Setting(value, COMMAND_LINE) for name, value in overrides(arguments).items()}
-        return dataclasses.replace(self, settings={**self.settings, **changed})
+        changed = {name: LoggedValue(value, 1, COMMAND_LINE) for name, value in overrides(arguments).items()}
+        return dataclasses.replace(self, settings=LoggedValues(self.settings | changed))
 
 
 def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
@@ -100,7 +80,7 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
     """
     path = path.expanduser().absolute()
     content, root = _parsed(path, environ)
-    if content is None:
+    if not content:
         raise _broken(path, "is no experiment of Primus: it holds no settings")
     modules = content.get("modules")
     module = next((modules[name] for name in TRAINERS if name in modules), None) if isinstance(modules, dict) else None
@@ -109,7 +89,7 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         raise _broken(path, f"is no experiment of Primus: it has no modules.pre_trainer: {where}")
     framework, model = module.get("framework"), module.get("model")
     notes: list[str] = []
-    settings: dict[str, Setting] = {}
+    settings = LoggedValues()
     folder = str(framework).removeprefix("light-")
     for kind, preset in (("modules", module.get("config")), ("models", model)):
         if preset is None:
@@ -119,11 +99,12 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         if not file.is_file():
             notes.append(f"the preset {preset} isn't in {file.parent}: what it sets is unknown here")
             continue
-        values = _parsed(file, environ)[0] or {}
-        settings |= {name: Setting(value, f"{kind}/{file.name}") for name, value in values.items()}
+        values, _ = _parsed(file, environ)
+        settings.update((name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in values.items())
     inner, lines = module.get("overrides"), _lines(root)
     for name, value in inner.items() if isinstance(inner, dict) else ():
-        settings[str(name)] = Setting(None if value == "null" else value, f"{path.name}:{lines.get(str(name), 1)}")
+        line = lines.get(str(name), 1)
+        settings[str(name)] = LoggedValue(None if value == "null" else value, line, f"{path.name}:{line}")
     notes += _ignored(path, content, module, settings)
     return Configuration(
         path=path,
@@ -151,17 +132,17 @@ def overrides(arguments: Sequence[str]) -> dict[str, Any]:
 
 def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     """Return the setup that a configuration describes, as the log of its training on these GPUs would state it."""
-    stated = LoggedValues(
-        {
-            name: LoggedValue(setting.value, 0, f"{name}: {setting.value}", megatron_setup.DUMPED)
-            for name, setting in configuration.settings.items()
-            # Primus computes world_size; of the presets only those for other trainers have it.
-            if name in megatron_setup.ARGUMENTS - {"world_size"}
-        }
-    )
+    # Primus computes world_size; of the presets only those for other trainers have it.
+    names = megatron_setup.ARGUMENTS - {"world_size"}
+    stated = LoggedValues((name, setting) for name, setting in configuration.settings.items() if name in names)
     fields = megatron_setup.fields_of(stated)
     sizes, spread = sizes_of(fields, {"num_gpus": num_gpus})
-    shape = _with_vocabulary(megatron_setup.model_config(stated)[0], configuration.model)
+    shape, _ = megatron_setup.model_config(stated)
+    meant = models.recognize(configuration.model or "")
+    if meant is not None and shape.vocab_size is None:
+        # The tokenizer will state the vocabulary: of the model of this name, where the widths are its own.
+        completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
+        shape = completed if models.with_shape(completed) is meant else shape
     model, scale, _ = known_model(shape, configuration.model)
     return Run(
         platform="amd",
@@ -176,20 +157,10 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     )
 
 
-def _with_vocabulary(shape: ModelConfig, named: str | None) -> ModelConfig:
-    """Fill in the vocabulary, which the tokenizer will state: that of the model of this name and these widths."""
-    model = models.recognize(named or "")
-    if model is None or shape.vocab_size is not None:
-        return shape
-    completed = msgspec.structs.replace(shape, vocab_size=model.shape.vocab_size)
-    return completed if models.with_shape(completed) is model else shape
-
-
-def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dict[str, Any] | None, Any]:
+def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dict[str, Any], Any]:
     """Return a YAML file's settings, over those of the files that it extends; and its nodes, which know their lines.
 
-    Of two files that it extends the later one counts. A file that holds anything but settings has None. Primus from
-    v26.2 on lets an experiment extend another one, too.
+    Of two files that it extends the later one counts. Primus from v26.2 on lets an experiment extend another one, too.
     """
     try:
         yaml: Any = importlib.import_module("yaml")
@@ -200,13 +171,13 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
         content, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise UnreadableError(path, f"can't be read: {why}: check the name", heading="unreadable-file") from error
+        raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it can't be parsed"
         raise _broken(path, f"is not YAML: {what}", mark.line + 1 if mark else None) from error
     if not isinstance(content, dict):
-        return None, root
+        return {}, root
     if depth > _DEEPEST:
         raise _broken(path, "stands on presets that stand on each other")
     content = _resolved(content, environ, path)
@@ -216,7 +187,7 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
         for name in [named] if isinstance(named, str) else named if isinstance(named, list) else ():
             base = path.parent / str(name)
             if base.is_file():
-                merged = _merged(merged, _parsed(base, environ, depth + 1)[0] or {})
+                merged = _merged(merged, _parsed(base, environ, depth + 1)[0])
     return _merged(merged, content), root
 
 
@@ -271,23 +242,20 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _ignored(
-    path: Path, content: Mapping[str, Any], module: Mapping[str, Any], settings: Mapping[str, Setting]
-) -> Iterable[str]:
+def _ignored(path: Path, content: Any, module: Any, settings: LoggedValues) -> Iterable[str]:
     """Yield notes on parameters that are where Primus doesn't look for them."""
     for place, names in (("at the top of the file", content), ("beside overrides", module)):
         for name in sorted(names.keys() & megatron_setup.ARGUMENTS - {"model", "exp_name"}):
             held = settings.get(name)
-            instead = f"{held.value} holds ({held.origin})" if held else "its default holds"
+            instead = f"{held.value} holds ({held.text})" if held else "its default holds"
             yield (
                 f"{path.name}: {name}: {names[name]} {place} means nothing to Primus, {instead}: it must stand under "
                 "modules.pre_trainer.overrides"
             )
 
 
-def _lines(root: Any) -> dict[str, int]:
+def _lines(node: Any) -> dict[str, int]:
     """Return the line of each override, from 1."""
-    node = root
     for names in (("modules",), TRAINERS, ("overrides",)):
         node = next((value for key, value in _pairs(node) if key.value in names), None)
     return {str(key.value): key.start_mark.line + 1 for key, _ in _pairs(node)}

@@ -15,6 +15,7 @@ from tprimat.catalog import gpus
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import LAUNCHERS
+from tprimat.frameworks.request import Device
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, GIB
 
@@ -96,45 +97,45 @@ class Installation:
         name = FILES.get(model)
         if name is None:
             raise UsageError(
-                f"Primus has no configuration for {model}: name one of your own with PRIMUS_CONFIG=FILE "
-                f"(its own are for {', '.join(FILES)})",
+                f"Primus has no configuration for {model}",
+                hint=f"set your own with PRIMUS_CONFIG=FILE (Primus has {', '.join(FILES)})",
                 heading="primus-config",
             )
-        folders, notes = self._folders(gpu)
+        folders = self._folders(gpu)
         candidates = [folder / f"{name}-{precision.upper()}-pretrain.yaml" for folder in folders]
         plain = f"{name}-pretrain.yaml"
         if precision in ("bf16", "fp8"):
             # Older versions have one file a model, in bf16.
             candidates += [folder / plain for folder in (*folders, CONFIGS)]
-        for file in candidates:
-            if (self.path / file).is_file():
-                added = ("--fp8", "hybrid") if precision == "fp8" and file.name == plain else ()
-                if added:
-                    notes.append(f"{file} is for bf16: {' '.join(added)} is added")
-                if gpu and file.parent in folders and file.parent.name != FOLDERS.get(gpu, ("",))[0]:
-                    notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
-                return ConfigFile(self.path / file, added, tuple(notes))
-        raise UsageError(
-            f"{self.path} has no configuration for {model} in {precision} (looked for "
-            f"{', '.join(map(str, candidates))}): name one with PRIMUS_CONFIG=FILE",
-            heading="primus-config",
-        )
+        file = next((file for file in candidates if (self.path / file).is_file()), None)
+        if file is None:
+            raise UsageError(
+                f"{self.path} has no configuration for {model} in {precision} (searched: "
+                f"{', '.join(map(str, candidates))})",
+                hint="choose one with PRIMUS_CONFIG=FILE",
+                heading="primus-config",
+            )
+        notes = []
+        added = ("--fp8", "hybrid") if precision == "fp8" and file.name == plain else ()
+        if added:
+            notes.append(f"{file} is for bf16: {' '.join(added)} is added")
+        if gpu and file.parent in folders and file.parent.name.lower() != gpu:
+            notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
+        return ConfigFile(self.path / file, added, tuple(notes))
 
-    def _folders(self, gpu: str | None) -> tuple[list[Path], list[str]]:
-        """Return the folders with configurations for a GPU, and notes."""
+    def _folders(self, gpu: str | None) -> list[Path]:
+        """Return the folders with configurations for a GPU."""
         if gpu in FOLDERS:
-            is_own = FOLDERS[gpu][0].lower() == gpu
-            notes = [] if is_own else [f"Primus has no configurations of its own for {gpu.upper()}"]
-            return [CONFIGS / name for name in FOLDERS[gpu]], notes
+            return [CONFIGS / name for name in FOLDERS[gpu]]
         names = sorted(folder.name for folder in (self.path / CONFIGS).glob("MI*") if folder.is_dir())
-        if len(names) <= 1:
-            return [CONFIGS / name for name in names], []
-        which = f"Primus has no configurations for {gpu.upper()}" if gpu else "this machine's GPU isn't known"
-        raise UsageError(
-            f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their batch: name one with "
-            "PRIMUS_CONFIG=FILE",
-            heading="primus-config",
-        )
+        if len(names) > 1:
+            which = f"Primus has no configurations for {gpu.upper()}" if gpu else "this machine's GPU isn't known"
+            raise UsageError(
+                f"{which}, and {self.path} has some for {', '.join(names)}, which differ in their batch",
+                hint="choose one with PRIMUS_CONFIG=FILE",
+                heading="primus-config",
+            )
+        return [CONFIGS / name for name in names]
 
 
 def from_environment(environ: Mapping[str, str], path: Path | None = None) -> Installation:
@@ -142,27 +143,18 @@ def from_environment(environ: Mapping[str, str], path: Path | None = None) -> In
     return Installation((path or Path(environ.get("PRIMUS_PATH") or DEFAULT_PATH)).expanduser().absolute())
 
 
-def gpu_of(info: GpuInfo) -> str | None:
-    """Return the key of the GPU's row; None where it isn't known, or isn't AMD's."""
-    gpu = gpus.match(info).gpu
-    if gpu is not None:
-        return gpu.key if gpu.vendor == "AMD" else None
-    return gpu_by_facts(info.architecture, None if info.total_memory_gb is None else info.total_memory_gb * GB)
+def gpu_of(device: Device) -> str | None:
+    """Return the key of the GPU's row, or of the only one with configurations that has its architecture and memory.
 
-
-def gpu_by_facts(architecture: str | None, memory_bytes: float | None) -> str | None:
-    """Return the key of the only GPU with configurations that has this architecture and memory; None otherwise.
-
-    MI350X and MI355X share both, and their configurations too.
+    None where it isn't known, or isn't AMD's. MI350X and MI355X share both, and their configurations too.
     """
-    if architecture is None or memory_bytes is None:
-        return None
-    titles = gpus.classes_by_memory(memory_bytes / GIB, "AMD")
-    keys = [
-        gpu.key
-        for gpu in gpus.gpus()
-        if gpu.title in titles and gpu.architecture == architecture and gpu.key in FOLDERS
-    ]
+    memory, architecture = device.memory_bytes, device.architecture
+    size = None if memory is None else memory / GB
+    named = gpus.match(GpuInfo(device_name=device.device_name, architecture=architecture, total_memory_gb=size)).gpu
+    if named is not None:
+        return named.key if named.vendor == "AMD" else None
+    fitting = gpus.amd_gpus_by_memory(memory / GIB) if memory is not None else []
+    keys = [gpu.key for gpu in fitting if gpu.architecture == architecture and gpu.key in FOLDERS]
     if len({FOLDERS[key] for key in keys}) != 1:
         return None
     # Where two share a folder, the one that it is named after.

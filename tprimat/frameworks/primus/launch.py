@@ -1,7 +1,4 @@
-"""The framework `primus`: AMD's trainer, where it is installed.
-
-Primus writes a log and no result: the log is read, with the record of its start beside it.
-"""
+"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside it."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, resolve, scales
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.primus import installation as primus_installation
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.checks import NO_AMD_GPU
 from tprimat.frameworks.primus.checks import preflight as preflight
+from tprimat.frameworks.primus.installation import from_environment
 from tprimat.frameworks.primus.plan import PrimusRequest, PrimusTraining, plan
 from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import Launch, Request
@@ -37,7 +34,7 @@ def unavailable() -> str | None:
     """Return why Primus can't run here and what to do; None where it can."""
     if shutil.which("bash") is None:
         return "its scripts need bash, which isn't here"
-    return primus_installation.from_environment(os.environ).problem()
+    return from_environment(os.environ).problem()
 
 
 class Resolver(resolve.Resolver):
@@ -56,18 +53,12 @@ class Resolver(resolve.Resolver):
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
         options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}
-        request = plan(
-            PrimusRequest(model=model.name, config=Path(config) if config else None, **options),
-            primus_installation.from_environment(os.environ),
-            os.environ,
-            gpu=primus_installation.gpu_by_facts(device.architecture, device.memory_bytes),
-            devices=device.devices if device.platform != "cpu" else 0,
-            output_dir=output_dir,
-        )
+        wanted = PrimusRequest(model=model.name, config=Path(config) if config else None, **options)
+        request = plan(wanted, from_environment(os.environ), os.environ, device, output_dir)
         if not (request.global_batch_size and request.micro_batch_size and request.sequence_length):
             raise UsageError(
-                f"{request.configuration.path}: doesn't state the batch and the sequence length: give "
-                "--global-batch-size, --micro-batch-size and --sequence-length",
+                f"{request.configuration.path}: batch size and sequence length are missing",
+                hint="give --global-batch-size, --micro-batch-size and --sequence-length",
                 heading="primus-config",
             )
         self.notes += notes(request)
@@ -78,7 +69,7 @@ class Resolver(resolve.Resolver):
 
 def notes(request: PrimusTraining) -> tuple[str, ...]:
     """Return what the user should know of a training."""
-    sizes = {**request.division, "EP": request.setup().parallelism_config.expert_model_parallel_size or 1}
+    sizes = {**request.division, "EP": request.setup.parallelism_config.expert_model_parallel_size or 1}
     divided = "".join(f", {name} {size}" for name, size in sizes.items() if size > 1)
     where = f"Primus in {request.installation.path}, {request.launcher}, {request.configuration.path.name}{divided}"
     return (where, *request.notes)
@@ -103,14 +94,13 @@ def start(framework: Framework, request: PrimusTraining, machine: Machine, log: 
 
 
 def _record(request: PrimusTraining, command: Launch, machine: Machine) -> StartRecord:
-    run, host = request.setup(), Host()
+    run, host = request.setup, Host()
     # Where this Python's torch sees no AMD GPU it isn't the one that Primus trains with: neither the device nor the
     # packages are of the training then. ROCm may be another one than torch's own.
     amd = machine.platform == "amd"
     rocm = (host.read(ROCM_VERSION_FILE) or "").strip()
     own = {"primus": hosts.commit(host, request.installation.path), "rocm": rocm}
-    versions = machine.environment.versions if amd else {}
-    versions = versions | {package: version for package, version in own.items() if version}
+    versions = {**(machine.environment.versions if amd else {}), **{name: each for name, each in own.items() if each}}
     return StartRecord(
         experiment=command.env["PRIMUS_EXP_NAME"],
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -118,11 +108,8 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
         gpu_info=machine.gpu_info if amd else GpuInfo(),
         environment=msgspec.structs.replace(machine.environment, versions=versions),
         model=run.model or request.model,
-        scale=run.scale,
-        model_config=run.model_config,
-        training_config=run.training_config,
-        parallelism_config=run.parallelism_config,
         command=command.argv,
+        **{name: getattr(run, name) for name in ("scale", "model_config", "training_config", "parallelism_config")},
     )
 
 

@@ -9,46 +9,35 @@ from tprimat.errors import UsageError
 from tprimat.frameworks.primus.config import Configuration, setup
 from tprimat.results.run import Run
 
-_BATCH = (
+_SETTINGS = (
+    ("model", "model", None),
     ("global batch size", "training_config.global_batch_size", "global_batch_size"),
     ("micro batch size", "training_config.micro_batch_size", "micro_batch_size"),
     ("sequence length", "training_config.sequence_length", "seq_length"),
-)
-_DIVISION = (
+    ("steps", None, "train_iters"),
+    ("GPUs", "num_gpus", None),
+    ("precision", "training_config.precision", None),
+    ("recomputation", "training_config.recomputation", None),
     ("tensor parallel", "parallelism_config.tensor_model_parallel_size", "tensor_model_parallel_size"),
     ("pipeline parallel", "parallelism_config.pipeline_model_parallel_size", "pipeline_model_parallel_size"),
     ("context parallel", "parallelism_config.context_parallel_size", "context_parallel_size"),
     ("expert parallel", "parallelism_config.expert_model_parallel_size", "expert_model_parallel_size"),
+    ("bf16", None, "bf16"),
+    ("fp8", None, "fp8"),
+    ("fp8 recipe", None, "fp8_recipe"),
+    ("recomputation", None, "recompute_granularity"),
+    ("recomputed layers", None, "recompute_num_layers"),
+    ("optimizer", "optimizer.name", "optimizer"),
+    ("learning rate", None, "lr"),
+    ("made-up data", None, "mock_data"),
+    ("tokenizer", None, "tokenizer_model"),
+    ("log level", None, "stderr_sink_level"),
+    ("log interval", None, "log_interval"),
 )
-"""A title, the field of a result, and Primus' parameter."""
+"""What a person asks of a configuration: a title, the field of a result that is compared, and Primus' parameter."""
 
-SHOWN = (
-    *((title, name) for title, _, name in _BATCH),
-    ("steps", "train_iters"),
-    *((title, name) for title, _, name in _DIVISION),
-    ("bf16", "bf16"),
-    ("fp8", "fp8"),
-    ("fp8 recipe", "fp8_recipe"),
-    ("recomputation", "recompute_granularity"),
-    ("recomputed layers", "recompute_num_layers"),
-    ("optimizer", "optimizer"),
-    ("learning rate", "lr"),
-    ("made-up data", "mock_data"),
-    ("tokenizer", "tokenizer_model"),
-    ("log level", "stderr_sink_level"),
-    ("log interval", "log_interval"),
-)
-"""What a person asks of a configuration, and Primus' parameter."""
-
-_COMPARED = (
-    ("model", "model"),
-    *((title, field) for title, field, _ in _BATCH),
-    ("GPUs", "num_gpus"),
-    ("precision", "training_config.precision"),
-    ("recomputation", "training_config.recomputation"),
-    *((title, field) for title, field, _ in _DIVISION),
-    ("optimizer", "optimizer.name"),
-)
+SHOWN = tuple((title, name) for title, _, name in _SETTINGS if name)
+_MATCHED = tuple((field, name) for _, field, name in _SETTINGS if field and name and field != "optimizer.name")
 
 # Python's spelling: a version of Primus before 2026 takes "none" and "false" for words.
 PRECISION_ARGUMENTS = {
@@ -66,9 +55,9 @@ _RECOMPUTATION = {
 
 
 def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, object]]:
-    """Yield what differs, or what the result doesn't state."""
-    for title, field in _COMPARED:
-        here, there = attrgetter(field)(configured), attrgetter(field)(reference)
+    """Yield what differs, or what the result doesn't state: title, here, there."""
+    for title, field, _ in _SETTINGS:
+        here, there = (attrgetter(field)(run) if field else None for run in (configured, reference))
         if here != there and (title != "optimizer" or _optimizer(here) != _optimizer(there)):
             yield title, here, there
 
@@ -78,9 +67,7 @@ def _optimizer(name: str | None) -> str | None:
     return name and name.lower().replace("adamw", "adam")
 
 
-def arguments(
-    run: Run, configuration: Configuration, num_gpus: int, named: object
-) -> tuple[tuple[str, ...], list[str]]:
+def arguments(run: Run, configuration: Configuration, num_gpus: int, named: object) -> tuple[list[str], list[str]]:
     """Return overrides that give a training the setup of a result, and what can't be taken over, a sentence each.
 
     Without them the configuration would be trained; `named` is the result's file, for messages. Raises UsageError for
@@ -89,29 +76,27 @@ def arguments(
     own = setup(configuration, num_gpus)
     if run.model is not None and own.model is not None and run.model != own.model:
         raise UsageError(
-            f"{named} is a result of {run.model}, and the configuration {configuration.path.name} of {own.model}: "
-            "name a result of the same model",
+            f"{named} is for {run.model}, the configuration {configuration.path.name} for {own.model}",
+            hint="choose a result of the same model",
             heading="cant-match",
         )
-    sizes = {name: attrgetter(field)(run) for _, field, name in (*_BATCH, *_DIVISION)}
-    unknown = [field.partition(".")[2] for _, field, name in (*_BATCH, *_DIVISION) if sizes[name] is None]
-    words = configuration.arguments_for(sizes)
-    notes: list[str] = []
-    configured, precision = own.training_config, run.training_config.precision
-    if precision is None:
+    sizes = {name: attrgetter(field)(run) for field, name in _MATCHED}
+    unknown = [field.partition(".")[2] for field, name in _MATCHED if sizes[name] is None]
+    words, notes = configuration.arguments_for(sizes), []
+    configured, reference = own.training_config, run.training_config
+    if reference.precision is None:
         notes.append("it doesn't state its precision: Primus' own is kept")
-    elif precision != configured.precision:
-        words += PRECISION_ARGUMENTS.get(precision, ())
-        if precision not in PRECISION_ARGUMENTS:
+    elif reference.precision != configured.precision:
+        words += PRECISION_ARGUMENTS.get(reference.precision, ())
+        if reference.precision not in PRECISION_ARGUMENTS:
             needs = "needs a configuration of its own (PRIMUS_CONFIG)"
-            notes.append(f"it ran in {precision}, which {needs}: {configured.precision} is kept")
-    recomputation = run.training_config.recomputation
-    if recomputation not in _RECOMPUTATION:
+            notes.append(f"it ran in {reference.precision}, which {needs}: {configured.precision} is kept")
+    if reference.recomputation not in _RECOMPUTATION:
         unknown.append("recomputation")
-    elif recomputation != configured.recomputation:
-        words += _RECOMPUTATION[recomputation]
+    elif reference.recomputation != configured.recomputation:
+        words += _RECOMPUTATION[reference.recomputation]
     if unknown:
         notes.append(f"it doesn't state {', '.join(unknown)}: Primus' own are kept")
     if run.num_gpus is not None and run.num_gpus != num_gpus:
         notes.append(f"{run.num_gpus} GPUs trained there, {num_gpus} here: the global batch is the same")
-    return tuple(words), [f"{named}: {note}" for note in notes]
+    return words, [f"{named}: {note}" for note in notes]

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
@@ -19,12 +20,12 @@ from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.primus import DEFAULT_PRECISION, match
 from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus.config import Configuration
-from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, ConfigFile, Installation
-from tprimat.frameworks.request import Launch, Request, RequestedConfig
+from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, ConfigFile, Installation, gpu_of
+from tprimat.frameworks.request import DIVISION, Device, Launch, Request, RequestedConfig
 from tprimat.frameworks.resolve import check_batch
 from tprimat.results.run import Run
 
-TRAINERS = ("megatron", "light-megatron")
+BACKENDS = ("megatron", "light-megatron")
 """Frameworks of Primus whose parameters are known here."""
 
 DEFAULT_GPUS = 8
@@ -60,6 +61,7 @@ class PrimusTraining(Request):
     Attributes:
         launcher: one of LAUNCHERS.
         configuration: what is in force, the command line included.
+        setup: as the training's log would state it.
         arguments: the command line.
         node: which of the machines this is, from 0.
     """
@@ -67,6 +69,7 @@ class PrimusTraining(Request):
     installation: Installation
     launcher: str
     configuration: Configuration
+    setup: Run
     arguments: tuple[str, ...]
     node: int
     notes: tuple[str, ...]
@@ -79,8 +82,7 @@ class PrimusTraining(Request):
     @property
     def division(self) -> dict[str, int]:
         """Sizes of tensor, pipeline and context parallelism."""
-        sizes = self.tensor_model_parallel_size, self.pipeline_model_parallel_size, self.context_parallel_size
-        return dict(zip(("TP", "PP", "CP"), sizes, strict=True))
+        return dict(zip(("TP", "PP", "CP"), (getattr(self, name) for name in DIVISION), strict=True))
 
     @property
     def result_elsewhere(self) -> str | None:
@@ -90,50 +92,40 @@ class PrimusTraining(Request):
             return None
         return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
 
-    def setup(self) -> Run:
-        """Return the setup, as the training's log would state it."""
-        return primus_config.setup(self.configuration, self.num_gpus)
-
     def launch(self, moment: str) -> Launch:
         """Return the command of a training that starts at a moment, of which there is only one.
 
         The folder of TRAIN_LOG, Primus' own copy of the log, must be there: some versions don't make it, and the
         default of some can't be written at all.
         """
-        config = self._config_argument()
+        path, root = self.configuration.path.absolute(), self.installation.path
+        config = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        if not _SAFE.fullmatch(config):
+            raise UsageError(
+                f"{path}: Primus' scripts don't support spaces or special characters in a path",
+                hint="copy the configuration to another path",
+                heading="primus-config",
+            )
         # Primus appends to what is in a folder of this name, and its default is the same for all precisions.
         experiment = f"tprimat_{self.model}_{self.precision}_{moment}"
-        train_log = self.output_dir.absolute() / "primus" / experiment / "train.log"
+        train_log = str(self.output_dir.absolute() / "primus" / experiment / "train.log")
         environment = {
             "EXP": config,
             "PRIMUS_EXP_NAME": experiment,
             # Its name before v0.5.
             "EXP_NAME": experiment,
-            "TRAIN_LOG": str(train_log),
+            "TRAIN_LOG": train_log,
             "GPUS_PER_NODE": str(self.gpus),
             "PYTHONUNBUFFERED": "1",
         }
         evaluated = self.installation.evaluates(self.launcher)
         words = [shlex.quote(word) if evaluated else word for word in self.arguments]
-        if self.launcher == "run_pretrain.sh":
-            return Launch(("bash", str(SCRIPT), *words), environment, self.installation.path)
-        # Several versions pass the file's name through a shell unquoted; all that is printed is kept here anyway.
-        copy = str(train_log) if not evaluated or _SAFE.fullmatch(str(train_log)) else os.devnull
-        argv = ("bash", str(CLI), "direct", "--log_file", copy, "--", "train", "pretrain", "--config", config, *words)
-        return Launch(argv, environment, self.installation.path)
-
-    def _config_argument(self) -> str:
-        """Return the configuration's file as Primus' scripts can pass it on."""
-        path = self.configuration.path.absolute()
-        root = self.installation.path
-        text = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-        if not _SAFE.fullmatch(text):
-            raise UsageError(
-                f"{path}: Primus' own scripts can't pass on a name with a space or a special sign in it: copy the "
-                "configuration to a plainer path",
-                heading="primus-config",
-            )
-        return text
+        command = ["bash", str(SCRIPT)]
+        if self.launcher != "run_pretrain.sh":
+            # Several versions pass the file's name through a shell unquoted; all that is printed is kept here anyway.
+            copy = train_log if not evaluated or _SAFE.fullmatch(train_log) else os.devnull
+            command = ["bash", str(CLI), "direct", "--log_file", copy, "--", "train", "pretrain", "--config", config]
+        return Launch((*command, *words), environment, root)
 
 
 def models_of(
@@ -168,15 +160,9 @@ def model_of(config: Path, installation: Installation, environ: Mapping[str, str
 
 
 def plan(
-    requested: PrimusRequest,
-    installation: Installation,
-    environ: Mapping[str, str],
-    *,
-    gpu: str | None,
-    devices: int,
-    output_dir: Path = Path(),
+    requested: PrimusRequest, installation: Installation, environ: Mapping[str, str], device: Device, output_dir: Path
 ) -> PrimusTraining:
-    """Make every choice that is left open, for a GPU by the key of its row and so many of them; None and 0: unknown.
+    """Make every choice that is left open, for the GPUs of a machine; those of a CPU are unknown.
 
     The environment holds NNODES, NODE_RANK, GPUS_PER_NODE, and what configurations ask for. Raises UsageError or
     UnreadableError for what can't be met, with what would do.
@@ -193,62 +179,61 @@ def plan(
         )
     nodes, node = _whole(environ, "NNODES", 1, least=1), _whole(environ, "NODE_RANK", 0, least=0)
     if node >= nodes:
-        raise UsageError(f"NODE_RANK is {node}, of {nodes} machines: they count from 0", heading="wrong-usage")
-    gpus = requested.num_gpus or _whole(environ, "GPUS_PER_NODE", devices or DEFAULT_GPUS, least=1)
-    source = (
-        ConfigFile(own_config)
-        if own_config is not None
-        else installation.config(requested.model, gpu, precision or DEFAULT_PRECISION)
-    )
+        raise UsageError(f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage")
+    here = device.devices if device.platform != "cpu" else DEFAULT_GPUS
+    gpus = nodes * (requested.num_gpus or _whole(environ, "GPUS_PER_NODE", here, least=1))
+    if own_config is None:
+        source = installation.config(model.name, gpu_of(device), precision or DEFAULT_PRECISION)
+    else:
+        source = ConfigFile(own_config)
     base = primus_config.read(source.path, installation.path, environ)
-    notes = [*source.notes, *base.notes]
-    if base.framework not in TRAINERS:
+    if base.framework not in BACKENDS:
         raise UsageError(
             f"{base.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
-            "Megatron: start it with Primus itself, and read its log with extract_primus_metrics.py",
+            "Megatron",
+            hint="start it with Primus itself, and read its log with extract_primus_metrics.py",
             heading="primus-config",
         )
     configured = primus_config.setup(base, None).model
     if configured != model.name and own_config is not None:
         raise UsageError(
             f"{base.path}: is a configuration of {configured or 'an unknown model'}, not of {model.title}: "
-            "PRIMUS_CONFIG must be one of the model that is asked for",
+            "PRIMUS_CONFIG must be for the requested model",
             heading="primus-config",
         )
-    words = [*_sizes(requested, base), *source.arguments]
+    words, notes = [*_sizes(requested, base), *source.arguments], [*source.notes, *base.notes]
     if requested.matched is not None:
         run, named = requested.matched
-        matched, more = match.arguments(run, base.with_arguments(words), gpus * nodes, named)
-        words = [*matched, *words]
-        notes += more
+        matched, more = match.arguments(run, base.with_arguments(words), gpus, named)
+        words, notes = [*matched, *words], [*notes, *more]
     if precision is not None and own_config is not None:
-        words += _precision(base.with_arguments(words), precision, gpus * nodes)
+        words += _precision(base.with_arguments(words), precision, gpus)
     words += [*_logging(base), *requested.passed]
     configuration = base.with_arguments(words)
-    setup = primus_config.setup(configuration, gpus * nodes)
-    training, division, seed = setup.training_config, setup.parallelism_config, configuration.value("seed")
+    setup = primus_config.setup(configuration, gpus)
+    training, seed = setup.training_config, configuration.settings.value("seed")
+    division: dict[str, Any] = {name: getattr(setup.parallelism_config, name) or 1 for name in DIVISION}
     planned = PrimusTraining(
         framework="primus",
         platform="amd",
         model=model.name,
         scale=scales.FULL,
         precision=training.precision or "unknown",
-        steps=configuration.count("train_iters") or 0,
+        steps=configuration.settings.count("train_iters") or 0,
         global_batch_size=training.global_batch_size or 0,
         micro_batch_size=training.micro_batch_size or 0,
         sequence_length=training.sequence_length or 0,
         seed=seed if isinstance(seed, int) else defaults.SEED,
-        num_gpus=gpus * nodes,
+        num_gpus=gpus,
         output_dir=output_dir,
         time_limit_s=requested.time_limit_s,
         label=requested.label,
         num_nodes=nodes,
-        tensor_model_parallel_size=division.tensor_model_parallel_size or 1,
-        pipeline_model_parallel_size=division.pipeline_model_parallel_size or 1,
-        context_parallel_size=division.context_parallel_size or 1,
+        **division,
         installation=installation,
         launcher=launcher,
         configuration=configuration,
+        setup=setup,
         arguments=tuple(words),
         node=node,
         notes=tuple(notes),
@@ -259,14 +244,8 @@ def plan(
 
 def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
     words = [] if requested.steps is None else ["--train_iters", str(requested.steps)]
-    words += base.arguments_for(
-        {
-            "global_batch_size": requested.global_batch_size,
-            "micro_batch_size": requested.micro_batch_size,
-            "seq_length": requested.sequence_length,
-            "seed": requested.seed,
-        }
-    )
+    fields = ("global_batch_size", "micro_batch_size", "sequence_length", "seed")
+    words += base.arguments_for({name.replace("sequence", "seq"): getattr(requested, name) for name in fields})
     if requested.time_limit_s is not None:
         words += ["--exit_duration_in_mins", str(max(1, math.ceil(requested.time_limit_s / 60)))]
     return words
@@ -279,8 +258,8 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
         return ()
     if precision not in match.PRECISION_ARGUMENTS:
         raise UsageError(
-            f"{configuration.path}: is for {own}, and {precision} takes a configuration of its own: name that with "
-            "PRIMUS_CONFIG",
+            f"{configuration.path}: is for {own}, and {precision} needs its own configuration",
+            hint="set it with PRIMUS_CONFIG=FILE",
             heading="precision",
         )
     return match.PRECISION_ARGUMENTS[precision]
@@ -290,10 +269,10 @@ def _logging(configuration: Configuration) -> list[str]:
     """Return what makes every iteration appear in the log."""
     words: list[str] = []
     for name in ("stderr_sink_level", "sink_level"):
-        level = configuration.value(name)
+        level = configuration.settings.value(name)
         if level in _DOES_NOT_LOG or (name == "stderr_sink_level" and level is None):
             words += [f"--{name}", "DEBUG"]
-    if configuration.value("log_interval") not in (1, None):
+    if configuration.settings.value("log_interval") not in (1, None):
         words += ["--log_interval", "1"]
     return words
 
@@ -301,17 +280,15 @@ def _logging(configuration: Configuration) -> list[str]:
 def _check_sizes(planned: PrimusTraining) -> None:
     """Refuse what Megatron would refuse after minutes of starting."""
     share = math.prod(planned.division.values())
-    replicas, rest = divmod(planned.num_gpus, share)
-    if rest:
+    if planned.num_gpus % share:
         product = " × ".join(f"{name} {size}" for name, size in planned.division.items() if size > 1)
         raise UsageError(
-            f"{planned.num_gpus} GPUs can't be divided by {product} = {share}: take a multiple of {share} GPUs, or "
-            "other parallel sizes",
+            f"{planned.num_gpus} GPUs can't be divided by {product} = {share}",
+            hint=f"use a multiple of {share} GPUs, or other parallel sizes",
             heading="batch-sizes",
         )
-    batch, micro = (planned.configuration.count(f"{kind}_batch_size") for kind in ("global", "micro"))
-    if batch is not None and micro is not None:
-        check_batch(batch, micro, f"{replicas} replicas", replicas)
+    if planned.global_batch_size and planned.micro_batch_size:
+        check_batch(planned.global_batch_size, planned.micro_batch_size, planned.data_parallel_size)
 
 
 def _whole(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
@@ -319,5 +296,5 @@ def _whole(environ: Mapping[str, str], name: str, default: int, *, least: int) -
     if not text:
         return default
     if not re.fullmatch(r"\d{1,6}", text) or int(text) < least:
-        raise UsageError(f"{name} is {text!r}: it must be a whole number from {least} on", heading="wrong-usage")
+        raise UsageError(f"{name} must be a whole number, at least {least}, not {text!r}", heading="wrong-usage")
     return int(text)

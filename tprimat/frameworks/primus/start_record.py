@@ -1,11 +1,7 @@
-"""The record of a training's start: the machine, the software, the configuration.
+"""The record of a training's start, beside its log: the machine, the software, the configuration.
 
-The logs of Primus name neither the GPU nor ROCm nor torch. Whoever starts a training through us
-gets a small file beside its log, and whoever reads that log, on any machine, takes these facts from
-it: those of the machine that trained, not of the one that reads.
-
-    output/training_llama.log
-    output/training_llama.env.json
+The logs of Primus name neither the GPU nor ROCm nor torch. Whoever reads one, on any machine, finds these facts of the
+machine that trained in a small file: output/training_llama.log has output/training_llama.env.json.
 """
 
 from __future__ import annotations
@@ -83,7 +79,7 @@ def read(path: Path) -> StartRecord | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise files.unreadable(path, error, "") from error
+        raise files.unreadable(path, error) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableError(
             path, f"is no record of a start: {error}: move it away from the log", heading="start-record"
@@ -102,7 +98,8 @@ def applied(run: Run, record: StartRecord) -> Run:
         if logged is not None and recorded is not None and logged != recorded:
             warning = f"the record beside the log says {name} {recorded}, the log {logged}: the record is left out"
             return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
-    configured: list[str] = []
+    training = run.training_config.over(msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED)))
+    parallelism = run.parallelism_config.over(record.parallelism_config)
     changes: dict[str, Any] = {
         "platform": run.platform or record.platform,
         "gpu_info": run.gpu_info.over(msgspec.structs.replace(record.gpu_info, device_count=None)),
@@ -110,10 +107,16 @@ def applied(run: Run, record: StartRecord) -> Run:
             run.environment.over(record.environment),
             versions={**run.environment.versions, **record.environment.versions},
         ),
-        "training_config": _filled(run.training_config, record.training_config, configured, _NOT_FILLED),
-        "parallelism_config": _filled(run.parallelism_config, record.parallelism_config, configured),
+        "training_config": training,
+        "parallelism_config": parallelism,
         "timestamp": run.timestamp or record.started,
     }
+    configured = [
+        f"{name.replace('_', ' ')} {value}"
+        for logged, filled in ((run.training_config, training), (run.parallelism_config, parallelism))
+        for name, value in filled.known().items()
+        if getattr(logged, name) is None
+    ]
     if run.model_config.num_layers is None and run.model in (None, record.model):
         # The dump of the arguments is printed by the first rank, the iteration lines by the last one.
         changes |= {"model": record.model, "scale": run.scale or record.scale}
@@ -130,12 +133,3 @@ def applied(run: Run, record: StartRecord) -> Run:
     if run.source is not None and not run.source.command:
         changes["source"] = msgspec.structs.replace(run.source, command=record.command)
     return msgspec.structs.replace(run, warnings=tuple(warnings), **changes)
-
-
-def _filled(part: Any, record: Any, filled: list[str], excluded: tuple[str, ...] = ()) -> Any:
-    """Return a group of fields with the unknown ones from the record; adds their names to `filled`."""
-    news = {
-        name: value for name, value in record.known().items() if getattr(part, name) is None and name not in excluded
-    }
-    filled += [f"{name.replace('_', ' ')} {value}" for name, value in news.items()]
-    return msgspec.structs.replace(part, **news)

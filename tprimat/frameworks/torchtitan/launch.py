@@ -9,21 +9,21 @@ from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.external_frameworks import Clone, ExternalResolver, own_ways
-from tprimat.frameworks.loops import building, recipe
+from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
+from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Launch, Request
-from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 
-CLONE = Clone("TORCHTITAN_PATH", "torchtitan", "torchtitan/train.py")
+CLONE = Clone(
+    variable="TORCHTITAN_PATH",
+    title="torchtitan",
+    script="torchtitan/train.py",
+    data="torchtitan trains on text with its own tokenizer (it wants Llama 3.1's in its assets/)",
+)
 
 REGISTRY = "torchtitan/models/llama3/config_registry.py"
-"""Where releases of 2026 keep their configurations, as Python."""
-
 CONFIGURATION = "torchtitan/models/llama3/train_configs/llama3_8b.toml"
-"""And those before."""
-
-OWN_WAYS = own_ways("torchtitan trains on text with its own tokenizer (it wants Llama 3.1's in its assets/)")
+"""Where releases of 2026, and those before, keep their configurations."""
 
 unavailable = CLONE.unavailable
 
@@ -32,7 +32,7 @@ class Resolver(ExternalResolver):
     """The choices of torchtitan, which shards the model over the GPUs: one GPU's memory decides nothing."""
 
     clone = CLONE
-    own_ways = OWN_WAYS
+    full_size = True
 
     def prepare(self) -> None:
         """Refuse all but Llama 3.1 8B."""
@@ -45,14 +45,6 @@ class Resolver(ExternalResolver):
         if self.requested.scale not in (None, scales.FULL) or self.requested.shape is not None:
             raise UsageError("torchtitan trains Llama 3.1 8B at full size only", heading="unknown-scale")
         super().prepare()
-
-    def default_precision(self) -> str:
-        """Return bf16."""
-        return self.framework.precisions[0]
-
-    def default_scale(self) -> Scale:
-        """Return the full size."""
-        return scales.by_name(scales.FULL)
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request as it is."""
@@ -69,7 +61,7 @@ def launch(request: Request) -> Launch:
 
 def options(request: Request, folder: Path) -> list[str]:
     """Return torchtitan's options as the release in the clone calls them."""
-    optimizer = building.hyperparameters(recipe.shape_of(request))
+    optimizer = recipe.hyperparameters(recipe.shape_of(request))
     if (folder / REGISTRY).is_file():
         configuration = ["--module=llama3", "--config=llama3_8b", "--dataloader.dataset=c4_test"]
     else:

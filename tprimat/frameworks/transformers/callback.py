@@ -12,7 +12,8 @@ import atexit
 import contextlib
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -20,13 +21,12 @@ from transformers import TrainerCallback
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
-from tprimat.record import outcome, result
-from tprimat.record.lifecycle import Recording
-from tprimat.record.options import Benchmark, errors_of
+from tprimat.record import outcome
+from tprimat.record.options import Benchmark
 from tprimat.record.outcome import Outcome
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record
-from tprimat.record.scalars import LOSS, NORM, StepValues, learning_rate
+from tprimat.record.scalars import LOSS, NORM
 
 HEADING = "trainer-benchmark-callback"
 
@@ -37,6 +37,9 @@ over all processes; the losses are those of one."""
 
 ROUNDED = 1e-3
 
+ABSENT = {NORM: "the Trainer tells it in its log alone: with logging_steps=1, of each step"}
+NO_LOSS = "the model returns none; with logging_steps=1 each step's is in the Trainer's log"
+
 
 class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc]
     """Time the optimizer steps of a training and write its result.
@@ -46,8 +49,10 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     """
 
     _name, _heading = NAME, HEADING
-    _recording: Recording | None = None
+    _optimizer: Any = None
     _norm: Any = None
+    _loss_doubt: str | None = None
+    _undo = contextlib.ExitStack()
 
     def note_grad_norm(self, norm: Any) -> None:
         """Take the step's gradient norm from a Trainer that knows it: its log is rarely of each step."""
@@ -56,12 +61,12 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     def failed(self, exception: BaseException) -> None:
         """Write the result of a training that raised; needed only where that is caught and the program goes on."""
         if self._recording:
-            self._end(outcome.of_exception(exception, terminated=self._recording.sigterm.received))
+            self._undo.close()
+            self._recording.fail(exception)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the first step."""
         self._end(outcome.ENDED_SILENTLY)
-        self.result = self.path = None
         if args.n_gpu > 1:
             raise UsageError(
                 f"{NAME}: this Trainer divides each batch over {args.n_gpu} GPUs within one process (DataParallel), "
@@ -72,58 +77,43 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         model: Any = kwargs.get("model")
         self._optimizer = kwargs.get("optimizer")
         self._args = args
-        self._norm = None
-        self._rate: float | None = None
+        self._norm = self._loss_doubt = None
         self._losses: list[Any] = []
         self._logged: dict[str, dict[int, float]] = {"loss": {}, "grad_norm": {}}
-        self._each_step_is_logged = (
-            args.logging_steps == 1 and str(args.logging_strategy).rpartition(".")[2].lower() == "steps"
+        strategy = str(args.logging_strategy).rpartition(".")[2].lower()
+        self._each_step_is_logged = args.logging_steps == 1 and strategy == "steps"
+        recording = self._begin(
+            Process(args.process_index, args.world_size, device=args.device),
+            module=model,
+            absent=ABSENT if self._each_step_is_logged else {LOSS: NO_LOSS, **ABSENT},
+            warnings=self._warnings,
+            amend=self._amend,
         )
-        self._loss_doubt: str | None = None
-        self._norms_seen = self._batch_varies = False
-        with errors_of(NAME, HEADING):
-            recording = Recording(
-                self._options,
-                Process(args.process_index, args.world_size, device=args.device),
-                module=model,
-                warnings=lambda: self._warnings(recording),
-                amend=lambda records: self._amend(records, recording),
-                complete=lambda run: result.without_global_batch(run) if self._batch_varies else run,
-            )
-            description = describe(
-                args, model, self._optimizer, self._options.sizes, recording.platform, state.max_steps
-            )
-            self._values = StepValues(recording.scalars)
-            recording.start(description, step=state.global_step, planned=state.max_steps)
-        self._recording = recording
+        self._values = recording.values
+        with self._errors():
+            stated = self._options.known.training_config
+            shown = describe(args, model, self._optimizer, stated, recording.platform, state.max_steps)
+            recording.start(shown, step=state.global_step)
+        self._undo = contextlib.ExitStack()
         # A hook within a compiled graph would break it in two.
-        self._hook: Any = None
         if model is not None and not args.torch_compile:
-            self._hook = model.register_forward_hook(self._forward_seen, with_kwargs=True)
-        sys.excepthook, self._usual_hook = self._on_uncaught, sys.excepthook
-        atexit.register(self._at_exit)
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the next step, with the loader's start."""
-        if self._recording:
-            self._recording.resume()
+            self._undo.callback(model.register_forward_hook(self._forward_seen, with_kwargs=True).remove)
+        self._undo.enter_context(_watched_program(self.failed, partial(self._end, outcome.PROGRAM_ENDED)))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the pause of an evaluation or of saving."""
-        if self._recording:
-            self._recording.resume()
+        """End the pause of an evaluation, of saving, or between epochs: the loader's start is part of a step."""
+        self._recorder.resume()
+
+    on_epoch_begin = on_step_begin
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Note the learning rate that is about to be used."""
-        if self._recording and self._optimizer is not None:
-            self._rate = learning_rate(self._optimizer)
+        if self._optimizer is not None:
+            self._values.note_rate(self._optimizer)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End an optimizer step; what the Trainer does before the next is no part of one."""
-        recording = self._recording
-        if recording is None:
-            return
-        if state.global_step != recording.step:
+        if self._recording and state.global_step != self._recording.step:
             losses, self._losses = self._losses, []
             norm, self._norm = self._values.take(NORM, self._norm), None
             scale = 1.0
@@ -132,26 +122,22 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                 # the tokens of all processes were counted, of all of those.
                 everywhere = args.world_size if getattr(args, "average_tokens_across_devices", False) else 1
                 scale = float(len(losses) * everywhere)
-            rate, self._rate = self._rate, None
-            values = self._values.of([loss for loss, _ in losses], norm, scale)
-            recording.step_end(state.global_step, values, rate)
+            self._recording.step_end(state.global_step, self._values.of([loss for loss, _ in losses], norm, scale))
         # The Trainer's own callbacks come first and have decided this.
         if control.should_evaluate or control.should_save:
-            recording.pause()
+            self._recorder.pause()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Pause: evaluation is no part of a step."""
-        if self._recording:
-            self._recording.pause()
+        self._recorder.pause()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Pause: what an epoch ends with is no part of a step."""
-        if self._recording:
-            self._recording.pause()
-            whole = sizes_of(args, self._options.sizes).global_batch_size
-            dataset: Any = getattr(kwargs.get("train_dataloader"), "dataset", None)
-            if whole and hasattr(dataset, "__len__") and len(dataset) % whole and state.global_step < state.max_steps:
-                self._batch_varies = True
+        self._recorder.pause()
+        whole = sizes_of(args, self._options.known.training_config).global_batch_size
+        dataset: Any = getattr(kwargs.get("train_dataloader"), "dataset", None)
+        if self._recording and whole and hasattr(dataset, "__len__"):
+            self._recording.batch_varies |= len(dataset) % whole > 0 and state.global_step < state.max_steps
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Keep what the Trainer logs of a step after its end."""
@@ -168,30 +154,14 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._end(outcome.of_end(state.global_step, state.max_steps, self.stop_reason, cause), regular=True)
 
     def _end(self, ended: Outcome, *, regular: bool = False) -> None:
-        recording, self._recording = self._recording, None
-        if recording is None:
-            return
-        atexit.unregister(self._at_exit)
-        if sys.excepthook == self._on_uncaught:
-            sys.excepthook = self._usual_hook
-        if self._hook is not None:
-            self._hook.remove()
-        recording.end(ended, regular=regular)
-        self.result, self.path = recording.run, recording.path
-
-    def _on_uncaught(self, kind: type[BaseException], exception: BaseException, trace: TracebackType | None) -> None:
-        """Write the result: the Trainer tells its callbacks of no exception."""
-        usual = self._usual_hook
-        self.failed(exception)
-        usual(kind, exception, trace)
-
-    def _at_exit(self) -> None:
-        self._end(outcome.PROGRAM_ENDED)
+        self._undo.close()
+        if self._recording:
+            self._recording.end(ended, regular=regular)
 
     def _forward_seen(self, module: Any, inputs: Any, named: Mapping[str, Any], output: Any) -> None:
-        if not module.training or self._recording is None or self._recording.recorder.paused:
+        if not module.training or self._recorder.paused:
             return
-        self._recording.lap()
+        self._recorder.lap()
         loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
         if loss is None and isinstance(output, tuple) and output:
             loss = output[0] if getattr(output[0], "numel", lambda: 0)() == 1 else None
@@ -199,8 +169,9 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             # At once: the Trainer multiplies it in place.
             self._losses.append((self._values.take(LOSS, loss), named.get("num_items_in_batch") is not None))
 
-    def _amend(self, records: Sequence[Record], recording: Recording) -> Sequence[Record]:
-        self._check_losses(records, recording.first_step)
+    def _amend(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return the records with what the Trainer logged of them, and without losses that are doubtful."""
+        self._check_losses(records)
         amended = []
         for record in records:
             loss, norm = None if self._loss_doubt else record.loss, record.grad_norm
@@ -208,43 +179,55 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
                 loss = self._logged["loss"].get(record.step)
             if norm is None:
                 norm = self._logged["grad_norm"].get(record.step)
+            if norm is not None:
+                self._values.seen.add(NORM)
             amended.append(record._replace(loss=loss, grad_norm=norm))
-        self._norms_seen = self._norms_seen or any(record.grad_norm is not None for record in amended)
         return amended
 
-    def _check_losses(self, records: Sequence[Record], last: int) -> None:
-        """Ignore the model's loss where the training adds to it or computes its own; `last` step was done before."""
-        losses = {record.step: record.loss for record in records}
+    def _check_losses(self, records: Sequence[Record]) -> None:
+        """Ignore the model's loss where the training adds to it or computes its own."""
+        losses = {record.step: record.loss for record in records if record.loss is not None}
         logged, returned = [], []
+        last = records[0].step - records[0].window if records else 0
         for step, loss in sorted(self._logged["loss"].items()):
-            window = [losses.get(each) for each in range(last + 1, step + 1)]
-            last = step
-            known = [each for each in window if each is not None]
-            if known and len(known) == len(window):
+            window = [losses[each] for each in range(last + 1, step + 1) if each in losses]
+            if window and len(window) == step - last:
                 logged.append(loss)
-                returned.append(statistics.fmean(known))
+                returned.append(statistics.fmean(window))
+            last = step
         if not logged:
             return
         reference, own = statistics.fmean(logged), statistics.fmean(returned)
         tolerance = ALONE_TOLERANCE if self._args.world_size == 1 else AMONG_OTHERS_TOLERANCE
         if abs(reference - own) > ROUNDED + tolerance * abs(reference):
             self._loss_doubt = f"the model returns {own:.4f} on the average, and the Trainer logs {reference:.4f}"
+            self._values.is_global = True
 
-    def _warnings(self, recording: Recording) -> list[str]:
-        if recording.step == recording.first_step:
-            return []
-        absent = {}
-        if self._loss_doubt is None and not self._each_step_is_logged:
-            absent[LOSS] = "the model returns none; with logging_steps=1 each step's is in the Trainer's log"
-        if not self._norms_seen:
-            absent[NORM] = "the Trainer tells it in its log alone: with logging_steps=1, of each step"
-        warnings = self._values.warnings(absent, 1 if self._loss_doubt else self._args.world_size)
+    def _warnings(self) -> list[str]:
+        warnings = []
         if self._loss_doubt is not None:
             instead = ": those of its log are taken" if self._each_step_is_logged else ""
             warnings.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
-        if self._batch_varies:
+        if self._recording and self._recording.batch_varies:
             warnings.append(
                 "steps at the end of an epoch are of fewer sequences: there is no one global batch size, and therefore "
                 "no throughput in tokens; let dataloader_drop_last be true and the epoch hold whole global batches"
             )
         return warnings
+
+
+@contextlib.contextmanager
+def _watched_program(failed: Callable[[BaseException], None], ended: Callable[[], None]) -> Iterator[None]:
+    """Call these where the program ends in the midst: the Trainer tells its callbacks of no exception."""
+    usual = sys.excepthook
+
+    def uncaught(kind: type[BaseException], exception: BaseException, trace: TracebackType | None) -> None:
+        failed(exception)
+        usual(kind, exception, trace)
+
+    sys.excepthook = uncaught
+    atexit.register(ended)
+    yield
+    atexit.unregister(ended)
+    if sys.excepthook == uncaught:
+        sys.excepthook = usual

@@ -7,15 +7,8 @@ from typing import Any
 import msgspec
 
 from tprimat.record import shapes
-from tprimat.record.describe import (
-    Description,
-    of_fp32,
-    optimizer_settings,
-    parameter_dtypes,
-    recomputation,
-    undivided,
-)
-from tprimat.results.run import ModelConfig, ParallelismConfig, TrainingConfig
+from tprimat.record.describe import of_fp32, optimizer_settings, parameter_dtypes, recomputation, undivided
+from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
 
@@ -27,9 +20,7 @@ def sizes_of(args: Any, stated: TrainingConfig) -> TrainingConfig:
     return msgspec.structs.replace(stated, global_batch_size=whole, micro_batch_size=micro)
 
 
-def describe(
-    args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int
-) -> Description:
+def describe(args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int) -> Run:
     """Return all that can be known of a training before its first step."""
     warnings = []
     sizes, strategy, accumulation = sizes_of(args, stated), _strategy(args), args.gradient_accumulation_steps
@@ -47,7 +38,7 @@ def describe(
     precision, detail = _precision(args, model, platform)
     if precision is None:
         warnings.append(f"precision of the matrix products unknown: {detail or 'nothing says it'}")
-    return Description(
+    return Run(
         framework="transformers",
         model_config=shape,
         training_config=msgspec.structs.replace(

@@ -36,22 +36,17 @@ LONGEST = 60
 
 
 class Profile:
-    """Collects the rows of the block, line by line; the latest block of a log holds."""
+    """Collects the rows of the block, line by line; the latest block of a log holds, of `step`, if there is one."""
 
     def __init__(self) -> None:
+        self.step: int | None = None
         self._rows: dict[str, float] = {}
         self._line = -LONGEST
-        self._step: int | None = None
-
-    @property
-    def has_block(self) -> bool:
-        """Whether a block was seen."""
-        return self._step is not None
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if "Profile Summary at step" in line.text and (begin := _BEGIN.search(line.text)):
-            self._step, self._line, self._rows = int(begin[1]), line.number, {}
+            self.step, self._line, self._rows = int(begin[1]), line.number, {}
         elif line.number - self._line <= LONGEST and (row := _ROW.match(line.text[:300])):
             value, unit = number(row[2]), row[3] + row[4]
             if value is not None:
@@ -66,7 +61,7 @@ class Profile:
 
     def figures(self) -> dict[str, float | None]:
         """Return what the block measured, by names of native_metrics; its FLOPS estimate the backward pass."""
-        figures: dict[str, float | None] = {} if self._step is None else {"profile_step": float(self._step)}
+        figures: dict[str, float | None] = {} if self.step is None else {"profile_step": float(self.step)}
         for start, name, factor in _FIGURES:
             value = next((value for row, value in self._rows.items() if row.startswith(start)), None)
             if value is not None:

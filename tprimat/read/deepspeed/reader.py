@@ -10,7 +10,6 @@ pipeline's line is the mean of the steps since the one before.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import statistics
 from collections.abc import Mapping
@@ -18,12 +17,11 @@ from collections.abc import Mapping
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED
-from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, sizes_of
-from tprimat.read.parsing.step_lines import ALLOCATOR_PEAKS, StepReader
+from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.parsing.values import LoggedValues, Statement, number, read_statements, state
+from tprimat.read.parsing.values import LoggedValues, count, number, read_statements, state, statements
 from tprimat.results.run import Timing
 
 _NUMBER = r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d{1,3})?|nan|inf)"
@@ -53,21 +51,18 @@ _OLD_ARGUMENTS = {
 }
 """Arguments of Megatron as the first versions with DeepSpeed called them."""
 
-_STATEMENTS = (
+_STATEMENTS = statements(
     *(
-        Statement(
-            re.compile(rf"^\s*(?:\[[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$"), sign=f"{name} ..."
-        )
+        (f"{name} ...", count, 1, rf"^\s*(?:\[[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$")
         for name, field in _OLD_ARGUMENTS.items()
     ),
     # In Megatron's line as DeepSpeed's fork of it prints it.
-    Statement(re.compile(r"\biteration.*\bactual seqlen: *(?P<sequence_length>\d{1,9})"), sign="actual seqlen:"),
-    Statement(
-        re.compile(
-            r"\bBeginning of Epoch \d+/(?P<epochs>\d{1,9}), "
-            r"Total Micro Batches (?P<micro_batches_per_epoch>\d{1,12})"
-        ),
-        sign="Total Micro Batches",
+    ("actual seqlen:", count, 1, r"\biteration.*\bactual seqlen: *(?P<sequence_length>\d{1,9})"),
+    (
+        "Total Micro Batches",
+        count,
+        1,
+        r"\bBeginning of Epoch \d+/(?P<epochs>\d{1,9}), Total Micro Batches (?P<micro_batches_per_epoch>\d{1,12})",
     ),
 )
 _EXITED = re.compile(r"\bProcess (\d{1,12}) exits successfully")
@@ -97,16 +92,15 @@ class Reader(StepReader):
     name = "deepspeed"
     looks_for = "DeepSpeed's timer (“CurrSamplesPerSec=…” or “iter time (s): …”)"
     signs = ("SamplesPerSec=", "iter time (s):")
-    peaks = ALLOCATOR_PEAKS
 
     def __init__(self) -> None:
         super().__init__()
-        self._current: tuple[Record, set[str]] | None = None
+        self._current = Record(0, 0)
+        self._kinds_of_current: set[str] = set()
         self._logged: tuple[int, float | None] | None = None
         self._skipped = 0
         self._profile = Profile()
         self._exited: set[str] = set()
-        self._engine = False
         self._cumulative_only = False
         self._kinds: set[str] = set()
         self._parts: dict[str, list[float]] = {}
@@ -114,16 +108,16 @@ class Reader(StepReader):
     @property
     def recognised(self) -> bool:
         """Whether a line of the timer, of a pipeline or of the profiler was seen."""
-        return super().recognised or self._profile.has_block
+        return super().recognised or self._profile.step is not None
 
     def take(self, line: Line) -> bool:
         """Read a line of the timer or of a pipeline."""
         for kind, pattern in (("timer", _TIMER), ("pipeline", _PIPELINE)):
             if (match := pattern.search(line.text)) and not line.cuts(match.end()):
                 printed = match.groupdict()
-                step = int(printed.pop("step") or printed.pop("step_of_epoch"))
-                printed.pop("step_of_epoch", None)
-                if match["step"] is None and self._logged is not None:
+                in_epoch = printed.pop("step_of_epoch", None)
+                step = int(printed.pop("step") or in_epoch or 0)
+                if in_epoch and self._logged is not None:
                     # The older forms count from the beginning of an epoch.
                     step = self._logged[0]
                 if step >= 1:
@@ -137,65 +131,55 @@ class Reader(StepReader):
         if "skipped=" in text and (logged := _LOGGED.search(text)):
             self._logged = int(logged[1]), number(logged[3].split(",")[0])
             self._skipped = int(logged[2])
-            self._engine = True
+            self.has_own_lines = True
             self._set_rate()
-        elif "time (ms)" in text and (parts := _PARTS.search(text)):
-            self._take_parts(parts[1])
+        elif "time (ms)" in text and (found := _PARTS.search(text)):
+            parts = {name: value for name, printed in _PART.findall(found[1]) if (value := number(printed)) is not None}
+            # Under a pipeline, Megatron's own timers print zeros.
+            if any(parts.values()) and all(value < 1e12 for value in parts.values()):
+                for name, value in parts.items():
+                    self._parts.setdefault(name, []).append(value)
         self._profile.feed(line)
+        self.has_own_lines = self.has_own_lines or self._profile.step is not None
         setup.statements_in(text, line.number, self.stated)
         read_statements(_STATEMENTS, text, line.number, self.stated)
         if "exits successfully" in text and (exited := _EXITED.search(text)):
             self._exited.add(exited[1])
             self.sorter.pending.marks["success"] = line.number
-        elif not self._engine and ("[INFO]" in text or "actual seqlen:" in text) and _ENGINE.search(text):
-            self._engine = True
-
-    def finish(self) -> list[ParsedLog]:
-        """Return the trainings in log order; one without records where only the engine's lines are there."""
-        if not self.sorter.finish() and (self._engine or self._profile.has_block):
-            self.sorter.trainings.append(LoggedTraining(around=self.sorter.pending))
-        return super().finish()
+        elif not self.has_own_lines and ("[INFO]" in text or "actual seqlen:" in text) and _ENGINE.search(text):
+            self.has_own_lines = True
 
     def _record(self, step: int, kind: str, printed: Mapping[str, str | None], line: Line) -> None:
         """Add figures to the record of a step: the current one, which another line of it began, or a new one."""
         last = self.sorter.last
         self._kinds.add(kind)
-        if self._current is None or self._current[0].step != step or kind in self._current[1]:
-            self._current = (Record(step, line.number, stamp=last_stamp(line.text[:200])), set())
-            self.sorter.take(self._current[0])
+        if self._current.step != step or kind in self._kinds_of_current:
+            self._current, self._kinds_of_current = Record(step, line.number, stamp=last_stamp(line.text[:200])), set()
+            self.sorter.take(self._current)
             self._set_rate()
-        record, kinds = self._current
-        kinds.add(kind)
+        self._kinds_of_current.add(kind)
         for name, value in printed.items():
-            record.put(name, value)
+            self._current.put(name, value)
         if kind == "pipeline":
-            record.window = step - last.step if last is not None and 0 < last.step < step else None
+            self._current.window = step - last.step if last is not None and 0 < last.step < step else None
         elif printed["samples_per_second"] is None:
             self._cumulative_only = True
 
     def _set_rate(self) -> None:
-        if self._current and self._logged and self._logged[0] == self._current[0].step:
-            self._current[0].put("learning_rate", self._logged[1])
+        if self._logged and self._logged[0] == self._current.step:
+            self._current.put("learning_rate", self._logged[1])
 
-    def _take_parts(self, text: str) -> None:
-        parts = {name: value for name, printed in _PART.findall(text) if (value := number(printed)) is not None}
-        # Under a pipeline, Megatron's own timers print zeros.
-        if any(parts.values()) and all(value < 1e12 for value in parts.values()):
-            for name, value in parts.items():
-                self._parts.setdefault(name, []).append(value)
-
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """State what follows from the statements, and derive step times."""
-        stated, last = training.around.stated, training is self.sorter.trainings[-1]
-        if last and self._exited:
+        training, stated, profile = run.training, run.stated, self._profile
+        is_last, records = training is self.sorter.trainings[-1], training.ordered()
+        if is_last and self._exited:
             state(stated, "num_gpus", len(self._exited), f"{len(self._exited)} processes exit successfully", 1, ECHOED)
         if stated.count("tensor_model_parallel_size") is None and stated.count("pipeline_model_parallel_size") is None:
             setup.world_from_replicas(stated)
             state(stated, "only_data_parallel", True)
         _state_planned(stated)
-        if self._profile.has_block:
-            self._profile.state(stated)
-        records = training.ordered()
+        profile.state(stated)
         batch = sizes_of(stated, {})[0].global_batch_size
         timed = [record for record in records if record.seconds is None and record.native.get("samples_per_second")]
         for record in timed:
@@ -205,40 +189,31 @@ class Reader(StepReader):
         pipelined = [record for record in records if "pipeline" in self._kinds and record.window is None]
         if pipelined and len(records) > 1:
             pipelined[0].window = min(records[0].step, records[1].step - records[0].step)
-        self.unknown = {}
         if timed and not batch:
-            self.unknown["step_times"] = (
+            run.unknown["step_times"] = (
                 "no step times: the timer prints samples/s, and the log doesn't state the global batch size"
             )
         elif self._cumulative_only:
-            self.unknown["step_times"] = "no step times: this version prints a mean since the second step alone"
+            run.unknown["step_times"] = "no step times: this version prints a mean since the second step alone"
         if timed and batch:
             training.warnings.append(
                 "step times are the global batch size over CurrSamplesPerSec: of the step that is printed alone, and "
                 "without the wait for data where the loader isn't DeepSpeed's"
             )
-        if last and self._skipped:
+        if is_last and self._skipped:
             training.warnings.append(
                 f"{self._skipped} optimizer steps were skipped because of overflows: they count, and are faster"
             )
-
-    def builder(self, training: LoggedTraining) -> RunBuilder:
-        """Return what makes the Run of a training whose log is over."""
-        last = training is self.sorter.trainings[-1]
-        self.timing = _TIMING["pipeline" if "pipeline" in self._kinds else "timer"]
-        self.figures = self._profile.figures()
-        profile_only = self._profile.has_block and not training.records
+        profile_only = profile.step is not None and not records
         kinds = ", ".join(sorted(self._kinds)) or ("flops profiler" if profile_only else "engine")
+        run.log_format = f"deepspeed ({kinds})"
+        run.timing = _TIMING["pipeline" if "pipeline" in self._kinds else "timer"]
+        run.fixed_status = ("complete", None) if profile_only else None
+        self.figures = profile.figures()
         # The first print of the parts is excluded as warm-up.
-        parts: dict[str, float | None] = {
-            name: statistics.fmean(times[1:] or times) / 1e3 for name, times in self._parts.items()
-        }
-        return dataclasses.replace(
-            super().builder(training),
-            log_format=f"deepspeed ({kinds})",
-            breakdown=parts or (self._profile.breakdown() if last else {}),
-            fixed_status=("complete", None) if profile_only else None,
-        )
+        run.breakdown = {name: statistics.fmean(times[1:] or times) / 1e3 for name, times in self._parts.items()}
+        if is_last and not self._parts:
+            run.breakdown = profile.breakdown()
 
 
 def _state_planned(stated: LoggedValues) -> None:

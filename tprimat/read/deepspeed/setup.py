@@ -24,12 +24,13 @@ def _product(sizes: str) -> int | None:
     return count(math.prod(int(size) for size in re.findall(r"=(\d+)", sizes)))
 
 
+_CONFIG = r"\[config\.py:\d+:print\] +"
 _STATEMENTS = statements(
     (
         "config.py:",
         count,
         COMPUTED,
-        r"\[config\.py:\d+:print\] +(?:train_batch_size[ .]+(?P<global_batch_size>.{1,200})"
+        rf"{_CONFIG}(?:train_batch_size[ .]+(?P<global_batch_size>.{{1,200}})"
         r"|train_micro_batch_size_per_gpu[ .]+(?P<micro_batch_size>.{1,200})"
         r"|gradient_accumulation_steps[ .]+(?P<gradient_accumulation_steps>.{1,200})"
         # Of the ranks that share no layer: with pipeline or tensor parallelism it is not the world.
@@ -39,26 +40,16 @@ _STATEMENTS = statements(
         "config.py:",
         _precision,
         COMPUTED,
-        r"\[config\.py:\d+:print\] +(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{1,200}?)\s*$",
+        rf"{_CONFIG}(?P<precision>(?:fp16_enabled|b?float16_(?:enabled|config))[ .]+.{{1,200}}?)\s*$",
     ),
-    (
-        "zero_o",
-        _strategy,
-        COMPUTED,
-        r"\[config\.py:\d+:print\] +zero_optimization_stage[ .]+(?P<strategy_name>\S.*?)\s*$",
-    ),
-    (
-        "parameter_par",
-        count,
-        COMPUTED,
-        r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_parallel_size\b",
-    ),
-    ("CONFIG: micro", count, COMPUTED, r"\bCONFIG: micro_batches=(?P<gradient_accumulation_steps>\d{1,9}) micro_batch"),
+    ("zero_o", _strategy, COMPUTED, rf"{_CONFIG}zero_optimization_stage[ .]+(?P<strategy_name>\S.*?)\s*$"),
+    ("parameter_par", count, COMPUTED, r"\bdata_parallel_size: (?P<data_parallel_size>\d{1,7}), parameter_par"),
     (
         "CONFIG: micro",
         count,
         COMPUTED,
-        r"\bCONFIG: micro_batches=\d{1,9} micro_batch_size=(?P<micro_batch_size>\d{1,9})",
+        r"\bCONFIG: micro_batches=(?P<gradient_accumulation_steps>\d{1,9}) "
+        r"micro_batch(?:_size=(?P<micro_batch_size>\d{1,9}))?",
     ),
     ("dist_world", count, COMPUTED, r"\bdist_world_size=(?P<num_gpus>\d{1,7})\b"),
     ("num_local", _product, ECHOED, r"\b(?P<num_gpus>nnodes=\d{1,6}, num_local_procs=\d{1,4})\b"),

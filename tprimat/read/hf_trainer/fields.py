@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
+from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
 from tprimat.results.run import Timing
 
-TIMING = Timing(
+_TIMING = Timing(
     clock="none: the Trainer logs no step times",
     covers="the whole training, with evaluation and saving, in train_runtime alone",
     over_ranks="rank 0",
 )
-
-NO_STEP_TIMES = (
+_NO_STEP_TIMES = (
     "no step times: Hugging Face's Trainer logs none; its whole-run rates (native_metrics) contain evaluation, "
     "saving and the warm-up"
 )
 
-NAMES = {
+_NAMES = {
     "loss": "loss",
     "learning_rate": "learning_rate",
     "grad_norm": "grad_norm",
@@ -41,9 +43,9 @@ NAMES = {
     "memory/max_mem_allocated(gib)": "memory_allocated_gib",
     "memory/max_allocated (GiB)": "memory_allocated_gib",
 }
-"""Keys of the dictionaries of steps, and the figures that they are."""
+"""Keys of the dictionaries of steps, and the values that they hold."""
 
-SUMMARY = {
+_SUMMARY = {
     "train_runtime": "train_runtime_seconds",
     "train_samples_per_second": "train_samples_per_second",
     "train_steps_per_second": "train_steps_per_second",
@@ -65,11 +67,6 @@ def is_record(entry: Mapping[str, object]) -> bool:
     return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step"})
 
 
-def is_summary(entry: Mapping[str, object]) -> bool:
-    """Return whether a dictionary is the one that ends a training."""
-    return "train_runtime" in entry
-
-
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     """Return the step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
     together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(entry.get("global_step/max_steps", "")))
@@ -81,8 +78,26 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 def summary_of(entry: Mapping[str, object], steps: int | None = None) -> dict[str, float | None]:
     """Return the figures of a whole training, and the mean time of a step where the number of steps is known."""
-    figures = {name: number(entry[key]) for key, name in SUMMARY.items() if key in entry}
+    figures = {name: number(entry[key]) for key, name in _SUMMARY.items() if key in entry}
     runtime = figures.get("train_runtime_seconds")
     if runtime and runtime > 0 and steps:
         figures["whole_run_seconds_per_step"] = runtime / steps
     return figures
+
+
+def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[str, object], window: int) -> None:
+    """Add the record of a dictionary to a training, as its last one."""
+    record = Record(step, line, window=window)
+    record.put_all(entry, _NAMES)
+    training.records[step] = training.last = record
+
+
+def builder(training: LoggedTraining, form: str, name: str = "hf_trainer", **known: Any) -> RunBuilder:
+    """Return what makes the Run of a training of the Trainer, from a form of its log."""
+    known["unknown"] = {"step_times": _NO_STEP_TIMES} | known.get("unknown", {})
+    return RunBuilder(name, f"{name} ({form})", training, _TIMING, rate=None, **known)
+
+
+def evaluations_note(evaluations: int) -> list[str]:
+    """Return a note on evaluations, where there are any."""
+    return [f"{evaluations} evaluations are no records of training"] if evaluations else []

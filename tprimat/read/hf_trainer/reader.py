@@ -19,29 +19,33 @@ from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
 from tprimat.read.parsing.options import COMPUTED, options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import LoggedValues, Statement, number, read_statements, state
+from tprimat.read.parsing.values import LoggedValues, count, number, read_statements, state, statements
 
 _DICTIONARY = re.compile(r"\{'[^{}]{1,20000}\}")
 _PAIR = re.compile(r"'([^']{1,120})'\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|([^,'\"{}\s][^,'\"{}]*))")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[\d[\d:]*<")
 _CUT = re.compile(r"\{'(?:loss|eval_loss|train_runtime)'[^}]*$")
-_STATEMENTS = tuple(
-    Statement(re.compile(rf"\b{words} = (?P<{field}>[\d,]{{1,19}})"), weight=COMPUTED)
-    for words, field in {
-        "Total optimization steps": "max_steps",
-        "Num Epochs": "num_epochs",
-        "Instantaneous batch size per device": "micro_batch_size",
-        r"Total train batch size \(.*?\)": "global_batch_size",
-        "Gradient Accumulation steps": "gradient_accumulation_steps",
-        "Num examples": "examples",
-        "Number of trainable parameters": "trainable_parameters",
-    }.items()
+_FIELDS = {
+    "Total optimization steps": "max_steps",
+    "Num Epochs": "num_epochs",
+    "Instantaneous batch size per device": "micro_batch_size",
+    r"Total train batch size \(.*?\)": "global_batch_size",
+    "Gradient Accumulation steps": "gradient_accumulation_steps",
+    "Num examples": "examples",
+}
+_STATEMENTS = statements(
+    *((" = ", count, COMPUTED, rf"\b{words} = (?P<{field}>[\d,]{{1,19}})") for words, field in _FIELDS.items()),
+    # Of PEFT. The Trainer's own count may be that of one rank's share.
+    (
+        "trainable params: ",
+        count,
+        COMPUTED,
+        r"\btrainable params: (?P<trainable_parameters>[\d,]{1,19}) \|\| all params: (?P<num_parameters>[\d,]{1,19})",
+    ),
 )
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
-_BEGIN = "***** Running training *****"
 
 
 @dataclasses.dataclass
@@ -57,11 +61,10 @@ class _Entry:
 
 @dataclasses.dataclass
 class _Training(LoggedTraining):
-    """One training of the log, while it is read."""
+    """One training of the log, while it is read; `summaries` holds the dictionaries that end it."""
 
     entries: list[_Entry] = dataclasses.field(default_factory=list)
-    summary: dict[str, str] | None = None
-    summaries: int = 0
+    summaries: list[dict[str, str]] = dataclasses.field(default_factory=list)
     evaluations: int = 0
     reached: int | None = None
 
@@ -94,7 +97,7 @@ class Reader:
             end = 0
             for match in _DICTIONARY.finditer(text):
                 values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
-                if fields.is_record(values) or fields.is_summary(values) or "eval_loss" in values:
+                if fields.is_record(values) or "train_runtime" in values or "eval_loss" in values:
                     self._bar(text[end : match.start()])
                     self._take(values, line.number)
                     end = match.end()
@@ -107,9 +110,7 @@ class Reader:
         self._axolotl = self._axolotl or "axolotl" in text
         pending = self._pending
         pending.feed(line.number, text)
-        if _BEGIN in text and self._trainings and self._trainings[-1].summary is None:
-            pending.begun = True
-        if " = " in text:
+        if " = " in text or "trainable params: " in text:
             read_statements(_STATEMENTS, text, line.number, pending.stated, without_prefixes(text))
         deepspeed_setup.statements_in(text, line.number, pending.stated)
         options_in(text, line.number, pending.stated)
@@ -132,15 +133,15 @@ class Reader:
             self._bars.clear()
 
     def _take(self, values: dict[str, str], line: int) -> None:
-        if not self._trainings or (fields.is_record(values) and self._trainings[-1].summary is not None):
+        is_record = fields.is_record(values)
+        if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
         training = self._trainings[-1]
         pending, self._pending = self._pending, LogContext()
         training.around.absorb(pending)
-        if fields.is_summary(values):
-            training.summaries += 1
-            training.summary = training.summary or values
-        elif not fields.is_record(values):
+        if "train_runtime" in values:
+            training.summaries.append(values)
+        elif not is_record:
             training.evaluations += 1
         elif training.entries and training.entries[-1].values == values:
             training.doubles += 1
@@ -170,38 +171,31 @@ class Reader:
         _complete(stated)
         steps = _steps_of(entries, stated)
         for entry, step in zip(entries, steps.steps, strict=True):
-            record = Record(step, entry.line)
-            record.put_all(entry.values, fields.NAMES)
             before = training.last.step if training.last else 0
-            record.window = step - before if steps.evidence else 1
-            training.records[step] = training.last = record
+            fields.add_record(training, step, entry.line, entry.values, step - before if steps.evidence else 1)
         _set_first_window(training)
-        unknown = {"step_times": fields.NO_STEP_TIMES}
-        if steps.evidence is None and entries:
+        unknown = {}
+        if steps.evidence is None:
             unknown["steps"] = (
                 "the log states no step numbers, and its epochs and progress bars leave several possible: the records "
                 "are numbered in their order, each counted as one step"
             )
         elif entries:
             training.warnings.append(f"step numbers follow from {steps.evidence}: the log prints none with a record")
-        notes = []
-        if training.summaries > 1:
-            notes.append(f"the summary of the whole training is printed {training.summaries} times; the first is kept")
-        if training.evaluations:
-            notes.append(f"{training.evaluations} evaluations are no records of training")
+        notes = fields.evaluations_note(training.evaluations)
+        summaries = training.summaries
+        if len(summaries) > 1:
+            notes.insert(0, f"the summary of the whole training is printed {len(summaries)} times; the first is kept")
         if self._cut:
             notes.append("the file ends within a dictionary, which is left out")
         is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
-        name = "axolotl" if is_axolotl else "hf_trainer"
-        return RunBuilder(
-            name,
-            f"{name} (console)",
+        return fields.builder(
             training,
-            fields.TIMING,
-            rate=None,
-            figures=fields.summary_of(training.summary or {}, training.reached or stated.count("max_steps")),
+            "console",
+            "axolotl" if is_axolotl else "hf_trainer",
+            figures=fields.summary_of(summaries[0], training.reached or stated.count("max_steps")) if summaries else {},
             unknown=unknown,
-            ended=training.summary is not None or None,
+            ended=bool(summaries) or None,
             notes=tuple(notes),
         ).reading()
 

@@ -6,8 +6,7 @@ import re
 
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
-from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.values import count, json_object, number, state
 
 LARGEST = 1 << 28
@@ -16,6 +15,12 @@ LARGEST = 1 << 28
 _ENTRY = re.compile(r"\{[^{}]{2,50000}\}")
 _TOP = re.compile(r'"(\w{1,60})"\s*:\s*(-?\d{1,18}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?)\s*[,}\n]')
 _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
+_TOP_FIELDS = {
+    "max_steps": "max_steps",
+    "logging_steps": "logging_steps",
+    "train_batch_size": "micro_batch_size",
+    "num_train_epochs": "num_epochs",
+}
 
 
 def _text(part: InputFile) -> str:
@@ -37,43 +42,32 @@ def _state(part: InputFile) -> ParsedLog:
         head, body = (text[: begin.start()], text[begin.end() :]) if begin else (text, "")
         top = {key: number(value) for key, value in _TOP.findall(head)}
         history = [entry for match in _ENTRY.finditer(body) if (entry := json_object(match[0])) is not None]
-    training = LoggedTraining(around=LogContext())
+    training = LoggedTraining()
     stated = training.around.stated
-    summary: dict[str, float | None] = {}
-    reached = count(top.get("global_step"))
-    evaluations, last_evaluation = 0, None
-    for key, name in (
-        ("max_steps", "max_steps"),
-        ("logging_steps", "logging_steps"),
-        ("train_batch_size", "micro_batch_size"),
-        ("num_train_epochs", "num_epochs"),
-    ):
+    for key, name in _TOP_FIELDS.items():
         state(stated, name, count(top.get(key)), f'"{key}": {top.get(key)}')
-    interval = stated.count("logging_steps")
+    planned, interval, reached = stated.count("max_steps"), stated.count("logging_steps"), count(top.get("global_step"))
+    summary: dict[str, float | None] = {}
+    evaluations = []
+    last = 0
     for entry in history:
         step = count(entry.get("step"))
-        if fields.is_summary(entry):
+        if "train_runtime" in entry:
             summary = fields.summary_of(entry, reached)
-        elif fields.is_record(entry) and step is not None:
-            before = training.last.step if training.last else 0
-            if step in training.records or step < before:
+        elif step is not None and fields.is_record(entry):
+            if step <= last:
                 training.doubles += 1
                 continue
-            record = Record(step, 0)
-            record.put_all(entry, fields.NAMES)
             # Nothing of a resumed training is missing before its first record: the file keeps it.
-            record.window = step - before
-            if not training.records and interval and step > interval:
-                record.window = interval
-            training.records[step] = training.last = record
+            window = interval if interval and not last and step > interval else step - last
+            fields.add_record(training, step, 0, entry, window)
+            last = step
         elif "eval_loss" in entry:
-            evaluations += 1
-            last_evaluation = number(entry.get("eval_loss"))
-    planned = stated.count("max_steps")
+            evaluations.append(number(entry["eval_loss"]))
     if reached:
         summary["global_step"] = float(reached)
-    if last_evaluation is not None:
-        summary["last_eval_loss"] = last_evaluation
+    if evaluations and evaluations[-1] is not None:
+        summary["last_eval_loss"] = evaluations[-1]
     if "total_flos" not in summary and number(top.get("total_flos")):
         summary["total_flos"] = number(top.get("total_flos"))
     if not whole:
@@ -81,23 +75,17 @@ def _state(part: InputFile) -> ParsedLog:
     done = bool(planned and reached and reached >= planned) or (
         summary.get("train_runtime_seconds") is not None and whole
     )
-    last = training.last.step if training.last else 0
-    of = f" of {planned}" if planned else ""
-    reason = f"ended after step {last}{of}: the file is cut off or damaged"
-    if whole:
-        reason = f"ended after step {reached or last}{of}: the file is of a checkpoint, or the training was ended there"
-    return RunBuilder(
-        "hf_trainer",
-        "hf_trainer (trainer_state.json)",
+    ended = (reached if whole else None) or last
+    why = "the file is of a checkpoint, or the training was ended there" if whole else "the file is cut off or damaged"
+    reason = f"ended after step {ended}{f' of {planned}' if planned else ''}: {why}"
+    return fields.builder(
         training,
-        fields.TIMING,
+        "trainer_state.json",
         lines=False,
-        rate=None,
         figures=summary,
-        unknown={"step_times": fields.NO_STEP_TIMES},
         fixed_status=None if done or not training.records else ("incomplete", reason),
         ended=done or None,
-        notes=(f"{evaluations} evaluations are no records of training",) if evaluations else (),
+        notes=tuple(fields.evaluations_note(len(evaluations))),
     ).reading()
 
 
@@ -110,34 +98,29 @@ def _results(part: InputFile) -> ParsedLog:
         raise ValueError("it is cut off before the training's time")
     if tokens and runtime > 0:
         figures["tokens_per_second_whole_run"] = tokens / runtime
-    no_steps = "the file holds figures of the whole training, and no record of a step"
-    training = LoggedTraining(warnings=[no_steps, *([] if entry is not None else ["the file is cut off or damaged"])])
-    return RunBuilder(
-        "hf_trainer",
-        "hf_trainer (train_results.json)",
-        training,
-        fields.TIMING,
-        lines=False,
-        figures=figures,
-        unknown={"step_times": no_steps},
-        ended=True,
-    ).reading()
+    damage = ["the file is cut off or damaged"] if entry is None else []
+    training = LoggedTraining(
+        warnings=["the file holds figures of the whole training, and no record of a step", *damage]
+    )
+    return fields.builder(training, "train_results.json", lines=False, figures=figures, ended=True).reading()
 
 
 def _begins_as_object(head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
-STATE = FileFormat(
-    "hf_trainer",
-    "trainer_state.json of Hugging Face's Trainer (“log_history”)",
-    lambda head: _begins_as_object(head) and re.search(rb'"log_history"\s*:\s*\[', head) is not None,
-    lambda parts, _beside: [_state(part) for part in parts],
-)
-RESULTS = FileFormat(
-    "hf_trainer",
-    "train_results.json of Hugging Face's Trainer (“train_runtime”)",
-    # A result of TensorPrimat that names it has a schema_version first.
-    lambda head: _begins_as_object(head) and b'"train_runtime"' in head and b'"schema_version"' not in head[:200],
-    lambda parts, _beside: [_results(part) for part in parts],
+FILE_FORMATS = (
+    FileFormat(
+        "hf_trainer",
+        "trainer_state.json of Hugging Face's Trainer (“log_history”)",
+        lambda head: _begins_as_object(head) and re.search(rb'"log_history"\s*:\s*\[', head) is not None,
+        lambda parts, _beside: [_state(part) for part in parts],
+    ),
+    FileFormat(
+        "hf_trainer",
+        "train_results.json of Hugging Face's Trainer (“train_runtime”)",
+        # A result of TensorPrimat that names it has a schema_version first.
+        lambda head: _begins_as_object(head) and b'"train_runtime"' in head and b'"schema_version"' not in head[:200],
+        lambda parts, _beside: [_results(part) for part in parts],
+    ),
 )

@@ -103,22 +103,14 @@ def _interval(hints: Sequence[StepHint], total: int) -> int | None:
     high = min((each.after / number for number, each in enumerate(hints, start=1) if each.after), default=0.0)
     if len(hints) < 3 or high <= 0 or high - low > 10_000:
         return None
-    fitting = [
-        interval
-        for interval in range(max(1, math.ceil(low)), math.floor(high) + 1)
-        if interval * len(hints) <= total
-        and _linear(hints, [interval * (index + 1) for index in range(len(hints))])
-        and _whole_epochs(hints, interval, total)
-    ]
+    fitting = []
+    for interval in range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1):
+        fewest, most = _per_epoch(hints, [interval * (index + 1) for index in range(len(hints))])
+        # The planned steps would be some whole number of epochs.
+        whole = not fewest or math.isinf(most) or int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
+        if fewest <= most * (1 + 1e-6) and whole:
+            fitting.append(interval)
     return fitting[0] if len(fitting) == 1 else None
-
-
-def _whole_epochs(hints: Sequence[StepHint], interval: int, total: int) -> bool:
-    """Return whether the planned steps would be some whole number of epochs."""
-    low, high = _per_epoch(hints, [interval * (index + 1) for index in range(len(hints))])
-    if not low or math.isinf(high):
-        return True
-    return math.floor(total / low + 1e-9) >= math.ceil(total / high - 1e-9)
 
 
 def _per_epoch(hints: Sequence[StepHint], steps: Sequence[int]) -> tuple[float, float]:

@@ -26,9 +26,7 @@ _FIGURE = re.compile(rf"\s*{_NUMBER}\s*", re.IGNORECASE)
 _PAIR = re.compile(rf"\s*{_NUMBER}(?:\s*/\s*{_NUMBER}|\s*\(avg\s*{_NUMBER}\s*\))?\s*", re.IGNORECASE)
 _GIB = r"(\d{1,9}(?:\.\d{1,9})?)\s*Gi?B"
 USAGE = re.compile(rf"\s*{_GIB}/{_GIB}/{_GIB}/\d{{1,9}}(?:\.\d{{1,9}})?\s*%\s*")
-RANK = re.compile(r"\[rank-(\d+)/(\d+)\]")
-
-
+RANK = re.compile(r"\[rank-(?P<rank>\d{1,15})/(?P<world>\d{1,15})\]")
 _EPOCH = datetime.datetime(1970, 1, 1)
 _AWARE_EPOCH = _EPOCH.replace(tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -89,29 +87,46 @@ FIELDS = tuple(label.field for label in LABELS)
 """Figures that a line states in a segment of their own."""
 
 
+# fmt: off
+MARKERS: dict[str, tuple[str, ...]] = {
+    "primus": ("[Primus", "primus launcher", "PRIMUS_", "primus/", "][rank-", "MegatronTrainer:"),
+    "amd": (
+        "hip mem usage", "rocm mem usage", "[aiter]", "iter backend", "/opt/rocm", "AMD Instinct", "AMD GPU device",
+        "hipModuleLoad", "hipError", "HIP error", "HIP out of memory", "HSA_", "RCCL_", "RCCL version", "HIPBLASLT",
+        "not compatible with ROCm",
+    ),
+    "core": ("[Primus:Runtime]", "[Runtime] Applying", "Final backend args", "print_rank_last_patches"),
+    "start": ("-- arguments --", "using world size:", "[before the start of training step]"),
+}
+# fmt: on
+"""Words that show whose log it is, on what it ran, and that a process started."""
+
+
+def shows(name: str, text: str) -> bool:
+    """Return whether a line shows what MARKERS has under a name."""
+    return any(word in text for word in MARKERS[name])
+
+
 class Kind(NamedTuple):
-    """What most lines of a training have in common.
+    """What lines have in common that differ in nothing but digits.
 
     Attributes:
-        planned: iterations.
-        rank, world: of the process that printed the line, where a prefix says so.
         shape: a name in SHAPES.
         paired: whether the time is a pair.
         not_finite: fields that are NaN or infinite.
         garbled: labels whose value can't be read.
         aware: whether the line's time states an offset; None where the line has no time.
         resolution: s, of that time.
+        marks: names in MARKERS that the line shows.
     """
 
-    planned: int
-    rank: int | None = None
-    world: int | None = None
     shape: str = "upstream"
     paired: bool = False
     not_finite: tuple[str, ...] = ()
     garbled: tuple[str, ...] = ()
     aware: bool | None = None
     resolution: float = 0.0
+    marks: tuple[str, ...] = ()
 
 
 class Record(NamedTuple):
@@ -122,7 +137,8 @@ class Record(NamedTuple):
         line: in the log.
         micros: µs from 1970 to the last time before the word iteration; a naive one on its own clock.
         kind: what it shares with other lines.
-        figures: by fields of LABELS, the first of a pair; and memory_total_gib of the device.
+        figures: by fields of LABELS, the first of a pair; memory_total_gib of the device; iterations planned; rank
+            and world of the process that printed the line, where a prefix says so.
     """
 
     iteration: int
@@ -130,6 +146,11 @@ class Record(NamedTuple):
     micros: int
     kind: Kind
     figures: dict[str, float]
+
+    @property
+    def planned(self) -> int:
+        """Iterations that are to be done."""
+        return int(self.figures["planned"])
 
     @property
     def seconds(self) -> float | None:
@@ -158,9 +179,16 @@ def micros(time: datetime.datetime) -> int:
 
 def records(line: Line) -> Iterator[Record]:
     """Yield the iteration records of a line: none mostly, one, or several where line ends were lost."""
+    return (record for record, _ in parse(line))
+
+
+def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
+    """Yield the records of a line, each with the places of its figures in the text."""
     text = line.text
     if TIMED not in text:
         return
+    # Once for all records of the line: one without line ends can have thousands.
+    marks = tuple(name for name in ("primus", "amd") if shows(name, text))
     anchors = list(ANCHOR.finditer(text))
     before = 0
     for anchor, following in zip(anchors, [*anchors[1:], None], strict=False):
@@ -169,31 +197,29 @@ def records(line: Line) -> Iterator[Record]:
             # What follows the last bar of a line that the file doesn't finish may be half a figure.
             end = max(text.rfind("|", anchor.end()), anchor.end())
         if int(anchor[1]):
-            yield _record(text, before, anchor, end, line.number)
+            yield _record(text, before, anchor, end, line.number, marks)
         before = anchor.end()
 
 
-def labelled(text: str, start: int, end: int) -> Iterator[tuple[Label, re.Match[str] | None]]:
-    """Yield the labels between two places of a text, each once, with their values; None for a garbled value."""
-    seen = set()
-    for segment in text[start:end].split("|"):
-        name, colon, _ = segment.partition(":")
-        label = _BY_NAME.get(" ".join(name.lower().split())) if colon else None
-        if label is not None and label.field not in seen:
-            seen.add(label.field)
-            yield label, label.pattern.fullmatch(text, start + len(name) + 1, start + len(segment))
-        start += len(segment) + 1
-
-
-def _record(text: str, start: int, anchor: re.Match[str], end: int, number: int) -> Record:
-    """Return the record of a line between two places, whose iteration is at the anchor."""
+def _record(
+    text: str, start: int, anchor: re.Match[str], end: int, number: int, marks: tuple[str, ...]
+) -> tuple[Record, dict[str, slice]]:
+    """Return the record of a line between two places, whose iteration is at the anchor, and its figures' places."""
     seen: list[str] = []
     not_finite: list[str] = []
     garbled: list[str] = []
-    figures: dict[str, float] = {}
+    figures = {"planned": float(anchor[2])}
+    places = {"iteration": slice(*anchor.span(1)), "planned": slice(*anchor.span(2))}
     paired = False
-    for label, match in labelled(text, anchor.end(), end):
+    begin = anchor.end()
+    for segment in text[begin:end].split("|"):
+        name, colon, _ = segment.partition(":")
+        value, begin = begin + len(name) + 1, begin + len(segment) + 1
+        label = _BY_NAME.get(" ".join(name.lower().split())) if colon else None
+        if label is None or label.field in seen:
+            continue
         seen.append(label.field)
+        match = label.pattern.fullmatch(text, value, begin - 1)
         if match is None:
             # Another process wrote into the line: a figure that something is glued to is none.
             garbled.append(label.names[0])
@@ -202,25 +228,29 @@ def _record(text: str, start: int, anchor: re.Match[str], end: int, number: int)
         if not abs(figure) <= LARGEST_VALUE:
             not_finite.append(label.field)
             continue
-        figures[label.field] = figure
+        figures[label.field], places[label.field] = figure, slice(*match.span(1))
         if label.pattern is USAGE:
-            figures["memory_total_gib"] = float(match[3])
+            figures["memory_total_gib"], places["memory_total_gib"] = float(match[3]), slice(*match.span(3))
         elif label.field == "elapsed_ms":
             paired = match[2] is not None
     before = text[start : anchor.start()]
-    stamp, rank = last_stamp(before), RANK.search(before)
+    if rank := RANK.search(before):
+        for name in ("rank", "world"):
+            figures[name], places[name] = float(rank[name]), slice(start + rank.start(name), start + rank.end(name))
+    stamp = last_stamp(before)
+    shape = _shape(seen, text[anchor.end() : end], paired=paired)
+    if shape.startswith("primus") and "primus" not in marks:
+        marks = ("primus", *marks)
     kind = Kind(
-        planned=int(anchor[2]),
-        rank=int(rank[1]) if rank else None,
-        world=int(rank[2]) if rank else None,
-        shape=_shape(seen, text[anchor.end() : end], paired=paired),
+        shape=shape,
         paired=paired,
         not_finite=tuple(not_finite),
         garbled=tuple(garbled),
         aware=stamp.time.tzinfo is not None if stamp else None,
         resolution=stamp.resolution if stamp else 0.0,
+        marks=marks,
     )
-    return Record(int(anchor[1]), number, micros(stamp.time) if stamp else 0, kind, figures)
+    return Record(int(anchor[1]), number, micros(stamp.time) if stamp else 0, kind, figures), places
 
 
 def _shape(seen: list[str], text: str, *, paired: bool) -> str:

@@ -18,24 +18,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tprimat.read.megatron.fast_path import FastPath
-from tprimat.read.megatron.line import FIELDS, TIMED, Record, records
+from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
+from tprimat.read.megatron.line import Record, parse
 from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
-from tprimat.read.megatron.training import (
-    ARGUMENT_DUMP,
-    MOST_CONFLICTS,
-    SAME_MOMENT,
-    Context,
-    MegatronTraining,
-    Stretch,
-)
+from tprimat.read.megatron.training import ARGUMENT_DUMP, SAME_MOMENT, Context, MegatronTraining, differ
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
 from tprimat.read.parsing.values import LoggedValues
 
 WORTH_NUMPY = 64 << 20
 """Bytes of a log after which numpy is worth its start."""
+
+MOST_LAYOUTS = 1024
+"""Spellings of lines that are learnt."""
 
 _DUMP = ARGUMENT_DUMP.encode()
 _DOTS = _DUMP[_DUMP.index(b".") :]
@@ -49,16 +45,17 @@ class Reader:
 
     def __init__(self) -> None:
         self._trainings: list[MegatronTraining] = []
-        self._stretch = Stretch()
+        self._stretch = Context()
         self._cut_off: int | None = None
-        self._fast = FastPath()
+        self._layouts: dict[bytes, Layout] = {}
+        self._last: ParsedLine | None = None
         self._fed = 0
         self._numpy: Any = None
 
     @property
     def recognised(self) -> bool:
         """Whether an iteration line or an argument dump was seen."""
-        return bool(self._trainings) or "num_layers" in self._stretch.context().stated
+        return bool(self._trainings) or "num_layers" in self._stretch.read().stated
 
     @property
     def steps_found(self) -> int:
@@ -67,11 +64,11 @@ class Reader:
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        parsed = list(records(line)) if TIMED in line.text else []
-        for record in parsed:
+        records = [record for record, _ in parse(line)]
+        for record in records:
             self._take(record, line.text, whole=line.whole)
-        if not parsed:
-            self._stretch.feed(line)
+        if not records:
+            self._stretch.feed(line.number, line.text)
 
     def feed_block(self, number: int, block: bytes) -> int:
         """Read whole lines at once, as feed() would one by one; return the number of the line after them."""
@@ -79,29 +76,41 @@ class Reader:
         if self._fed > WORTH_NUMPY and self._numpy is None:
             self._numpy = numpy_if_there()
         numbers = Numbers(number, block, self._numpy)
-        dump = _dump_in(block, 0)
-        training = self._ongoing()
-        at = unread = 0
-        while (line := self._fast.next_line(block, at)) is not None:
-            start, end = line
-            raw = block[start:end]
-            at = end + 1
-            if training is not None and not 0 <= dump < start and self._fast.take(training, raw, start, numbers):
+        dump, unread = _dump_in(block, 0), 0
+        layout: Layout | None
+        while True:
+            last = self._last
+            if (
+                last is not None
+                and block.startswith(b"\n", end := unread + len(last.layout.spelling))
+                and (raw := block[unread:end]).translate(ZEROS) == last.layout.spelling
+            ):
+                start, layout = unread, last.layout
+            elif (line := find_line(block, unread)) is not None:
+                start, end = line
+                raw = block[start:end]
+                layout = self._layouts.get(raw.translate(ZEROS))
+            else:
+                break
+            dumped = dump < start
+            if last is not None and layout is not None and not dumped and last.is_repeated_by(raw, layout):
+                self._trainings[-1].lines_of_other_ranks += 1
                 if self._stretch.held:
-                    self._stretch = Stretch()
-                at = unread = self._fast.take_repeats(training, block, at, numbers)
-            elif self._take_slowly(block, unread, start, raw, numbers):
-                unread = at
-                if 0 <= dump < unread:
-                    dump = _dump_in(block, unread)
-                training = self._ongoing()
+                    self._stretch = Context()
+            else:
+                if unread < start:
+                    self._hold(numbers.at(unread), block[unread:start], dumped=dumped)
+                self._take_line(raw, layout, numbers.at(start))
+            unread = end + 1
+            if dump < unread:
+                dump = _dump_in(block, unread)
         if unread < len(block):
-            self._stretch.hold(numbers.at(unread), block[unread:])
+            self._hold(numbers.at(unread), block[unread:], dumped=dump < len(block))
         return numbers.at(len(block))
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
-        pending, self._stretch = self._stretch.context(), Stretch()
+        pending, self._stretch = self._stretch.read(), Context()
         if self._trainings:
             training = self._trainings[-1]
             if _started_again(pending):
@@ -114,72 +123,78 @@ class Reader:
             training.cut_off = self._cut_off
         elif "num_layers" in pending.stated or _is_of_primus(pending):
             self._trainings.append(MegatronTraining(around=pending))
+        for training in self._trainings:
+            training.table.settle()
         return [MegatronRun.of(training).reading() for training in self._trainings]
 
-    def _ongoing(self) -> MegatronTraining | None:
-        """Return the training that goes on, if what stands before its next line need not be read."""
-        training = self._trainings[-1] if self._trainings else None
-        if training is None or training.young or (self._stretch.held and self._stretch.dumped):
-            return None
-        return training
+    def _hold(self, number: int, block: bytes, *, dumped: bool) -> None:
+        """Hold lines unread; behind a dump of arguments the next record needs a closer look."""
+        self._stretch.hold(number, block, dumped=dumped)
+        if dumped:
+            self._last = None
 
-    def _take_slowly(self, block: bytes, unread: int, start: int, raw: bytes, numbers: Numbers) -> bool:
-        """Take a line with what stands before it; return False for a line without a record."""
-        lines = list(lines_of(raw + b"\n", 0))
-        parsed = [record for line in lines for record in records(line)]
-        if not parsed:
-            return False
-        if unread < start:
-            self._stretch.hold(numbers.at(unread), block[unread:start])
-        number = numbers.at(start)
-        if len(lines) == len(parsed) == 1:
-            record = parsed[0]._replace(line=number)
-            is_last = self._take(record, lines[0].text, whole=True)
-            self._fast.learn(raw, record, self._trainings[-1], is_last=is_last)
+    def _take_line(self, raw: bytes, layout: Layout | None, number: int) -> None:
+        """Take a line by its layout, or learn that; a line without a record is held."""
+        record = layout.record(raw, number) if layout is not None else None
+        if layout is not None and record is not None:
+            self._take(record, raw.decode())
         else:
-            for line in lines:
-                self.feed(Line(number, line.text, line.whole))
-        return True
+            lines = list(lines_of(raw + b"\n", number))
+            parsed = [each for line in lines for each in parse(line)]
+            if not parsed:
+                self._hold(number, raw + b"\n", dumped=_dump_in(raw, 0) < len(raw))
+                return
+            if len(lines) > 1 or len(parsed) > 1:
+                for line in lines:
+                    self.feed(line)
+                return
+            record, places = parsed[0]
+            self._take(record, lines[0].text)
+            if layout is None and len(self._layouts) < MOST_LAYOUTS and (layout := layout_of(raw, record, places)):
+                self._layouts[layout.spelling] = layout
+        training = self._trainings[-1]
+        if layout is not None and record is training.table.latest and not training.young:
+            self._last = ParsedLine.of(raw, layout, record)
 
-    def _take(self, record: Record, text: str, *, whole: bool) -> bool:
-        """Add a record with its line; return whether it is now the last one of its training."""
-        if record.seconds is None and not whole:
+    def _take(self, record: Record, text: str, *, whole: bool = True) -> None:
+        """Add a record with its line."""
+        if not whole and record.seconds is None:
             self._cut_off = record.iteration
-            return False
+            return
         training = self._trainings[-1] if self._trainings else None
-        stretch, self._stretch = self._stretch, Stretch()
+        stretch = self._stretch
+        if stretch.held:
+            self._stretch = Context()
         if training is None:
-            self._begin(record, text, stretch.context())
-            return True
-        known = training.table.get(record.iteration)
-        if known is not None and same_moment(known, record, training.table.last):
+            self._begin(record, text, stretch)
+            return
+        table = training.table
+        onward = record.iteration > table.latest.iteration
+        known = None if onward else table.get(record.iteration)
+        if known is not None and same_moment(known, record, table.last):
             training.read_context(stretch)
-            take_double(training, known, record)
-            return False
-        onward = record.iteration > training.table.last
-        other = stretch.dumped and is_another_model(training.around.stated, stretch.context().stated)
-        if other or (onward and is_foreign(training.table, record)):
-            self._begin(record, text, stretch.context())
-            return True
-        if known is None and (onward or is_late(record, training)):
-            training.read_context(stretch)
-            if onward:
-                self._fast.forget()
-            if onward and stretch.dumped and _started_again(stretch.context()):
-                training.attempt(record.iteration)
-            training.add(record, text)
-            return onward
-        if record.iteration <= training.table.first:
-            self._begin(record, text, stretch.context())
-        else:
-            self._fast.forget()
+            training.repeat(known, record)
+            return
+        self._last = None
+        follows = onward or (known is None and is_late(record, training))
+        if (
+            (stretch.dumped and is_another_model(training.around.stated, stretch.read().stated))
+            or (onward and is_foreign(table, record))
+            or (not follows and record.iteration <= table.first)
+        ):
+            self._begin(record, text, stretch)
+            return
+        if not follows:
             training.restart(record)
-            training.around.absorb(stretch.context())
-            training.add(record, text)
-        return True
+            training.around.absorb(stretch)
+        else:
+            training.read_context(stretch)
+            if onward and stretch.dumped and _started_again(stretch):
+                training.attempt(record.iteration)
+        training.add(record, text)
 
     def _begin(self, record: Record, text: str, pending: Context) -> None:
-        self._fast.forget()
+        pending.read()
         if self._trainings:
             pending.hand_over_end(self._trainings[-1].around)
         training = MegatronTraining()
@@ -190,13 +205,13 @@ class Reader:
 
 
 def _dump_in(block: bytes, at: int) -> int:
-    """Return where a process dumps its arguments in a block, from a place on; -1 where none does."""
+    """Return where a process dumps its arguments in a block, from a place on; its length where none does."""
     while (at := block.find(_DOTS, at)) >= 0:
         begin = at - len(_DUMP) + len(_DOTS)
         if begin >= 0 and block.startswith(_DUMP, begin):
             return begin
         at += len(_DOTS)
-    return -1
+    return len(block)
 
 
 def _is_of_primus(pending: Context) -> bool:
@@ -220,14 +235,14 @@ def signs_of_another(last: Record, record: Record) -> int:
     """Return in how many ways a later iteration looks like one of another training: plan, GPUs, batch and samples."""
     batches = [each.figures.get("batch") for each in (last, record)]
     samples = [each.figures.get("samples") for each in (last, record)]
-    other_batch = _differ(*batches)
+    other_batch = differ("batch", last, record)
     if None not in (*samples, batches[1]):
         steps = record.iteration - last.iteration
         other_batch = (samples[1] or 0.0) - (samples[0] or 0.0) != steps * (batches[1] or 0.0)
         if not other_batch and batches[0] != batches[1]:
             # Samples that go on with another batch are of one training.
             return 0
-    return (record.kind.planned != last.kind.planned) + _differ(record.kind.world, last.kind.world) + other_batch
+    return differ("planned", last, record) + differ("world", last, record) + other_batch
 
 
 def is_foreign(table: Table, record: Record) -> bool:
@@ -236,17 +251,18 @@ def is_foreign(table: Table, record: Record) -> bool:
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
     """
     last = table.latest
-    interval = table.last - (table.iterations[-2] if len(table) > 1 else 0)
-    if record.iteration - table.last <= max(1, interval):
+    if record.iteration == last.iteration + 1:
         return False
     signs = signs_of_another(last, record)
-    return signs >= 2 or (signs == 1 and last.iteration >= last.kind.planned)
+    if not signs or (signs == 1 and last.iteration < last.planned):
+        return False
+    return record.iteration - last.iteration > max(1, table.interval)
 
 
 def is_late(record: Record, training: MegatronTraining) -> bool:
     """Return whether an iteration that is over was only logged late: not by another attempt."""
     last = training.table.latest
-    if record.kind.planned != last.kind.planned or _differ(record.kind.world, last.kind.world):
+    if differ("planned", last, record) or differ("world", last, record):
         return False
     after = record.seconds_after(last)
     return after <= 0 if after is not None else record.iteration > training.table.first
@@ -261,28 +277,6 @@ def same_moment(known: Record, record: Record, last: int) -> bool:
     if apart is not None:
         step = max(known.seconds or 0.0, record.seconds or 0.0)
         return abs(apart) <= max(SAME_MOMENT * step, known.kind.resolution)
-    if _differ(known.kind.rank, record.kind.rank):
+    if differ("rank", known, record):
         return record.iteration >= last - 1
     return all(known.figures.get(name) == record.figures.get(name) for name in ("elapsed_ms", "samples"))
-
-
-def _differ(one: float | None, other: float | None) -> bool:
-    """Return whether two lines state different values."""
-    return one is not None and other is not None and one != other
-
-
-def take_double(training: MegatronTraining, known: Record, record: Record) -> None:
-    """Skip a duplicate; fill the first line's gaps from it, and note differences."""
-    training.doubles += 1
-    for field in FIELDS:
-        if field in record.figures and field not in known.figures:
-            training.table.fill(known.iteration, field, record.figures[field])
-    if known.kind.rank != record.kind.rank:
-        training.lines_of_other_ranks += 1
-        return
-    fields = [field for field in FIELDS if _differ(known.figures.get(field), record.figures.get(field))]
-    if fields and len(training.conflicts) < MOST_CONFLICTS:
-        training.conflicts.append(
-            f"iteration {record.iteration} is printed twice with different figures ({', '.join(fields)}; lines "
-            f"{known.line} and {record.line}): the first is kept"
-        )

@@ -69,11 +69,11 @@ class MegatronRun(RunBuilder):
         ):
             if value:
                 fields[name] = LoggedValue(value, 1, "")
-        if len(table) and (planned := table.latest.kind.planned):
+        if len(table) and (planned := table.latest.planned):
             origin = fields.get("max_steps", LoggedValue(planned, table.lines[-1], f"{table.last}/ {planned}"))
             fields["max_steps"] = dataclasses.replace(origin, value=planned)
         shape, left_out = setup.model_config(stated)
-        shapes = dict.fromkeys(kind.shape for kind in table.kinds())
+        shapes = dict.fromkeys(kind.shape for kind in table.kinds)
         version = stated.word("backend_version")
         builder = cls(
             framework="primus" if "primus" in marks else "megatron",
@@ -167,7 +167,7 @@ class MegatronRun(RunBuilder):
                     "at level DEBUG (stderr_sink_level); logs/pre_trainer/rank-N/debug.log of the last rank has them"
                 )
             return "failed", cause or "the log ends before the first iteration and shows no error"
-        last, requested = table.last, table.latest.kind.planned
+        last, requested = table.last, table.latest.planned
         if success and success < max(table.lines):
             success = None
         if last >= requested or success:
@@ -205,9 +205,9 @@ class MegatronRun(RunBuilder):
         unknown = "the versions of ROCm and PyTorch" if amd else "its vendor and the versions of its software"
         if "device_name" not in self.fields:
             unknown = f"the GPU's name{' and' if amd else ','} {unknown}"
-            classes = gpus.classes_by_memory(total, "AMD") if total and amd else ()
+            classes = ", ".join(gpu.title for gpu in gpus.amd_gpus_by_memory(total)) if total and amd else None
             if classes:
-                self.remarks.append(f"{total:g} GiB of memory, which the log states, is that of: {', '.join(classes)}")
+                self.remarks.append(f"{total:g} GiB of memory, which the log states, is that of: {classes}")
         self.remarks.append(f"the log doesn't state {unknown}")
         return {
             "total_memory_gb": round_figure(gib_to_gb(total)) if total else None,
@@ -239,7 +239,7 @@ def _warn_of_missing(
         if where := spans(((each, each) for each, is_one in places if is_one), "iteration"):
             warnings.append(words.format(where))
 
-    kinds = list(table.kinds())
+    kinds = list(table.kinds)
     warn("the loss is not a number at {}", ("loss" in kind.not_finite for kind in kinds))
     warn("the gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
     warn("the training skipped optimizer steps at {}: they count as steps", table.column("skipped"))

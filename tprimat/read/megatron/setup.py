@@ -34,7 +34,7 @@ ARGUMENTS = frozenset({
     "moe_shared_expert_intermediate_size", "multi_latent_attention", "q_lora_rank", "kv_lora_rank", "qk_head_dim",
     "qk_pos_emb_head_dim", "v_head_dim", "is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern",
     "experimental_attention_variant", "compress_ratios", "hc_mult", "model", "exp_name", "save", "tokenizer_model",
-    "use_torch_fsdp2", "use_megatron_fsdp",
+    "use_torch_fsdp2", "use_megatron_fsdp", "reset_attention_mask",
 })
 # fmt: on
 """Arguments that are read; all others of the several hundred are skipped."""
@@ -147,6 +147,7 @@ FIELDS = {
     "adam_beta2": "beta2",
     "adam_eps": "epsilon",
     "clip_grad": "gradient_clipping",
+    "reset_attention_mask": "packing",
     **{
         name: name
         for name in (

@@ -1,130 +1,151 @@
-"""The records of a training, in arrays: of a million steps there is no room for a million objects."""
+"""The records of a training, in columns: of a million steps there is no room for a million objects."""
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator
+from typing import Any
 
-from tprimat.read.megatron.line import FIELDS, Kind, Record
+from tprimat.read.megatron.line import Kind, Record
 
-FIGURES = (*FIELDS, "memory_total_gib")
-"""Figures of a Record."""
+MOST_WAITING = 256
+"""Records that wait to be put into the columns; late ones are also as many as an eighth of all."""
 
-_PLACES = {name: place for place, name in enumerate(FIGURES)}
-_WIDTH = len(FIGURES)
+_NUMBERS = ("iteration", "line", "micros", "kind")
+"""Columns of whole numbers."""
 
 
 class Table:
-    """Records by iteration, ascending."""
+    """Records by iteration, ascending, once they are settled; NaN for a figure that a record lacks."""
 
     def __init__(self) -> None:
-        self.iterations = array("q")
-        self.lines = array("q")
-        self._micros = array("q")
-        self._kinds = array("I")
-        self._figures = array("d")
-        """So many of each record as there are FIGURES; NaN for none."""
-        self._kind_numbers: dict[Kind, int] = {}
-        self._kind_list: list[Kind] = []
+        self.first: int
+        """The lowest iteration, once there is one."""
+        self.latest: Record
+        """The record of the highest iteration."""
+        self._columns: dict[str, array[Any]] = {name: array("q") for name in _NUMBERS}
+        self._kinds: dict[Kind, int] = {}
+        self._waiting: dict[int, Record] = {}
+        self._has_late = False
 
     def __len__(self) -> int:
-        return len(self.iterations)
-
-    @property
-    def first(self) -> int:
-        """The lowest iteration; there must be one."""
-        return self.iterations[0]
+        return len(self.iterations) + len(self._waiting)
 
     @property
     def last(self) -> int:
         """The highest iteration; there must be one."""
-        return self.iterations[-1]
+        return self.latest.iteration
 
     @property
-    def latest(self) -> Record:
-        """The record of the highest iteration; there must be one."""
-        return self.record(len(self) - 1)
+    def interval(self) -> int:
+        """Iterations between the last two records; all of a single one."""
+        self.settle()
+        return self.last - (self.iterations[-2] if len(self) > 1 else 0)
 
-    def number_of(self, kind: Kind) -> int:
-        """Return the number of a kind, a new one for a new kind."""
-        number = self._kind_numbers.setdefault(kind, len(self._kind_list))
-        if number == len(self._kind_list):
-            self._kind_list.append(kind)
-        return number
+    @property
+    def iterations(self) -> array[int]:
+        """Iterations of settled records."""
+        return self._columns["iteration"]
+
+    @property
+    def lines(self) -> array[int]:
+        """Lines of settled records."""
+        return self._columns["line"]
+
+    @property
+    def micros(self) -> array[int]:
+        """Times of settled records."""
+        return self._columns["micros"]
+
+    @property
+    def kinds(self) -> Iterator[Kind]:
+        """Kinds of settled records."""
+        return map(list(self._kinds).__getitem__, self._columns["kind"])
 
     def add(self, record: Record) -> None:
         """Add a record of an iteration that isn't there yet."""
-        figures = (record.figures.get(name, math.nan) for name in FIGURES)
-        self.insert(record.iteration, record.line, record.micros, self.number_of(record.kind), figures)
+        waiting = len(self._waiting)
+        if waiting >= MOST_WAITING and (not self._has_late or waiting * 8 >= len(self.iterations)):
+            self.settle()
+        if not waiting and not self.iterations:
+            self.first, self.latest = record.iteration, record
+        self._waiting[record.iteration] = record
+        if record.iteration >= self.latest.iteration:
+            self.latest = record
+        else:
+            self._has_late = True
+            self.first = min(self.first, record.iteration)
 
-    def insert(self, iteration: int, line: int, micros: int, kind: int, figures: Iterable[float]) -> None:
-        """Insert a record by its parts: the number of its kind, and NaN for each of FIGURES that it lacks."""
-        place = bisect.bisect_left(self.iterations, iteration)
-        self._figures[place * _WIDTH : place * _WIDTH] = array("d", figures)
-        self.iterations.insert(place, iteration)
-        self.lines.insert(place, line)
-        self._micros.insert(place, micros)
-        self._kinds.insert(place, kind)
+    def settle(self) -> None:
+        """Put the records that wait into the columns."""
+        if not self._waiting:
+            return
+        records = sorted(self._waiting.values())
+        self._waiting = {}
+        for names, group in itertools.groupby(records, lambda record: tuple(record.figures)):
+            *numbers, kinds, figures = zip(*group, strict=True)
+            numbers.append(tuple(self._kinds.setdefault(kind, len(self._kinds)) for kind in kinds))
+            columns = (*numbers, *zip(*(each.values() for each in figures), strict=True))
+            values = dict(zip((*_NUMBERS, *names), columns, strict=True))
+            for name in names:
+                self._column(name)
+            for name, column in self._columns.items():
+                column.extend(values.get(name) or itertools.repeat(math.nan, len(kinds)))
+        if self._has_late:
+            self._has_late = False
+            order = sorted(range(len(self.iterations)), key=self.iterations.__getitem__)
+            for column in self._columns.values():
+                column[:] = array(column.typecode, map(column.__getitem__, order))
 
     def get(self, iteration: int) -> Record | None:
         """Return the record of an iteration, as it is now; None where there is none."""
+        if (waiting := self._waiting.get(iteration)) is not None:
+            return waiting
         place = self.place(iteration)
         return None if place is None else self.record(place)
 
     def place(self, iteration: int) -> int | None:
-        """Return the place of an iteration; None where there is none."""
+        """Return the place of an iteration among the settled ones; None where there is none."""
         place = bisect.bisect_left(self.iterations, iteration)
         return place if place < len(self.iterations) and self.iterations[place] == iteration else None
 
     def record(self, place: int) -> Record:
-        """Return the record at a place."""
-        figures = zip(FIGURES, self._figures[place * _WIDTH : (place + 1) * _WIDTH], strict=True)
-        return Record(
-            self.iterations[place],
-            self.lines[place],
-            self._micros[place],
-            self._kind_list[self._kinds[place]],
-            {name: value for name, value in figures if value == value},
-        )
+        """Return the settled record at a place."""
+        row = {name: column[place] for name, column in self._columns.items()}
+        iteration, line, micros, kind = (row.pop(name) for name in _NUMBERS)
+        figures = {name: value for name, value in row.items() if value == value}
+        return Record(iteration, line, micros, list(self._kinds)[kind], figures)
 
     def fill(self, iteration: int, name: str, value: float) -> None:
         """Give a record a figure that it lacks."""
-        self._figures[bisect.bisect_left(self.iterations, iteration) * _WIDTH + _PLACES[name]] = value
+        if iteration in self._waiting:
+            self._waiting[iteration].figures[name] = value
+        else:
+            self._column(name)[bisect.bisect_left(self.iterations, iteration)] = value
 
     def cut(self, iteration: int) -> array[int]:
-        """Remove the records from an iteration on; return these iterations."""
+        """Remove the records from an iteration on, which isn't the first; return these iterations."""
+        self.settle()
         place = bisect.bisect_left(self.iterations, iteration)
         removed = self.iterations[place:]
-        for values in (self.iterations, self.lines, self._micros, self._kinds):
-            del values[place:]
-        del self._figures[place * _WIDTH :]
+        for column in self._columns.values():
+            del column[place:]
+        self.latest = self.record(place - 1)
         return removed
 
-    def after_pauses(self, longer: float) -> list[int]:
-        """Return places of records before which more time passed than theirs, by so many seconds at least."""
-        aware = [kind.aware for kind in self._kind_list]
-        clocks = map(aware.__getitem__, self._kinds)
-        rows = zip(self.iterations, self._micros, clocks, self._column("elapsed_ms"), strict=True)
-        return [
-            place
-            for place, ((iteration, begin, clock, _), (later, end, same_clock, ms)) in enumerate(pairwise(rows), 1)
-            if clock is not None and clock is same_clock and end - begin > 1e3 * ms * (later - iteration) + 1e6 * longer
-        ]
-
-    def kinds(self) -> Iterator[Kind]:
-        """Yield the kind of each record."""
-        return map(self._kind_list.__getitem__, self._kinds)
-
     def column(self, name: str) -> tuple[float | None, ...]:
-        """Return a figure of each record."""
-        return tuple(None if value != value else value for value in self._column(name))
+        """Return a figure of each settled record."""
+        values = self._columns.get(name) or [math.nan] * len(self.iterations)
+        return tuple(None if value != value else value for value in values)
 
     def present(self, name: str) -> list[float]:
         """Return the figures of a name that are there, in order."""
-        return [value for value in self._column(name) if value == value]
+        return [value for value in self._columns.get(name, ()) if value == value]
 
     def _column(self, name: str) -> array[float]:
-        return self._figures[_PLACES[name] :: _WIDTH]
+        if name not in self._columns:
+            self._columns[name] = array("d", [math.nan]) * len(self.iterations)
+        return self._columns[name]

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Sequence
 
 from tprimat.read.megatron.line import Record, seconds_of
+from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
 from tprimat.results.run import SHORTEST_STEP
 
@@ -59,10 +60,10 @@ def step_times(
     interval = log_interval(table.iterations, interval)
     steps = windows(table.iterations, interval)
     seconds = [seconds_of(elapsed) for elapsed in table.column("elapsed_ms")]
-    core = "core" in training.around.marks or not CORE_SHAPES.isdisjoint(kind.shape for kind in table.kinds())
+    core = "core" in training.around.marks or not CORE_SHAPES.isdisjoint(kind.shape for kind in table.kinds)
     starts = {place for start in training.attempts if (place := table.place(start)) is not None}
     # A process that goes on where another one ended may show by nothing but the time between.
-    for index in sorted({place + 1 for place in (*starts, *table.after_pauses(START))} | {1}):
+    for index in sorted({place + 1 for place in (*starts, *_after_pauses(table))} | {1}):
         if index >= len(table) or index in starts:
             continue
         known = index == 1 or index - 1 in starts
@@ -85,6 +86,17 @@ def step_times(
             else "the line of iteration 1 is missing"
         )
     return seconds, steps
+
+
+def _after_pauses(table: Table) -> list[int]:
+    """Return places of records before which START more passed than their own time."""
+    clocks = (kind.aware for kind in table.kinds)
+    rows = zip(table.iterations, table.micros, clocks, table.column("elapsed_ms"), strict=True)
+    return [
+        place
+        for place, ((before, begin, clock, _), (iteration, end, same, ms)) in enumerate(itertools.pairwise(rows), 1)
+        if ms and clock is not None and clock is same and end - begin > 1e3 * ms * (iteration - before) + 1e6 * START
+    ]
 
 
 def restorable(first: Record, second: Record, *, core: bool) -> str | None:

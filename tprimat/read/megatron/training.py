@@ -6,26 +6,12 @@ import dataclasses
 import re
 
 from tprimat.read.megatron import setup
-from tprimat.read.megatron.line import Record
+from tprimat.read.megatron.line import FIELDS, MARKERS, Record, shows
 from tprimat.read.megatron.table import Table
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining
-from tprimat.read.parsing.text import Line, first_stamp, lines_of
+from tprimat.read.parsing.text import clean, first_stamp, lines_of
 from tprimat.read.parsing.values import LoggedValue
-
-# fmt: off
-MARKERS: dict[str, tuple[str, ...]] = {
-    "primus": ("[Primus", "primus launcher", "PRIMUS_", "primus/", "][rank-", "MegatronTrainer:"),
-    "amd": (
-        "hip mem usage", "rocm mem usage", "[aiter]", "iter backend", "/opt/rocm", "AMD Instinct", "AMD GPU device",
-        "hipModuleLoad", "hipError", "HIP error", "HIP out of memory", "HSA_", "RCCL_", "RCCL version", "HIPBLASLT",
-        "not compatible with ROCm",
-    ),
-    "core": ("[Primus:Runtime]", "[Runtime] Applying", "Final backend args", "print_rank_last_patches"),
-    "start": ("-- arguments --", "using world size:", "[before the start of training step]"),
-}
-# fmt: on
-"""Words that show whose log it is, on what it ran, and that a process started."""
 
 _DEVICE = re.compile(r"\bAMD Instinct MI\d{3}[A-Z]*\b")
 _ARCHITECTURE = re.compile(r"/hsa/+(gfx[0-9a-f]{3,4})/")
@@ -37,53 +23,61 @@ _MEMORY = re.compile(
 _SUCCESS = "[after training is done]"
 
 
+LONGEST_LINE = 10_000
+"""Characters of a line that are looked at: no statement is longer, and patterns stay quick on any line."""
+
 ARGUMENT_DUMP = "num_layers " + "." * 32
 """Is in Megatron's dump of its arguments, whose names and dots are as wide as a column, and in no other line."""
 
-LONGEST_TELLING = 10_000
-"""Characters of a line that are looked at: no statement is longer, and patterns stay quick on any line."""
-
-
-def shows(name: str, text: str) -> bool:
-    """Return whether a line shows what MARKERS has under a name."""
-    return any(word in text for word in MARKERS[name])
+MOST_HELD = 24 << 20
+"""Bytes of a stretch that are kept unread."""
 
 
 @dataclasses.dataclass
 class Context(LogContext):
     """What a stretch of a log says besides its iteration lines; its statements by names of arguments.
 
+    Most of a log is such stretches, and few of them say anything of the training: those before the first iterations,
+    where a process starts, and at the end. So a stretch can be held unread until it is told to matter.
+
     Attributes:
         words: device and architecture, where lines name them.
         memory: highest MiB allocated and reserved, and the iteration after which they were printed last.
+        held: whether there is anything.
         dumped: whether a process dumped its arguments.
+        unread: whole lines of the log that are held, each block with the number of its first.
     """
 
     words: dict[str, str] = dataclasses.field(default_factory=dict)
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
+    held: bool = False
     dumped: bool = False
+    unread: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
+    _size: int = 0
 
-    def absorb(self, later: LogContext) -> None:
-        """Add a later stretch. The training went on after it, so what looked like an end was none."""
-        super().absorb(later)
-        assert isinstance(later, Context)
-        self.words = later.words | self.words
-        self._add_memory(**later.memory)
+    def hold(self, number: int, block: bytes, *, dumped: bool = False) -> None:
+        """Add whole lines, given the number of the first, and whether a process dumps its arguments in them."""
+        self.held = True
+        self.unread.append((number, block))
+        self.dumped = self.dumped or dumped
+        self._size += len(block)
+        if self._size > MOST_HELD:
+            self.read()
 
-    def hand_over_end(self, former: Context) -> None:
-        """Add end markers and trailing lines to the training they belong to."""
-        former.causes, self.causes = self.causes, FailureReasons()
-        if "success" in self.marks:
-            former.marks["success"] = self.marks.pop("success")
-        former._add_memory(**self.memory)
-        self.memory = {}
+    def read(self) -> Context:
+        """Read what is held, and return itself."""
+        unread, self.unread, self._size = self.unread, [], 0
+        for number, block in unread:
+            for line in lines_of(block, number):
+                self.feed(line.number, line.text)
+        return self
 
     def feed(self, number: int, text: str) -> None:
         """Read a line that is no iteration line."""
-        text = text[:LONGEST_TELLING]
-        if self.first_stamp is None:
-            self.first_stamp = first_stamp(text)
-        self.causes.feed(number, text)
+        self.held = True
+        self.read()
+        super().feed(number, text)
+        text = text[:LONGEST_LINE]
         self.dumped = self.dumped or ARGUMENT_DUMP in text
         setup.read_setup(number, text, self.stated)
         for name in MARKERS:
@@ -97,58 +91,25 @@ class Context(LogContext):
         if "memory (MB)" in text and (memory := _MEMORY.search(text)):
             self._add_memory(**{name: float(value) for name, value in memory.groupdict().items()})
 
+    def absorb(self, later: LogContext) -> None:
+        """Add a later stretch. The training went on after it, so what looked like an end was none."""
+        assert isinstance(later, Context)
+        super().absorb(later.read())
+        later.causes = FailureReasons()
+        self.words = later.words | self.words
+        self._add_memory(**later.memory)
+
+    def hand_over_end(self, former: Context) -> None:
+        """Add end markers and trailing lines to the training they belong to."""
+        former.causes, self.causes = self.causes, FailureReasons()
+        if "success" in self.marks:
+            former.marks["success"] = self.marks.pop("success")
+        former._add_memory(**self.memory)
+        self.memory = {}
+
     def _add_memory(self, **figures: float) -> None:
         for name, value in figures.items():
             self.memory[name] = value if name == "after" else max(value, self.memory.get(name, value))
-
-
-MOST_HELD = 24 << 20
-"""Bytes of a stretch that are kept unread."""
-
-
-class Stretch:
-    """What stands between two iteration lines: read only if it is told to matter.
-
-    Most of a log is such stretches, and few of them say anything of the training: those before the
-    first iterations, where a process starts, and at the end.
-    """
-
-    def __init__(self) -> None:
-        self.held = False
-        """Whether there is anything."""
-        self._context = Context()
-        self._unread: list[tuple[int, bytes]] = []
-        self._size = 0
-
-    def feed(self, line: Line) -> None:
-        """Read a line."""
-        self.held = True
-        if self._unread:
-            self.context()
-        self._context.feed(line.number, line.text)
-
-    def hold(self, number: int, block: bytes) -> None:
-        """Read whole lines of the log, given the number of the first."""
-        self.held = True
-        self._unread.append((number, block))
-        self._size += len(block)
-        if self._size > MOST_HELD:
-            self.context()
-
-    @property
-    def dumped(self) -> bool:
-        """Whether a process dumped its arguments in it."""
-        if not self._context.dumped and any(ARGUMENT_DUMP.encode() in block for _, block in self._unread):
-            self.context()
-        return self._context.dumped
-
-    def context(self) -> Context:
-        """Return its statements."""
-        unread, self._unread, self._size = self._unread, [], 0
-        for number, block in unread:
-            for line in lines_of(block, number):
-                self._context.feed(line.number, line.text)
-        return self._context
 
 
 SAME_MOMENT = 0.5
@@ -157,9 +118,8 @@ SAME_MOMENT = 0.5
 FIRST_RECORDS = 3
 """Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
 
-
-MOST_CONFLICTS = 5
-"""Conflicts that are said."""
+MOST_CONFLICTS, MOST_RESTARTS = 5, 50
+"""Conflicts and restarts that are listed one by one; of more, the number."""
 
 
 @dataclasses.dataclass
@@ -171,6 +131,7 @@ class MegatronTraining(LoggedTraining):
         table: its records.
         attempts: first iteration of each start that the log shows and no later one took back, ascending.
         since_start: records since the latest of the attempts began.
+        lines_of_other_ranks: that repeat an iteration; doubles are of the same rank.
         world: the number of GPUs that a prefix states.
     """
 
@@ -188,9 +149,11 @@ class MegatronTraining(LoggedTraining):
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on how the lines were read."""
-        notes = [f"{self.doubles} lines that repeat an iteration were passed over"] if self.doubles else []
-        if self.lines_of_other_ranks:
-            notes.append(f"{self.lines_of_other_ranks} of them are of other ranks")
+        others = self.lines_of_other_ranks
+        doubles = self.doubles + others
+        notes = [f"{doubles} lines that repeat an iteration were passed over"] if doubles else []
+        if others:
+            notes.append(f"{others} of them are of other ranks")
         return tuple(notes)
 
     @property
@@ -202,21 +165,35 @@ class MegatronTraining(LoggedTraining):
         """Add a record of a new iteration, with its line."""
         self.table.add(record)
         self.since_start += 1
-        marks, kind = self.around.marks, record.kind
-        for name in ("primus", "amd"):
-            if name not in marks and shows(name, text):
-                marks[name] = record.line
-        if kind.shape.startswith("primus"):
-            marks.setdefault("primus", record.line)
-        if self.around.first_stamp is None:
-            self.around.first_stamp = first_stamp(text)
-        if kind.world and self.world is None:
-            self.world = LoggedValue(kind.world, record.line, f"[rank-{kind.rank}/{kind.world}]")
+        for name in record.kind.marks:
+            self.around.marks.setdefault(name, record.line)
+        if self.around.first_stamp is None and record.kind.aware is not None:
+            self.around.first_stamp = first_stamp(clean(text))
+        if self.world is None and "world" in record.figures:
+            rank, world = (int(record.figures[name]) for name in ("rank", "world"))
+            if world:
+                self.world = LoggedValue(world, record.line, f"[rank-{rank}/{world}]")
 
-    def read_context(self, stretch: Stretch) -> None:
+    def repeat(self, known: Record, record: Record) -> None:
+        """Skip a duplicate; fill the first line's gaps from it, and note differences."""
+        for field in FIELDS:
+            if field in record.figures and field not in known.figures:
+                self.table.fill(known.iteration, field, record.figures[field])
+        if known.figures.get("rank") != record.figures.get("rank"):
+            self.lines_of_other_ranks += 1
+            return
+        self.doubles += 1
+        fields = [each for each in FIELDS if differ(each, known, record)]
+        if fields and len(self.conflicts) < MOST_CONFLICTS:
+            self.conflicts.append(
+                f"iteration {record.iteration} is printed twice with different figures ({', '.join(fields)}; lines "
+                f"{known.line} and {record.line}): the first is kept"
+            )
+
+    def read_context(self, stretch: Context) -> None:
         """Add what a part of the log before the records states."""
         if self.young or stretch.dumped:
-            self.around.absorb(stretch.context())
+            self.around.absorb(stretch)
 
     def attempt(self, iteration: int) -> None:
         """Note that a process started with an iteration."""
@@ -237,5 +214,7 @@ class MegatronTraining(LoggedTraining):
         self.attempt(record.iteration)
 
 
-MOST_RESTARTS = 50
-"""Restarts that are told one by one."""
+def differ(name: str, one: Record, other: Record) -> bool:
+    """Return whether two lines state different values of a figure."""
+    values = one.figures.get(name), other.figures.get(name)
+    return None not in values and values[0] != values[1]

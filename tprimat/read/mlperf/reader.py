@@ -13,13 +13,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tprimat.read.mlperf import run, summary
+from tprimat.read.mlperf import run
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import LOSSES, RATE, TIMES, Block, Event, number
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LONGEST_SETUP, LogContext
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import Statement, object_at, read_statements
+from tprimat.read.parsing.values import LoggedValues, Statement, object_at, read_statements, state
 
 MARK = ":::MLLOG"
 SAME_EVENT = 1.0
@@ -28,26 +28,45 @@ SAME_EVENT = 1.0
 ECHOED, DUMPED, LOGGED = 1, 2, 3
 """Weights: of a launcher, of a configuration dump, of MLPerf's own records."""
 
-STATED = frozenset({
-    "submission_benchmark", "submission_org", "submission_division", "submission_platform", "submission_status",
-    "global_batch_size", "gradient_accumulation_steps", "max_sequence_length", "max_steps", "seed", "train_samples",
-    "eval_samples", "target_accuracy", "micro_batch_size", "tensor_parallelism", "pipeline_parallelism",
-    "context_parallelism", "expert_parallelism", "lowest_numerical_precision_linear", "lora_rank", "lora_alpha",
-    "opt_name", "opt_base_learning_rate", "opt_adamw_beta_1", "opt_adamw_beta_2", "opt_adamw_epsilon",
-    "opt_adamw_weight_decay", "opt_adam_beta_1", "opt_adam_beta_2", "opt_adam_epsilon", "opt_weight_decay",
-    "opt_gradient_clip_norm", "opt_learning_rate_decay_schedule", "overall_throughput", "init_checkpoint_step",
-})  # fmt: skip
-"""Keys whose value is a fact of the setup or of the whole run."""
+
+_FIELDS = {
+    "max_sequence_length": "sequence_length",
+    "tensor_parallelism": "tensor_model_parallel_size",
+    "pipeline_parallelism": "pipeline_model_parallel_size",
+    "context_parallelism": "context_parallel_size",
+    "expert_parallelism": "expert_model_parallel_size",
+    "opt_name": "optimizer",
+    "opt_base_learning_rate": "peak_learning_rate",
+    "opt_learning_rate_decay_schedule": "schedule",
+    "opt_beta_1": "beta1",
+    "opt_beta_2": "beta2",
+    "opt_epsilon": "epsilon",
+    "opt_weight_decay": "weight_decay",
+    "opt_gradient_clip_norm": "gradient_clipping",
+    **{
+        name: name
+        for name in (
+            "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "max_steps",
+            "submission_benchmark", "submission_platform", "lowest_numerical_precision_linear",
+        )
+    },
+}  # fmt: skip
+"""Events of the setup, without the optimizer's name, and what they state."""
+
+# Every run of a submission has a seed of its own: it is no part of the setup that they share.
+_FIGURES = {"target_accuracy": "target_accuracy", "overall_throughput": "overall_samples_per_second", "seed": "seed"}
+"""Events that are figures of the whole run, by their names in native_metrics."""
 
 _BEGINS = ("init_start", "submission_benchmark", "run_start")
 
 # Lines of a configuration dump, of launchers and of Primus' trainer.
 _DUMPED = re.compile(
     r"(?:^|\s)(encoder_seq_length|seq_length|precision|fp8|fp4|fp8_recipe|fp4_recipe|tensor_model_parallel_size|"
-    r"pipeline_model_parallel_size|context_parallel_size|micro_batch_size|devices|num_nodes): +(\S+)\s*$"
+    r"pipeline_model_parallel_size|context_parallel_size|micro_batch_size|devices|num_nodes|packed_sequence)"
+    r": +(\S+)\s*$"
 )
 _STATEMENTS = (
-    Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<world_size>\d{1,9})\b")),
+    Statement(re.compile(r"(?:\bWORLD_SIZE=|\[rank-\d{1,9}/|GLOBAL_RANK: \d+, MEMBER: \d+/)(?P<num_gpus>\d{1,9})\b")),
     Statement(re.compile(r"\b(?:NNODES=(?P<num_nodes>\d{1,6})|GPUS_PER_NODE=(?P<devices>\d{1,6}))\s*$")),
     Statement(re.compile(r"\bRESULT,[^,]*,[^,]*,(?P<result_seconds>\d{1,9}),"), int, LOGGED, "RESULT,"),
 )
@@ -71,14 +90,6 @@ LINES_OF_OTHERS = 4
 """Lines over which an event may be spread."""
 
 
-def _hints(text: str, around: LogContext) -> bool:
-    """Return whether a line may matter; a rank's prefix is needed only once, for the world size."""
-    for sign in _SIGNS:
-        if sign in text:
-            return sign != "[rank-" or "world_size" not in around.stated
-    return False
-
-
 class Reader:
     """A parsed_log.Reader of MLPerf logs."""
 
@@ -86,8 +97,7 @@ class Reader:
     looks_for = "MLPerf's events (“:::MLLOG {…}”)"
 
     def __init__(self) -> None:
-        self._trainings: list[run.BenchmarkRun] = []
-        self._around = LogContext()
+        self._trainings = [run.BenchmarkRun()]
         self._seen: dict[str, float] = {}
         self._lines = 0
         self._open: tuple[str, int, int] | None = None
@@ -97,159 +107,175 @@ class Reader:
     @property
     def recognised(self) -> bool:
         """Whether an event or a summary line was seen."""
-        return (
-            any(training.has_results for training in self._trainings) or self._summary is not None or bool(self._flux)
-        )
+        return self._begun or self._summary is not None or bool(self._flux)
+
+    @property
+    def _begun(self) -> bool:
+        """Whether an event was seen."""
+        return bool(self._trainings[0].milestones)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
-        text = line.text
-        if MARK in text:
+        if MARK in line.text:
             if self._open is not None:
-                self._training().unreadable.append(self._open[1])
+                self._trainings[-1].unreadable.append(self._open[1])
                 self._open = None
             self._events(line)
             return
-        if self._open is not None and self._broken(text):
+        if self._open is not None and self._continues(*self._open, line.text):
             return
         self._lines += 1
-        if self._trainings or self._lines <= LONGEST_SETUP:
+        begun = self._begun
+        if begun or self._lines <= LONGEST_SETUP:
             self._beside(line)
-        if self._trainings:
-            self._trainings[-1].around.feed(line.number, text)
+        if begun:
+            self._trainings[-1].around.feed(line.number, line.text)
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
         # Text that only speaks of events, a note on a log for one, holds none that can be read.
-        trainings = [each for each in self._trainings if each.has_results] or ([self._summary] if self._summary else [])
+        trainings = self._trainings if self._begun else [self._summary] if self._summary else []
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
-            return [summary.builder(self._flux).reading()]
+            return [run.summary_builder(self._flux).reading()]
         return [run.builder(training).reading() for training in trainings]
 
     def _events(self, line: Line) -> None:
-        start = line.text.find(MARK)
-        while start >= 0:
-            begin = line.text.find("{", start)
-            start = line.text.find(MARK, start + len(MARK))
-            if begin < 0 or (0 <= start < begin):
+        """Read the events of a line, of which the last one may go on in the next line."""
+        pieces = line.text.split(MARK)[1:]
+        for following, piece in enumerate(pieces, 1 - len(pieces)):
+            begin = piece.find("{")
+            if begin < 0:
                 continue
-            event = object_at(line.text, begin)
+            event = object_at(piece, begin)
             if event is not None:
                 self._event(event, line.number)
-            elif start >= 0:
-                self._training().unreadable.append(line.number)
+            elif following:
+                self._trainings[-1].unreadable.append(line.number)
             elif line.whole:
                 # Another process wrote into it: the rest may stand on one of the next lines.
-                self._training()
-                self._open = (_INTRUDER.sub("", line.text[begin:]), line.number, LINES_OF_OTHERS)
+                self._open = (_INTRUDER.sub("", piece[begin:]), line.number, LINES_OF_OTHERS)
 
-    def _training(self) -> run.BenchmarkRun:
-        if not self._trainings:
-            self._trainings.append(run.BenchmarkRun(around=self._around))
-        return self._trainings[-1]
+    def _continues(self, begun: str, number: int, left: int, text: str) -> bool:
+        """Read a line that may continue an event interrupted by another process's output."""
+        joined = begun + _INTRUDER.sub("", without_prefixes(text))
+        event = object_at(joined)
+        self._open = None
+        if event is not None:
+            self._event(event, number)
+        elif left > 1 and len(joined) < 20_000:
+            self._open = (joined, number, left - 1)
+        else:
+            self._trainings[-1].unreadable.append(number)
+        return event is not None
 
     def _event(self, found: Mapping[str, Any], line: int) -> None:
         key, value, meta = found.get("key"), found.get("value"), found.get("metadata")
         milliseconds = number(found.get("time_ms"))
         if not isinstance(key, str) or milliseconds is None or not 0 <= milliseconds < 1e14:
             return
-        time = milliseconds / 1e3
-        meta = meta if isinstance(meta, dict) else {}
-        place = {name: known for name, each in meta.items() if (known := number(each)) is not None and name != "lineno"}
-        if self._again(key, found.get("event_type"), value, place, time):
+        place = _numbers(meta)
+        place.pop("lineno", None)
+        training = self._trainings[-1]
+        event = Event(milliseconds / 1e3, line, place, {}, len(training.blocks) - 1 if training.blocks else None)
+        if self._is_copy(key, found.get("event_type"), value, event):
             return
-        training = self._training()
-        if key in _BEGINS and training.over_before(key, time):
-            training = run.BenchmarkRun(around=LogContext(stated=run.carried(self._around.stated)))
+        begun = training.milestones.get("run_start")
+        again = key == "run_start" and begun is not None and event.time - begun.time > SAME_EVENT
+        if key in _BEGINS and (again or "run_stop" in training.milestones):
+            stated = self._trainings[0].around.stated
+            shared = LoggedValues({name: each for name, each in stated.items() if each.weight < LOGGED})
+            training = run.BenchmarkRun(around=LogContext(stated=shared))
             self._trainings.append(training)
-        training.has_results = True
-        training.first = time if training.first is None else training.first
+        training.milestones.setdefault("first", event)
         if key in ("run_start", "run_stop"):
-            setattr(training, key, time)
+            training.milestones[key] = event
             if key == "run_stop":
-                training.end_line, training.end_status = line, str(meta.get("status") or "")
-                training.end_samples = place.get("samples_count")
-                training.end_step = place.get("step")
-            return
-        if training.run_stop is not None and key in ("tracked_stats", "train_loss"):
+                training.end = (line, str(meta.get("status") or "") if isinstance(meta, dict) else "")
+        elif key in ("tracked_stats", "train_loss") and "run_stop" in training.milestones:
             # After the end come figures of the whole run.
-            training.whole_run.update(run.numbers(value))
-            return
-        if key == "block_start":
-            training.begin_block(Block(time, line, place))
-        elif key == "block_stop" and training.blocks and training.blocks[-1].stop is None:
-            training.blocks[-1].stop, training.blocks[-1].stop_place = time, place
+            training.figures.update({f"whole_run_{name}": known for name, known in _numbers(value).items()})
         elif key in ("tracked_stats", "train_loss"):
-            values = run.numbers(value if key == "tracked_stats" else {key: value})
+            values = _numbers(value if key == "tracked_stats" else {key: value})
             if not values.keys().isdisjoint((*TIMES, *LOSSES, RATE)):
-                training.events.append(Event(time, line, values, place, training.block()))
+                training.events.append(event._replace(values=values))
+        elif key == "block_start":
+            last = training.blocks[-1] if training.blocks else None
+            # But not a slower rank's copy of it.
+            if last is None or last.stop is not None or last.start.place != place:
+                training.blocks.append(Block(event))
+        elif key == "block_stop" and training.blocks and training.blocks[-1].stop is None:
+            training.blocks[-1].stop = event
         elif key == "eval_accuracy" and (result := number(value)) is not None:
             training.evaluations.append((place, result))
-        elif key in STATED:
-            training.around.state(key, run.plain(value), line, f"{key}: {value}", LOGGED)
+        elif key in _FIGURES and (result := number(value)) is not None:
+            training.figures[_FIGURES[key]] = result
+        elif field := _FIELDS.get(key.replace("opt_adamw_", "opt_").replace("opt_adam_", "opt_")):
+            own, quote = training.around.stated, f"{key}: {value}"
+            state(own, field, _plain(value), quote, line, LOGGED)
+            if key in ("opt_adamw_beta_1", "opt_adamw_weight_decay") and "optimizer" not in own:
+                state(own, "optimizer", "adamw", quote, line, LOGGED)
 
-    def _again(self, key: str, kind: Any, value: Any, place: Mapping[str, float], time: float) -> bool:
+    def _is_copy(self, key: str, kind: Any, value: Any, event: Event) -> bool:
         """Return whether another rank has logged this event before."""
         # Of a figure, position and name make the event: ranks differ in the last digits.
         what = sorted(value) if isinstance(value, dict) else value
-        name = f"{key}|{kind}|{what}|{sorted(place.items())}"
+        name = f"{key}|{kind}|{what}|{sorted(event.place.items())}"
         before = self._seen.get(name)
-        self._seen[name] = time
+        self._seen[name] = event.time
         if len(self._seen) > 10_000:
             self._seen = dict(list(self._seen.items())[-5_000:])
-        return before is not None and abs(time - before) < SAME_EVENT and key != "cache_clear"
+        return before is not None and abs(event.time - before) < SAME_EVENT and key != "cache_clear"
 
     def _beside(self, line: Line) -> None:
         """Read the setup from a line that is no event."""
-        text = line.text
-        around = self._trainings[-1].around if self._trainings else self._around
-        if _hints(text, around):
-            bare = without_prefixes(text[:20_000])
+        text, around = line.text, self._trainings[-1].around
+        for sign in _SIGNS:
+            if sign in text:
+                break
+        else:
+            sign = ""
+        # A rank's prefix is needed only once, for the world size.
+        if sign and (sign != "[rank-" or "num_gpus" not in around.stated):
             if mlperf_system.MARK in text:
-                self._system(text, line.number, around)
-            read_statements(_STATEMENTS, text, line.number, around.stated, bare)
-            if "[TimeToTrain]" in text or "[EarlyStop]" in text:
+                system = mlperf_system.of(object_at(text, text.find("{", text.find(mlperf_system.MARK))))
+                quote = f"{mlperf_system.MARK} {system.gpu.device_name}" if system else ""
+                state(around.stated, "system", system, quote, line.number, DUMPED)
+            read_statements(_STATEMENTS, text, line.number, around.stated, without_prefixes(text[:20_000]))
+            if ("[TimeToTrain]" in text or "[EarlyStop]" in text) and not self._begun:
                 self._summarise(text, line.number)
-        elif ": " not in text and "FLUX MLPerf" not in text:
-            return
-        elif len(text) < 200 and (dumped := _DUMPED.search(text)) and dumped[1] not in around.stated:
+        elif ": " in text and len(text) < 200 and (dumped := _DUMPED.search(text)):
             # The first of a name is the training's own; sections of other parts follow.
-            around.state(dumped[1], run.plain(dumped[2]), line.number, dumped[0], DUMPED)
+            if dumped[1] not in around.stated:
+                around.state(dumped[1], _plain(dumped[2]), line.number, dumped[0], DUMPED)
         elif "FLUX MLPerf" in text or self._flux is not None:
             self._flux = self._flux or {}
             label, _, value = without_prefixes(text[:20_000]).strip().partition(": ")
             if value and re.fullmatch(r"\w{1,60}", label) and len(self._flux) < 100:
                 self._flux.setdefault(label, (value.strip()[:300], line.number))
 
-    def _broken(self, text: str) -> bool:
-        """Read a line that may continue an event interrupted by another process's output."""
-        assert self._open is not None
-        begun, number, left = self._open
-        joined = begun + _INTRUDER.sub("", without_prefixes(text))
-        event = object_at(joined)
-        if event is None:
-            self._open = (joined, number, left - 1) if left > 1 and len(joined) < 20_000 else None
-            if self._open is None:
-                self._training().unreadable.append(number)
-            return False
-        self._open = None
-        self._event(event, number)
-        return True
-
-    def _system(self, text: str, number: int, around: LogContext) -> None:
-        description = object_at(text, text.find("{", text.find(mlperf_system.MARK)))
-        system = mlperf_system.of(description) if description else None
-        if system is not None:
-            around.state("system", system, number, f"{mlperf_system.MARK} {system.device}", LOGGED)
-
     def _summarise(self, text: str, number: int) -> None:
-        if self._trainings:
-            return
-        training = self._summary = self._summary or run.BenchmarkRun(around=self._around)
+        """Read a line of the summary that Primus' trainer prints."""
+        training = self._summary = self._summary or run.BenchmarkRun(around=self._trainings[0].around)
         for figure in _WHOLE_RUN.finditer(text):
-            training.whole_run[figure.lastgroup or ""] = float(figure[figure.lastindex or 0])
+            training.figures[f"whole_run_{figure.lastgroup}"] = float(figure[figure.lastindex or 0])
         if match := _EVAL.search(text):
             training.evaluations.append(({}, float(match[1])))
-            training.around.state("target_accuracy", float(match[2]), number, text)
+            training.figures["target_accuracy"] = float(match[2])
         if "[TimeToTrain]" in text and (match := _ENDED.search(text)):
-            training.end_line, training.end_status = number, match[1]
+            training.end = (number, match[1])
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    """Return the numbers of a dictionary of metrics."""
+    if not isinstance(value, dict):
+        return {}
+    return {str(name)[:60]: known for name, each in value.items() if (known := number(each)) is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of JSON or of a configuration dump: whole numbers as such."""
+    words = {"true": True, "false": False, "null": None, "none": None}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    known = number(value)
+    return value if known is None else int(known) if known.is_integer() and abs(known) < 1e15 else known

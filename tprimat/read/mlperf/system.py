@@ -6,7 +6,6 @@ A submission keeps them apart: results/<system>/<benchmark>/result_0.txt and sys
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
@@ -14,63 +13,39 @@ from typing import Any
 
 import msgspec
 
-from tprimat.results.run import Platform, Run, SoftwareStack
+from tprimat.catalog import gpus
+from tprimat.results.run import FROM_DESCRIPTION, Environment, GpuInfo, Platform, Run, SoftwareStack
 from tprimat.units import gib_to_gb, round_figure
 
 MARK = ":::SYSJSON"
 
+_PRECISION = re.compile(r"(?<![a-z0-9])(?:(mx)?(fp[48])|nv(fp4)|(bf16|fp16|tf32))(?![a-z0-9])", re.IGNORECASE)
+
+UNSTATED = "the log doesn't state its GPUs"
+"""How the warning begins that a system description makes needless."""
+
+_PLATFORMS: dict[str | None, tuple[Platform, SoftwareStack]] = {"AMD": ("amd", "rocm"), "NVIDIA": ("nvd", "cuda")}
+
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A machine as its submitter describes it. None: it isn't stated.
+    """A machine as its submitter describes it; `notes` on the software often name the precision."""
 
-    Attributes:
-        device: name of the accelerator.
-        memory_gb: of one accelerator, GB of 10⁹ bytes.
-        framework: framework, versions and stack in the submitter's words.
-        notes: on the software; often the precision.
-    """
-
-    device: str | None = None
-    nodes: int | None = None
-    devices_per_node: int | None = None
-    memory_gb: float | None = None
-    framework: str | None = None
-    notes: str | None = None
-    cpu: str | None = None
-    os: str | None = None
+    platform: Platform | None
+    gpu: GpuInfo
+    host: Environment
+    notes: str | None
 
     @property
-    def devices(self) -> int | None:
-        """Accelerators of the whole system."""
-        return self.nodes * self.devices_per_node if self.nodes and self.devices_per_node else None
-
-    @property
-    def platform(self) -> Platform | None:
-        """The vendor, by the accelerator's name."""
-        name = (self.device or "").lower()
-        if re.search(r"\bamd\b|instinct|\bmi\d{3}", name):
-            return "amd"
-        return "nvd" if re.search(r"nvidia|tesla|\b[abhg]b?\d{3}\b", name) else None
-
-    @property
-    def stack(self) -> SoftwareStack | None:
-        """What drives the accelerator, by the vendor."""
-        return {"amd": "rocm", "nvd": "cuda"}.get(self.platform or "")  # type: ignore[return-value]
+    def precision(self) -> str | None:
+        """The precision of the training, where the notes name one and no other."""
+        named = {"".join(filter(None, found.groups())).lower() for found in _PRECISION.finditer(self.notes or "")}
+        return named.pop() if len(named) == 1 else None
 
 
-def parse(text: str) -> System | None:
-    """Return a description in JSON; None where it is none."""
-    try:
-        description = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return of(description) if isinstance(description, dict) else None
-
-
-def of(description: Mapping[str, Any]) -> System | None:
-    """Return a description as a dictionary; None where it isn't one of a system."""
-    if "accelerator_model_name" not in description:
+def of(description: Mapping[str, Any] | None) -> System | None:
+    """Return what a JSON object describes; None where that is no system."""
+    if not description or "accelerator_model_name" not in description:
         return None
 
     def word(name: str) -> str | None:
@@ -78,31 +53,36 @@ def of(description: Mapping[str, Any]) -> System | None:
         text = " ".join(str(value).split())[:200] if isinstance(value, (str, int, float)) else ""
         return None if not text or text.lower() in ("n/a", "none") or "UNKNOWN_MLPERF" in text else text
 
-    def count(name: str) -> int | None:
-        value = word(name) or ""
-        return int(value) or None if re.fullmatch(r"\d{1,12}", value) else None
-
+    device, framework = word("accelerator_model_name"), word("framework")
+    platform, stack = _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
+    sizes = [word(name) or "" for name in ("number_of_nodes", "accelerators_per_node")]
+    nodes, per_node = (int(size) if re.fullmatch(r"\d{1,12}", size) else 0 for size in sizes)
     return System(
-        device=word("accelerator_model_name"),
-        nodes=count("number_of_nodes"),
-        devices_per_node=count("accelerators_per_node"),
-        memory_gb=_memory(word("accelerator_memory_capacity")),
-        framework=word("framework"),
-        notes=word("sw_notes"),
-        cpu=word("host_processor_model_name"),
-        os=word("operating_system"),
+        platform,
+        GpuInfo(
+            device_name=device,
+            device_count=nodes * per_node or None,
+            total_memory_gb=_memory(word("accelerator_memory_capacity") or ""),
+            software_stack=stack,
+        ),
+        Environment(
+            cpu=word("host_processor_model_name"),
+            os=word("operating_system"),
+            versions={"framework": framework} if framework else {},
+        ),
+        word("sw_notes"),
     )
 
 
-def _memory(text: str | None) -> float | None:
+def _memory(text: str) -> float | None:
     """Return the memory of a device in GB: driver tools write MiB; data sheets write GB of either kind."""
-    match = re.match(r"(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])(i?)B", text or "")
+    match = re.match(r"(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])(i?)B", text)
     if not match:
         return None
     value, scale, binary = float(match[1]), match[2], match[3]
-    gib = value / 1024 if scale == "M" else value * 1024 if scale == "T" else value
+    gib = {"M": value / 1024, "G": value, "T": value * 1024}[scale]
     # What a vendor calls 80 GB or 192 GB of HBM is its nominal size: kept as it is called.
-    return round_figure(gib_to_gb(gib)) if binary else round_figure(value if scale == "G" else gib)
+    return round_figure(gib_to_gb(gib) if binary else gib)
 
 
 def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
@@ -112,47 +92,35 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
     within = [path for path in paths if path.stem.lower() in folders]
     if len(within) != 1:
         words = _words(log.stem)
-        fitting = [path for path in paths if _words(path.stem) <= words and len(_words(path.stem)) > 1]
-        longest = max((len(_words(path.stem)) for path in fitting), default=0)
-        within = [path for path in fitting if len(_words(path.stem)) == longest]
+        fitting = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
+        within = [path for path, known in fitting.items() if known == max(fitting.values()) > 1]
     return within[0] if len(within) == 1 else None
 
 
-def _words(stem: str) -> frozenset[str]:
-    return frozenset(word for word in stem.lower().split("_") if word)
+def _words(stem: str) -> set[str]:
+    return {word for word in stem.lower().split("_") if word}
 
 
 def applied(run: Run, system: System, where: str) -> Run:
     """Return an MLPerf run with what its system description, at that place, adds; what the log states wins."""
-    gpu, host = run.gpu_info, run.environment
-    devices = run.training_config.num_gpus or system.devices
-    added = [f"GPUs {devices}"] if devices and not run.training_config.num_gpus else []
-    added += [f"GPU {system.device}"] if system.device and not gpu.device_name else []
-    warnings = [warning for warning in run.warnings if not (added and warning.startswith(UNSTATED))]
+    config = run.training_config
+    devices = config.num_gpus or system.gpu.device_count
+    added = [f"GPUs {devices}"] if devices and not config.num_gpus else []
+    added += [f"GPU {name}"] if (name := system.gpu.device_name) and not run.gpu_info.device_name else []
+    config = msgspec.structs.replace(config, num_gpus=devices)
+    if config.precision is None and system.precision:
+        added.append(f"precision {system.precision.upper()}")
+        detail = f"{FROM_DESCRIPTION}: {system.notes}"
+        config = msgspec.structs.replace(config, precision=system.precision, precision_detail=detail)
+    warnings = [warning for warning in run.warnings if not (devices and warning.startswith(UNSTATED))]
     if added:
         warnings.append(f"from the system description {where}: {', '.join(added)}")
-    if system.notes and run.training_config.precision is None:
-        warnings.append(f"the system description says of the software: {system.notes}")
+    versions = {**system.host.versions, **run.environment.versions}
     return msgspec.structs.replace(
         run,
         platform=run.platform or system.platform,
         warnings=tuple(dict.fromkeys(warnings)),
-        gpu_info=msgspec.structs.replace(
-            gpu,
-            device_name=gpu.device_name or system.device,
-            device_count=gpu.device_count or devices,
-            total_memory_gb=gpu.total_memory_gb or system.memory_gb,
-            software_stack=gpu.software_stack or system.stack,
-        ),
-        environment=msgspec.structs.replace(
-            host,
-            versions={**({"framework": system.framework} if system.framework else {}), **host.versions},
-            cpu=host.cpu or system.cpu,
-            os=host.os or system.os,
-        ),
-        training_config=msgspec.structs.replace(run.training_config, num_gpus=devices),
+        gpu_info=run.gpu_info.over(system.gpu),
+        environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
+        training_config=config,
     )
-
-
-UNSTATED = "the log doesn't state its GPUs"
-"""How the warning begins that a system description makes needless."""

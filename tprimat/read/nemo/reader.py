@@ -28,7 +28,7 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
-from tprimat.read.parsing.values import count, number, state
+from tprimat.read.parsing.values import count, number, state, whole
 from tprimat.results.run import Timing
 
 _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}))?\s*\|")
@@ -106,25 +106,23 @@ class Reader(RecordReader):
 
     def _bar(self, line: Line) -> bool:
         bar = _BAR.search(line.text)
-        if bar is None:
+        printed = _PAIR.findall(line.text, bar.end() - 1) if bar else ()
+        pairs = {" ".join(name.lower().split()): value for name, value in printed}
+        if bar is None or "reduced_train_loss" not in pairs:
             return False
-        pairs = {" ".join(name.lower().split()): value for name, value in _PAIR.findall(line.text, bar.end() - 1)}
-        if "reduced_train_loss" not in pairs:
-            return False
-        planned = int(bar[3]) if bar[3] != "?" else None
         counted = max(0, int(bar[2]) - 1)
         # A bar is drawn again and again; the first drawing with a step's figures counts.
         step, last = _whole(pairs.get("global_step")), self.sorter.last
-        if last is not None and last.step == (counted if step is None else step):
-            return True
-        self._take(pairs, counted, planned if int(bar[1]) == 0 else None, line, "")
+        if last is None or last.step != (counted if step is None else step):
+            planned = int(bar[3]) if bar[3] != "?" and int(bar[1]) == 0 else None
+            self._take(pairs, counted, planned, line, "")
         return True
 
     def _take(self, pairs: dict[str, str], iteration: int, planned: int | None, line: Line, before: str) -> None:
         step = _whole(pairs.get("global_step"))
-        batch = number(pairs.get("global_batch_size", ""))
+        batch = number(pairs.get("global_batch_size"))
         if step is None:
-            samples = number(pairs.get("consumed_samples", ""))
+            samples = number(pairs.get("consumed_samples"))
             exact = samples and batch and samples >= batch and not samples % batch
             step = round(samples / batch) - 1 if exact and samples and batch else iteration
         if not line.whole and not pairs:
@@ -185,7 +183,4 @@ def set_windows(found: Sequence[Record]) -> None:
 
 def _whole(text: str | None) -> int | None:
     """Return a step; None where an exponent shows that it is rounded."""
-    if text is None or "e" in text.lower():
-        return None
-    value = number(text)
-    return int(value) if value is not None and 0 <= value < 2**52 and value == int(value) else None
+    return None if text is None or "e" in text.lower() else whole(text)

@@ -7,6 +7,7 @@ blocks of bytes from then on, and passes most of them over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
@@ -54,8 +55,7 @@ class LogFeeder:
         self._closed_by = ""
         self._listening = list(readers)
         self._settled = False
-        self._steps_since: int | None = None
-        self._known_since: int | None = None
+        self._steps_since = self._known_since = math.inf
         self._limits = limits or DetectionLimits()
 
     def feed(self, block: bytes, *, whole: bool = True) -> None:
@@ -86,15 +86,14 @@ class LogFeeder:
     def _look(self, number: int) -> None:
         """Drop readers that don't recognise the log, once another one does."""
         steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
-        known = steps or any(reader.recognised for reader in self.readers)
-        if steps and self._steps_since is None:
-            self._steps_since = number
-        if known and self._known_since is None:
-            self._known_since = number
+        if steps:
+            self._steps_since = min(self._steps_since, number)
+        if steps or any(reader.recognised for reader in self.readers):
+            self._known_since = min(self._known_since, number)
         if (
             steps >= self._limits.steps
-            or (self._steps_since is not None and number >= self._steps_since + self._limits.lines)
-            or (self._known_since is not None and number >= self._known_since + self._limits.known_lines)
+            or number >= self._steps_since + self._limits.lines
+            or number >= self._known_since + self._limits.known_lines
         ):
             self._listening = [reader for reader in self._listening if reader.recognised]
             self._settled = True

@@ -21,42 +21,49 @@ Options = dict[str, tuple[str, Callable[[str], Any]]]
 """Field and reading of its value, by the option's name."""
 
 
+def _options(read: Callable[[str], Any], same: str = "", **names: str) -> Options:
+    """Return options whose values are read alike: those called as their field is, and others by field."""
+    return {name: (field, read) for field, listed in names.items() for name in listed.split()} | {
+        name: (name, read) for name in same.split()
+    }
+
+
 def _word(value: str) -> str | None:
     return value.rstrip("/") if re.search("[A-Za-z]", value) else None
 
 
-_ANYWHERE: Options = {
-    "micro_batch_size": ("micro_batch_size", count),
-    "gradient_accumulation_steps": ("gradient_accumulation_steps", count),
-    "global_batch_size": ("global_batch_size", count),
-    "max_seq_length": ("sequence_length", count),
-    "seq_length": ("sequence_length", count),
-    "block_size": ("sequence_length", count),
-    "max_steps": ("max_steps", count),
-    "learning_rate": ("peak_learning_rate", number),
-    "seed": ("seed", lambda value: int(value) if re.fullmatch(r"\d{1,18}", value) else None),
-}
-_OPTIONS: Options = _ANYWHERE | {
-    "per_device_train_batch_size": ("micro_batch_size", count),
-    "train_micro_batch_size_per_gpu": ("micro_batch_size", count),
-    "train_batch_size": ("global_batch_size", count),
-    "global_train_batch_size": ("global_batch_size", count),
-    "max_seq_len": ("sequence_length", count),
-    "sequence_len": ("sequence_length", count),
-    "cutoff_len": ("sequence_length", count),
-    "logging_steps": ("logging_steps", count),
-    "num_train_epochs": ("num_epochs", count),
-    "num_epochs": ("num_epochs", count),
-    "model_name_or_path": ("model", _word),
-    "base_model": ("model", _word),
-    "lr_scheduler_type": ("schedule", _word),
-    "weight_decay": ("weight_decay", number),
-    "max_grad_norm": ("gradient_clipping", number),
-    "bf16": ("precision", lambda value: "bf16" if value.lower() == "true" else None),
-    "fp16": ("precision", lambda value: "fp16" if value.lower() == "true" else None),
-    "gradient_checkpointing": ("recomputation", lambda value: {"true": "full", "false": "none"}.get(value.lower())),
-    "torch_dtype": ("weights_precision", precision_of),
-}
+def _name(value: str) -> str | None:
+    return value if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true") else None
+
+
+_ANYWHERE = (
+    _options(
+        count,
+        "micro_batch_size gradient_accumulation_steps global_batch_size max_steps",
+        sequence_length="max_seq_length seq_length block_size",
+    )
+    | _options(number, peak_learning_rate="learning_rate")
+    | _options(lambda value: int(value) if re.fullmatch(r"\d{1,18}", value) else None, "seed")
+)
+_OPTIONS = (
+    _ANYWHERE
+    | _options(
+        count,
+        "logging_steps num_epochs",
+        micro_batch_size="per_device_train_batch_size train_micro_batch_size_per_gpu",
+        global_batch_size="train_batch_size global_train_batch_size",
+        sequence_length="max_seq_len sequence_len cutoff_len",
+        num_epochs="num_train_epochs",
+    )
+    | _options(_word, model="model_name_or_path base_model", schedule="lr_scheduler_type")
+    | _options(number, "weight_decay", gradient_clipping="max_grad_norm")
+    | _options(lambda value: "bf16" if value.lower() == "true" else None, precision="bf16")
+    | _options(lambda value: "fp16" if value.lower() == "true" else None, precision="fp16")
+    | _options(
+        lambda value: {"true": "full", "false": "none"}.get(value.lower()), recomputation="gradient_checkpointing"
+    )
+    | _options(precision_of, weights_precision="torch_dtype")
+)
 _DASHED_ONLY = {"block_size"}
 """Names that configurations of other things have, too: DeepSpeed's asynchronous I/O has a block_size."""
 
@@ -79,56 +86,34 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     text = text[:20_000]
     if not _is_hinted(text):
         return
-
-    def add(name: str, value: str) -> None:
-        field, read = _OPTIONS[name]
-        state(stated, field, read(value), text, line, ECHOED)
-
-    for sign, name, between, value in _OPTION.findall(text):
+    printed = _OPTION.findall(text) + [("--", name, "=", "true") for name in _SWITCH.findall(text)]
+    for sign, name, between, value in printed:
         # A blank alone parts name and value on a command line only: prose has such pairs, too.
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
-            add(name, value)
-    for name in _SWITCH.findall(text):
-        add(name, "true")
-    processes = {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}
-    nodes = processes.get("nnodes", processes.get("num_nodes", 1))
-    for name in ("num_processes", "nproc_per_node", "num_gpus"):
-        if name in processes:
-            world = processes[name] * (1 if name == "num_processes" else nodes)
-            state(stated, "num_gpus", count(world), text, line, ECHOED)
-            break
+            field, read = _OPTIONS[name]
+            state(stated, field, read(value), text, line, ECHOED)
+    if processes := {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}:
+        nodes = processes.get("nnodes", processes.get("num_nodes", 1))
+        per_node = processes.get("nproc_per_node", processes.get("num_gpus", 0))
+        state(stated, "num_gpus", count(processes.get("num_processes", per_node * nodes)), text, line, ECHOED)
     if listed := _NUM_PROCESSES.match(text):
         state(stated, "num_gpus", count(listed[1]), text, line, ECHOED)
 
 
-def _name(value: str) -> str | None:
-    return value if re.search("[A-Za-z]", value) and value.lower() not in ("null", "none", "true") else None
-
-
-_HPARAMS: Options = _ANYWHERE | {
-    "sequence_length": ("sequence_length", count),
-    "world_size": ("num_gpus", count),
-    "num_gpus": ("num_gpus", count),
-    "accumulate_grad_batches": ("gradient_accumulation_steps", count),
-    "tensor_model_parallel_size": ("tensor_model_parallel_size", count),
-    "pipeline_model_parallel_size": ("pipeline_model_parallel_size", count),
-    "context_parallel_size": ("context_parallel_size", count),
-    "expert_model_parallel_size": ("expert_model_parallel_size", count),
-    "num_layers": ("num_layers", count),
-    "hidden_size": ("hidden_size", count),
-    "num_attention_heads": ("num_attention_heads", count),
-    "num_query_groups": ("num_query_groups", count),
-    "ffn_hidden_size": ("ffn_hidden_size", count),
-    "vocab_size": ("vocab_size", count),
-    "model_name": ("model", _name),
-    "model": ("model", _name),
-    "device_name": ("device_name", _name),
-    "gpu_name": ("device_name", _name),
-    "lr": ("peak_learning_rate", number),
-    "devices": ("devices", count),
-    "gpus_per_node": ("devices", count),
-    "num_nodes": ("num_nodes", count),
-}
+_HPARAMS = (
+    _ANYWHERE
+    | _options(
+        count,
+        "sequence_length num_gpus devices num_nodes num_layers hidden_size num_attention_heads num_query_groups "
+        "ffn_hidden_size vocab_size tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
+        "expert_model_parallel_size",
+        num_gpus="world_size",
+        gradient_accumulation_steps="accumulate_grad_batches",
+        devices="gpus_per_node",
+    )
+    | _options(_name, "model device_name", model="model_name", device_name="gpu_name")
+    | _options(number, peak_learning_rate="lr")
+)
 _ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
 
 

@@ -17,9 +17,6 @@ from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
 
-GIVEN = ("model", "num_gpus", "global_batch_size", "sequence_length")
-"""Settings that a user can give for a log."""
-
 
 @dataclasses.dataclass(frozen=True)
 class ParsedLog:
@@ -27,7 +24,7 @@ class ParsedLog:
 
     Attributes:
         steps: records of steps that it has.
-        stated: what the log says of the setup, by field; the names in GIVEN among them.
+        stated: what the log says of the setup, by field.
         notes: what the reader did that leaves no doubt, such as passing over doubled lines.
         build: makes the Run; see run().
     """
@@ -43,7 +40,7 @@ class ParsedLog:
 
 
 class Reader(Protocol):
-    """A log format's reader, for one log. Its class stands in LOG_FORMATS."""
+    """A log format's reader, for one log. Every class of this name in `read` is one of LOG_FORMATS."""
 
     name: str
     """Of the log format."""
@@ -70,25 +67,12 @@ class TakesBlocks(Reader, Protocol):
         """Steps of this log format found so far."""
 
     def feed_block(self, number: int, block: bytes) -> int:
-        """Read whole lines, as feed() would one by one.
-
-        Args:
-            number: of the first of them.
-            block: as text.Blocks gives it.
-
-        Returns:
-            The number of the line after them.
-        """
+        """Read whole lines, as text.Blocks gives them; `number` is that of the first, and that after them returned."""
 
 
 @dataclasses.dataclass(frozen=True)
 class InputFile:
-    """A file to read.
-
-    Attributes:
-        name: for messages only.
-        stream: seekable, at its start.
-    """
+    """A file to read: its name, for messages only, and a seekable stream at its start."""
 
     name: str
     stream: BinaryIO

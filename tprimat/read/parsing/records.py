@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing.failures import FailureReasons
-from tprimat.read.parsing.text import Line, Stamp, first_stamp
+from tprimat.read.parsing.text import Stamp, first_stamp
 from tprimat.read.parsing.values import LoggedValue, LoggedValues, name_and_unit, number
 from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Status
 from tprimat.units import round_figure
@@ -58,15 +58,6 @@ class Record:
     def figure(self, name: str) -> float | None:
         """Return a figure, of a field or a native one, or None."""
         return getattr(self, name) if name in FIGURES else self.native.get(name)
-
-    @classmethod
-    def of(cls, match: re.Match[str], line: Line, **known: Any) -> Record:
-        """Return the record of a pattern's named groups: `step`, and figures named as put() takes them."""
-        record = cls(int(match["step"].replace(",", "")), line.number, **known)
-        for name, printed in match.groupdict().items():
-            if name != "step":
-                record.put(name, printed)
-        return record
 
     def put(self, name: str, printed: object) -> None:
         """Set a figure, of a field or a native one; remember it when it isn't finite. What is no number is skipped.
@@ -166,14 +157,11 @@ def set_windows(records: Iterable[Record]) -> None:
         before = record.step
 
 
-def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0) -> dict[str, Any]:
-    """Return the series of a Run, as its arguments.
+def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
+    """Return the series of a Run, as its arguments, from records in the order of their steps.
 
-    Args:
-        records: in the order of their steps.
-        windows: steps that each of them averages.
-        shift: 1 where the log counts steps from 0: a Run counts from 1, and what was printed
-            stays in native_metrics.printed_step.
+    `shift` is 1 where the log counts steps from 0: a Run counts from 1, and what was printed stays in
+    native_metrics.printed_step.
     """
     names = dict.fromkeys(name for record in records for name in record.native)
     native = {name: tuple(record.native.get(name) for record in records) for name in names}
@@ -181,7 +169,7 @@ def series(records: Sequence[Record], windows: Sequence[int], *, shift: int = 0)
         native["printed_step"] = tuple(float(record.step) for record in records)
     return {
         "steps": tuple(record.step + shift for record in records),
-        "window_steps": tuple(windows),
+        "window_steps": tuple(record.window or 1 for record in records),
         "step_times": tuple(record.seconds for record in records),
         "loss_values": tuple(record.loss for record in records),
         "learning_rates": tuple(record.learning_rate for record in records),
@@ -201,29 +189,27 @@ def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
     return {field: round_figure(value) or 0.0 for field, value in highest.items()}
 
 
-def warnings_of(training: LoggedTraining, windows: Sequence[int]) -> list[str]:
+def warnings_of(training: LoggedTraining) -> list[str]:
     """Return warnings for what the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.conflicts]
 
-    def warn(those: Iterable[Record], words: str) -> None:
+    def warn(words: str, those: Iterable[Record]) -> None:
         if where := spans((record.step, record.step) for record in those):
-            warnings.append(words.format(where))
+            warnings.append(f"{words} at {where}")
 
-    warn((each for each in records if "loss" in each.not_finite), "the loss is not a number at {}")
-    warn((each for each in records if "grad_norm" in each.not_finite), "the gradient norm is not finite at {}")
+    warn("the loss is not a number", (each for each in records if "loss" in each.not_finite))
+    warn("the gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
     if any(each.loss is not None for each in records):
         without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
-        warn(without, "no loss is printed at {}")
+        warn("no loss is printed", without)
     if any(each.seconds is not None for each in records):
-        warn((each for each in records if each.seconds is None), "no step time is printed at {}")
-    if records and records[0].step > max(1, windows[0]):
+        warn("no step time is printed", (each for each in records if each.seconds is None))
+    if records and records[0].step > max(1, records[0].window or 1):
         warnings.append(f"the log begins at step {records[0].step}")
-    gaps = (
-        (earlier.step + 1, min(record.step - window, earlier.step + 999))
-        for earlier, record, window in zip(records, records[1:], windows[1:], strict=False)
-        if record.step - window > earlier.step
-    )
+    # Each pair with the first step that the later record covers.
+    pairs = [(before.step, later.step - (later.window or 1) + 1) for before, later in itertools.pairwise(records)]
+    gaps = ((last + 1, min(first - 1, last + 999)) for last, first in pairs if first > last + 1)
     if where := spans(gaps):
         warnings.append(f"no record of {where}")
     return warnings
@@ -234,12 +220,7 @@ MOST_SPANS = 12
 
 
 def spans(stretches: Iterable[tuple[int, int]], noun: str = "step") -> str:
-    """Return steps for people: “step 3” or “steps 1–3, 7”; empty for none.
-
-    Args:
-        stretches: first and last step of each, ascending.
-        noun: what a step is called.
-    """
+    """Return steps for people, “step 3” or “steps 1–3, 7”, from first and last of each stretch; empty for none."""
     joined: list[tuple[int, int]] = []
     for first, last in stretches:
         if joined and first == joined[-1][1] + 1:
@@ -264,14 +245,8 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
     return first.time.isoformat()
 
 
-def status(training: LoggedTraining, planned: int | None, *, done: int | None = None) -> tuple[Status, str | None]:
-    """Return whether all requested steps are there, and why not.
-
-    Args:
-        training: what was read.
-        planned: steps that were asked for, where the log says.
-        done: number of the last step, counted from 1; that of the last record when left out.
-    """
+def status(training: LoggedTraining, planned: int | None, done: int | None) -> tuple[Status, str | None]:
+    """Return whether all planned steps are there, and why not; `done` is the last one, counted from 1."""
     around = training.around
     cause = around.causes.reason()
     if not training.records:
@@ -279,7 +254,7 @@ def status(training: LoggedTraining, planned: int | None, *, done: int | None = 
             return "incomplete", f"the training ended well (line {around.marks['success']}), but logged no step"
         return "failed", cause or "the log ends before the first step and shows no error"
     assert training.last is not None
-    last = training.last.step if done is None else done
+    last = done or training.last.step
     success = around.marks.get("success")
     if (planned and last >= planned) or (success and success >= training.last.line):
         if around.causes.exit_code:
@@ -297,29 +272,20 @@ def status(training: LoggedTraining, planned: int | None, *, done: int | None = 
     return "incomplete", f"the log ends after step {last}; {why}"
 
 
-def check_rates(
-    records: Sequence[Record], name: str, tokens: int | None, devices: int | None, warnings: list[str]
-) -> None:
-    """Check a printed rate of tokens against batch, sequence and time.
-
-    Args:
-        records: with step times and the rate among their native figures.
-        name: of the rate, per device or of all.
-        tokens: of one step over all devices.
-        devices: among which the rate divides them; 1 for a rate of all.
-        warnings: gets the disagreement.
-    """
+def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
+    """Return a warning where a printed rate per device isn't what the tokens of a step, time and devices give."""
     if not tokens or not devices:
-        return
-    ratios = [
-        (rate * record.seconds * devices / tokens, record)
+        return []
+    shares = [
+        (abs(rate * record.seconds * devices / tokens - 1), record.line)
         for record in records
         if (rate := record.native.get(name)) and record.seconds
     ]
-    off = [(abs(ratio - 1), record) for ratio, record in ratios if abs(ratio - 1) > RATE_AGREEMENT]
-    if off:
-        share, worst = max(off, key=lambda pair: pair[0])
-        warnings.append(
-            f"{len(off)} of {len(ratios)} records print a rate of tokens ({name}) that batch × sequence / time / GPUs "
-            f"({tokens} tokens / {devices}) doesn't give: {share:.1%} off on line {worst.line}; one of them is wrong"
-        )
+    off = [pair for pair in shares if pair[0] > RATE_AGREEMENT]
+    if not off:
+        return []
+    share, line = max(off, key=lambda pair: pair[0])
+    return [
+        f"{len(off)} of {len(shares)} records print a rate of tokens ({name}) that batch × sequence / time / GPUs "
+        f"({tokens} tokens / {devices}) doesn't give: {share:.1%} off on line {line}; one of them is wrong"
+    ]

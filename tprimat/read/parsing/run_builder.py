@@ -35,10 +35,14 @@ from tprimat.results.run import (
     TrainingConfig,
 )
 
-_SIZES = ("global_batch_size", "sequence_length", "num_gpus")
+_SIZES = {
+    "global_batch_size": "global batch size",
+    "sequence_length": "sequence length",
+    "num_gpus": "number of GPUs",
+}
 _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
-    "vocab_size", "num_experts", "experts_per_token", "num_parameters",
+    "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
 )  # fmt: skip
 _SPREAD = ("tensor_model", "pipeline_model", "context", "expert_model", "data")
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
@@ -64,12 +68,11 @@ class RunBuilder:
         breakdown: seconds by part.
         versions: of packages.
         unknown: why something is unknown, by the field's name; a warning where it stays so.
-        ended: whether the source says that the training was done; None: its status is what the
-            records and marks tell.
+        ended: whether the source says that the training was done; None: records and marks tell.
         fixed_status: status and reason where the source isn't a log of a training at all.
         timestamp: where the source states it otherwise than by the first time in it.
-        label: what the source itself calls this side.
         shape: of the model, where it isn't among the statements.
+        label: what the source itself calls this side.
         notes: what was done that leaves no doubt.
     """
 
@@ -107,7 +110,7 @@ class RunBuilder:
         """Return the Run.
 
         Args:
-            given: what the user says, by names in parsed_log.GIVEN; it goes before what is stated.
+            given: what the user says, by field; it goes before what is stated.
         """
         stated = self.stated
         sizes, spread = self.sizes(given)
@@ -169,15 +172,14 @@ class RunBuilder:
             doubts: warnings of the model, which belong among these.
         """
         found = self.training.ordered()
-        windows = [record.window or 1 for record in found]
-        warnings = records.warnings_of(self.training, windows)
+        warnings = records.warnings_of(self.training)
         if self.shift and found:
             warnings.append("the source counts steps from 0; here they count from 1")
         warnings += doubts
         if self.rate:
             tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
-            records.check_rates(found, self.rate, tokens, sizes.num_gpus, warnings)
-        series = records.series(found, windows, shift=self.shift)
+            warnings += records.check_rates(found, self.rate, tokens, sizes.num_gpus)
+        series = records.series(found, shift=self.shift)
         if not self.lines:
             series["lines"] = (None,) * len(found)
         return series, warnings
@@ -189,8 +191,7 @@ class RunBuilder:
             warnings.append(self.unknown.get("step_times", "no step times: the source states none"))
         without = [name for name in _SIZES if getattr(sizes, name) is None]
         warnings += [self.unknown[name] for name in without if name in self.unknown]
-        plain = [name for name in without if name not in self.unknown]
-        if words := [name.replace("num_gpus", "number of GPUs").replace("_", " ") for name in plain]:
+        if words := [words for name, words in _SIZES.items() if name in without and name not in self.unknown]:
             *others, last = words
             names, it = (f"{', '.join(others)} and {last}", "them") if others else (last, "it")
             warnings.append(f"{names} unknown: the source doesn't state {it}")
@@ -202,7 +203,7 @@ class RunBuilder:
         """Return the status and its reason; may add warnings."""
         if self.ended is True:
             return "complete", None
-        return records.status(self.training, planned, done=series["steps"][-1] if series["steps"] else None)
+        return records.status(self.training, planned, series["steps"][-1] if series["steps"] else None)
 
     def started(self, warnings: list[str]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, where that is unknown."""
@@ -241,7 +242,7 @@ def sizes_of(
 
     Args:
         stated: what the source says, by the fields' names.
-        given: what the user says, by names in parsed_log.GIVEN; it goes before what is stated.
+        given: what the user says, by field; it goes before what is stated.
         infer: whether GPUs that share no layer are replicas.
     """
     world = given.get("num_gpus") or stated.count("num_gpus")
@@ -257,7 +258,7 @@ def sizes_of(
         batch = micro * replicas * accumulation
     if accumulation is None and batch and micro and replicas and batch % (micro * replicas) == 0:
         accumulation = batch // (micro * replicas)
-    seed = stated.value("seed")
+    seed, packing = stated.value("seed"), stated.value("packing")
     spread["data_parallel_size"] = replicas
     return TrainingConfig(
         max_steps=stated.count("max_steps"),
@@ -265,10 +266,9 @@ def sizes_of(
         micro_batch_size=micro,
         sequence_length=given.get("sequence_length") or stated.count("sequence_length"),
         num_gpus=world,
-        precision=stated.word("precision"),
-        precision_detail=stated.word("precision_detail"),
-        recomputation=stated.word("recomputation"),
-        seed=seed if isinstance(seed, int) and not isinstance(seed, bool) and abs(seed) < 2**63 else None,
+        **{name: stated.word(name) for name in ("precision", "precision_detail", "recomputation")},
+        packing=packing if isinstance(packing, bool) else None,
+        seed=seed if type(seed) is int and abs(seed) < 2**63 else None,
     ), ParallelismConfig(strategy_name=stated.word("strategy_name"), gradient_accumulation_steps=accumulation, **spread)
 
 
@@ -294,8 +294,7 @@ def optimizer_of(stated: LoggedValues) -> Optimizer:
 
 def platform_of(stated: LoggedValues) -> Platform | None:
     """Return the stated platform, else what the device's name shows."""
-    shown = gpus.vendor(stated.word("device_name") or "")
-    platform = stated.word("platform") or _PLATFORMS.get(shown or "")
+    platform = stated.word("platform") or _PLATFORMS.get(gpus.vendor(stated.word("device_name") or "") or "")
     return next((each for each in get_args(Platform) if each == platform), None)
 
 

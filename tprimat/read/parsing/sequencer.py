@@ -8,7 +8,6 @@ again from the first step or before         another training: one of its own
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
@@ -21,17 +20,12 @@ SAME_FIGURES = 0.05
 
 
 class RecordSequencer:
-    """Assigns records to trainings as they come.
+    """Assigns records to trainings as they come."""
 
-    Args:
-        reconcile: called with (known, double): takes from a double what the first record lacks.
-    """
-
-    def __init__(self, reconcile: Callable[[Record, Record], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.trainings: list[LoggedTraining] = []
         self.pending = LogContext()
         self.cut_off: int | None = None
-        self._reconcile = reconcile
 
     @property
     def last(self) -> Record | None:
@@ -41,41 +35,36 @@ class RecordSequencer:
     def take(self, record: Record) -> None:
         """Add the next record of the log."""
         pending, self.pending = self.pending, LogContext()
-        training = self.trainings[-1] if self.trainings else None
-        if training is None or training.last is None:
+        last = self.last
+        if last is None:
             self._begin(record, pending)
             return
+        training = self.trainings[-1]
         known = training.records.get(record.step)
-        if known is not None and _same(known, record, training.last):
+        if known is not None and _same(known, record, last):
             training.around.absorb(pending)
-            self._double(training, known, record)
+            _take_double(training, known, record)
             return
-        if known is None and "success" in pending.marks and _jumps(record, training):
+        goes_on = known is None and (record.step > last.step or _late(record, last, training))
+        jumps = known is None and "success" in pending.marks and _jumps(record, training)
+        if jumps or (not goes_on and record.step <= min(training.records)):
             self._begin(record, pending)
-        elif known is None and (record.step > training.last.step or _late(record, training)):
-            if pending.begun:
-                training.attempts.append(record.step)
-            self._add(training, record, pending)
-        elif record.step <= min(training.records):
-            self._begin(record, pending)
-        else:
-            self._restart(training, record)
-            self._add(training, record, pending)
+            return
+        if not goes_on:
+            _restart(training, record)
+        _add(training, record, pending)
 
     def finish(self) -> list[LoggedTraining]:
         """Return the trainings, with what follows the last record."""
-        pending, self.pending = self.pending, LogContext()
-        if self.trainings:
-            training = self.trainings[-1]
-            if pending.begun and pending.causes.reason():
+        last = self.last
+        if last is not None:
+            training, pending = self.trainings[-1], self.pending
+            if pending.begun and (cause := pending.causes.reason()):
                 training.warnings.append(
-                    f"started again after line {training.last.line if training.last else 1}, and that attempt logged "
-                    f"no step: {pending.causes.reason()}"
+                    f"started again after line {last.line}, and that attempt logged no step: {cause}"
                 )
             training.around.absorb(pending)
             training.cut_off = self.cut_off
-        else:
-            self.pending = pending
         return self.trainings
 
     def _begin(self, record: Record, pending: LogContext) -> None:
@@ -85,44 +74,43 @@ class RecordSequencer:
             former.causes, pending.causes = pending.causes, FailureReasons()
             if "success" in pending.marks:
                 former.marks["success"] = pending.marks.pop("success")
-        training = LoggedTraining(attempts=[record.step])
-        self.trainings.append(training)
-        self._add(training, record, pending)
+        self.trainings.append(LoggedTraining())
+        _add(self.trainings[-1], record, pending)
 
-    def _add(self, training: LoggedTraining, record: Record, pending: LogContext) -> None:
-        training.around.absorb(pending)
-        if training.around.first_stamp is None:
-            training.around.first_stamp = record.stamp
-        training.records[record.step] = record
-        if training.last is None or record.step > training.last.step:
-            training.last = record
 
-    def _restart(self, training: LoggedTraining, record: Record) -> None:
-        again = sorted(step for step in training.records if step >= record.step)
-        for step in again:
-            del training.records[step]
-        training.warnings.append(
-            f"restarted on line {record.line} from step {record.step}: the records of steps {again[0]} to {again[-1]} "
-            "before it are left out"
+def _add(training: LoggedTraining, record: Record, pending: LogContext) -> None:
+    training.around.absorb(pending)
+    training.around.first_stamp = training.around.first_stamp or record.stamp
+    training.records[record.step] = record
+    if training.last is None or record.step > training.last.step:
+        training.last = record
+
+
+def _restart(training: LoggedTraining, record: Record) -> None:
+    """Drop the records from a step on: a new attempt repeats them."""
+    again = sorted(step for step in training.records if step >= record.step)
+    for step in again:
+        del training.records[step]
+    training.warnings.append(
+        f"restarted on line {record.line} from step {record.step}: the records of steps {again[0]} to {again[-1]} "
+        "before it are left out"
+    )
+    training.last = None
+
+
+def _take_double(training: LoggedTraining, known: Record, record: Record) -> None:
+    """Skip a duplicate; fill the first record's gaps from it, and note differences."""
+    training.doubles += 1
+    mine, other = known.figures(), record.figures()
+    for name in other.keys() - mine.keys():
+        known.put(name, other[name])
+    common = sorted(mine.keys() & other.keys())
+    differing = [name for name in common if not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)]
+    if differing and len(training.conflicts) < 5:
+        training.conflicts.append(
+            f"step {record.step} is printed twice with different figures ({', '.join(differing)}; lines {known.line} "
+            f"and {record.line}): the first is kept"
         )
-        training.attempts.append(record.step)
-        training.last = None
-
-    def _double(self, training: LoggedTraining, known: Record, record: Record) -> None:
-        training.doubles += 1
-        if self._reconcile:
-            self._reconcile(known, record)
-        mine, other = known.figures(), record.figures()
-        for name in other.keys() - mine.keys():
-            known.put(name, other[name])
-        differing = [
-            name for name in mine if name in other and not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)
-        ]
-        if differing and len(training.conflicts) < 5:
-            training.conflicts.append(
-                f"step {record.step} is printed twice with different figures ({', '.join(sorted(differing))}; lines "
-                f"{known.line} and {record.line}): the first is kept"
-            )
 
 
 def _same(known: Record, record: Record, last: Record) -> bool:
@@ -153,11 +141,10 @@ def _jumps(record: Record, training: LoggedTraining) -> bool:
     return record.step - last > 2 * (last - before)
 
 
-def _late(record: Record, training: LoggedTraining) -> bool:
+def _late(record: Record, last: Record, training: LoggedTraining) -> bool:
     """Return whether a step that is over was only logged late, not run again."""
-    assert training.last is not None
-    if record.stamp is not None and training.last.stamp is not None:
-        after = record.stamp.seconds_after(training.last.stamp)
+    if record.stamp is not None and last.stamp is not None:
+        after = record.stamp.seconds_after(last.stamp)
         if after is not None:
             return after <= SAME_MOMENT
     return record.step > min(training.records)

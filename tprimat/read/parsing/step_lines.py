@@ -23,6 +23,8 @@ class RecordReader(abc.ABC):
 
     def __init__(self) -> None:
         self.sorter = RecordSequencer()
+        self.has_own_lines = False
+        """Whether lines show a training of this format, so that there is one even without a record."""
         self._lines = 0
 
     @property
@@ -45,13 +47,10 @@ class RecordReader(abc.ABC):
 
     def finish(self) -> list[ParsedLog]:
         """Return the trainings, in the order of the log."""
-        return [self.builder(training).reading() for training in self.sorter.finish()]
-
-
-ALLOCATOR_PEAKS = {
-    "memory_max_allocated_gb": "peak_memory_allocated_gb",
-    "memory_max_reserved_gb": "peak_memory_reserved_gb",
-}
+        trainings = self.sorter.finish()
+        if not trainings and self.has_own_lines:
+            trainings.append(LoggedTraining(around=self.sorter.pending))
+        return [self.builder(training).reading() for training in trainings]
 
 
 class StepReader(RecordReader):
@@ -65,16 +64,12 @@ class StepReader(RecordReader):
     signs: tuple[str, ...] = ()
     """A line without any of these holds no figures."""
 
-    peaks: Mapping[str, str] = {}
-    """Native figures whose highest value is a field of MemoryMetrics."""
-
     def __init__(self) -> None:
         super().__init__()
+        # What a log states once belongs to its last training.
         self.figures: dict[str, float | None] = {}
         self.memory: dict[str, float] = {}
-        self.unknown: dict[str, str] = {}
         self.notes: list[str] = []
-        self.ended: bool | None = None
 
     @property
     def stated(self) -> LoggedValues:
@@ -101,26 +96,23 @@ class StepReader(RecordReader):
     def other(self, line: Line) -> None:
         """Read a line without metrics of a step."""
 
-    def done(self, training: LoggedTraining) -> None:
-        """Complete a training when the log is over."""
+    def done(self, run: RunBuilder) -> None:
+        """Complete what makes the Run of a training when the log is over."""
 
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training whose log is over."""
-        self.done(training)
-        last = training is self.sorter.trainings[-1]
-        return RunBuilder(
-            self.name,
-            self.name,
-            training,
-            self.timing,
-            shift=1 if 0 in training.records else 0,
-            rate=self.rate,
-            figures=self.figures if last else {},
-            memory=peaks(training.ordered(), **self.peaks) | (self.memory if last else {}),
-            unknown=dict(self.unknown),
-            ended=self.ended if last else None,
-            notes=tuple(self.notes) if last else (),
+        shift = 1 if 0 in training.records else 0
+        run = RunBuilder(self.name, self.name, training, self.timing, shift=shift, rate=self.rate)
+        run.memory = peaks(
+            training.ordered(),
+            memory_max_allocated_gb="peak_memory_allocated_gb",
+            memory_max_reserved_gb="peak_memory_reserved_gb",
         )
+        self.done(run)
+        if training is self.sorter.trainings[-1]:
+            run.figures, run.notes = self.figures, tuple(self.notes)
+            run.memory |= self.memory
+        return run
 
 
 LEAST_DIGITS = 3
@@ -199,10 +191,10 @@ class BlockReader(StepReader):
         self.close()
         return super().finish()
 
-    def done(self, training: LoggedTraining) -> None:
+    def done(self, run: RunBuilder) -> None:
         """Note missing headers, and set windows."""
         if self._headless:
-            training.warnings.append(
+            run.training.warnings.append(
                 f"{self._headless} records have no header with a step: they are numbered in their order"
             )
-        set_windows(training.ordered())
+        set_windows(run.training.ordered())

@@ -60,19 +60,16 @@ def lines_of(block: bytes, number: int, *, whole: bool = True) -> Iterator[Line]
     text = clean(block.decode("utf-8", "replace"))
     pieces = text.split("\n")
     last = pieces.pop()
-    if _WRAPPED in text:
-        pieces, last = [_unwrapped(piece) for piece in pieces], _unwrapped(last)
-    if "\r" in text or _WRAPPED in text:
-        raws = block.split(b"\n")
+    if "\r" not in text and _WRAPPED not in text:
         for index, piece in enumerate(pieces):
-            yield from _parts(number + index, piece, raws[index], whole=True)
+            yield Line(number + index, piece, True)
         if last:
-            yield from _parts(number + len(pieces), last, raws[-1], whole=whole)
+            yield Line(number + len(pieces), last, whole)
         return
-    for index, piece in enumerate(pieces):
-        yield Line(number + index, piece, True)
-    if last:
-        yield Line(number + len(pieces), last, whole)
+    for index, (piece, raw) in enumerate(zip((*pieces, last), block.split(b"\n"), strict=True)):
+        has_end, shown = index < len(pieces), _unwrapped(piece)
+        if shown or has_end:
+            yield from _parts(number + index, shown, raw, whole=whole or has_end)
 
 
 _PIECE = re.compile(rb"[^\r\n]+")
@@ -97,14 +94,11 @@ def _unwrapped(piece: str) -> str:
 def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:
     """Yield the visible parts of a line between carriage returns; an empty line counts as one."""
     *ended, rest = piece.split("\r")
-    shown = False
-    for part in ended:
-        if part:
-            shown = True
-            yield Line(number, part, True)
+    visible = [Line(number, part, True) for part in ended if part]
+    yield from visible
     if rest:
         yield Line(number, rest, whole)
-    elif not shown and b"\r" not in raw[:-1]:
+    elif not visible and b"\r" not in raw[:-1]:
         yield Line(number, "", True)
 
 
@@ -115,6 +109,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Without a mark every other byte of plain letters is 0: what was added to a file has none, or its head was lost.
+_ZEROS: dict[tuple[bool, ...], str] = {(False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be"}
 
 
 def _encoding(head: bytes) -> tuple[bytes, str]:
@@ -122,13 +118,7 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return mark, encoding
-    # Without a mark every other byte of plain letters is 0: what was added to a file has none, or its head was lost.
-    zeros = [byte == 0 for byte in head[:4]]
-    if zeros == [False, True, False, True]:
-        return b"", "utf-16-le"
-    if zeros == [True, False, True, False]:
-        return b"", "utf-16-be"
-    return b"", "utf-8"
+    return b"", _ZEROS.get(tuple(byte == 0 for byte in head[:4]), "utf-8")
 
 
 _LARGER_THAN_CHUNKS = 4 << 20
@@ -209,12 +199,9 @@ class Blocks:
 
 
 class Numbers:
-    """The numbers of the lines of a block. Places must not be asked for again behind a later one.
+    """The numbers of the lines of a block, of which `number` is the first. Places are asked for in ascending order.
 
-    Args:
-        number: of the first one.
-        block: whole lines.
-        numpy: counts line ends several times as fast; None where it isn't installed or not worth its start.
+    The module numpy counts line ends several times as fast; it is None where it isn't installed or worth its start.
     """
 
     def __init__(self, number: int, block: bytes, numpy: Any = None) -> None:
@@ -332,8 +319,7 @@ _STAMP = re.compile(
 
 def last_stamp(text: str) -> Stamp | None:
     """Return the last timestamp in a text: the one nearest to the training's own message."""
-    match = _last_stamp(text)
-    return _as_stamp(match) if match else None
+    return _as_stamp(_last_stamp(text))
 
 
 def last_stamp_span(text: str) -> tuple[int, int] | None:
@@ -344,18 +330,17 @@ def last_stamp_span(text: str) -> tuple[int, int] | None:
 
 def first_stamp(text: str) -> Stamp | None:
     """Return the first timestamp in a text; None where it is no valid one."""
-    match = _STAMP.search(text)
-    return _as_stamp(match) if match else None
+    return _as_stamp(_STAMP.search(text))
 
 
 def _last_stamp(text: str) -> re.Match[str] | None:
-    match = None
-    for match in _STAMP.finditer(text):  # noqa: B007 - the last one is wanted
-        pass
-    return match
+    matches = list(_STAMP.finditer(text))
+    return matches[-1] if matches else None
 
 
-def _as_stamp(match: re.Match[str]) -> Stamp | None:
+def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
+    if match is None:
+        return None
     groups = match.groups()
     year, month, day, hour, minute, second = (int(group) for group in (groups[:6] if groups[0] else groups[8:]))
     fraction, offset = groups[6] or "", groups[7]

@@ -47,7 +47,7 @@ def digits(text: str) -> int:
 
 def precision_of(value: object) -> str | None:
     """Return a precision as results name it, from torch.bfloat16, bf16-mixed, 16-true and the like."""
-    word = str(value).lower().removeprefix("torch.")
+    word = str(value).lower()
     for signs, known in (
         (("mxfp8",), "mxfp8"),
         (("fp8", "float8"), "fp8"),
@@ -58,7 +58,7 @@ def precision_of(value: object) -> str | None:
     ):
         if any(sign in word for sign in signs):
             return known
-    return {"16": "fp16", "16-mixed": "fp16", "16-true": "fp16", "32": "fp32", "32-true": "fp32"}.get(word)
+    return {"16": "fp16", "32": "fp32"}.get(word.removesuffix("-mixed").removesuffix("-true"))
 
 
 def json_object(text: str) -> dict[str, Any] | None:
@@ -75,10 +75,8 @@ _DECODER = json.JSONDecoder()
 
 def object_at(text: str, begin: int = 0) -> dict[str, Any] | None:
     """Return the JSON object that begins at a place of a text, whatever follows it; None where none does."""
-    if begin < 0:
-        return None
     try:
-        value, _ = _DECODER.raw_decode(text, begin)
+        value, _ = _DECODER.raw_decode(text, begin) if begin >= 0 else (None, 0)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -147,8 +145,7 @@ class LoggedValues(dict[str, LoggedValue]):
     def count(self, name: str) -> int | None:
         """Return a stated number from 1 on; None for anything else."""
         value = self.value(name)
-        right = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_COUNT
-        return value if right else None
+        return value if type(value) is int and 1 <= value <= LARGEST_COUNT else None
 
     def count_statement(self, name: str) -> LoggedValue | None:
         """Return the statement of a number from 1 on; None for anything else."""

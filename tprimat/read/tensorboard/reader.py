@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
+from tprimat.read import lightning_csv
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing.options import options_in, state_hparams
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
-from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
+from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.values import LoggedValue, LoggedValues, number, object_at, precision_of, state
+from tprimat.read.parsing.values import LoggedValues, object_at, precision_of, state
 from tprimat.read.tensorboard.tfevents import Events, Point, is_event_file, read_into
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb
@@ -33,6 +34,7 @@ class Layout:
         tags: by the field of a record, or the name in native_metrics; the first that is there counts.
         shift: 1 where steps count from 0.
         timing: what its step time is.
+        untimed: why there may be no step times.
         memory_unit: in GB.
     """
 
@@ -41,6 +43,7 @@ class Layout:
     tags: Mapping[str, tuple[str, ...]]
     shift: int = 0
     timing: Timing = Timing()  # noqa: RUF009 - frozen
+    untimed: str = "no tag holds any"
     memory_unit: float = 1e-9
 
 
@@ -66,6 +69,7 @@ _MEGATRON = Layout(
         "not evaluation and checkpoints",
         over_ranks="all ranks meet at the timer's barrier; the last rank writes",
     ),
+    untimed="Megatron writes them with --log-timers-to-tensorboard alone",
 )
 _NEMO = Layout(
     "nemo",
@@ -124,20 +128,8 @@ _LIGHTNING = Layout(
     "lightning",
     (),
     {
-        "loss": (
-            "train_loss_step",
-            "train_loss",
-            "train/loss_step",
-            "train/loss",
-            "loss_step",
-            "loss",
-            "training_loss",
-        ),
+        **lightning_csv.COLUMNS,
         "learning_rate": ("lr", "learning_rate", "lr-AdamW", "lr-Adam", "lr-SGD", "lr-AdamW/pg1"),
-        "grad_norm": ("grad_norm", "grad_2.0_norm_total", "train/grad_norm"),
-        "epoch": ("epoch",),
-        "seconds": ("train_step_timing in s", "step_time", "train/step_time"),
-        "tokens_per_second_per_gpu": ("throughput/device/tokens_per_sec", "device/items_per_sec"),
     },
     shift=1,
 )
@@ -161,27 +153,30 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
         read_into(part.stream, events)
     scalars = events.scalars
     layout = next((each for each in LAYOUTS if any(tag in scalars for tag in each.mark)), LAYOUTS[-1])
+    series = {
+        field: next((scalars[tag] for tag in tags if scalars.get(tag)), []) for field, tags in layout.tags.items()
+    }
     columns = {
         field: _column(points, layout.memory_unit if field.startswith("memory") else 1.0)
-        for field, tags in layout.tags.items()
-        if (points := next((scalars[tag] for tag in tags if scalars.get(tag)), None))
+        for field, points in series.items()
+        if points
     }
+    sizes = columns.pop("batch_size", {})
     base = next((columns[name] for name in ("loss", "seconds", "tokens_per_second_per_gpu") if columns.get(name)), None)
     if base is None:
         raise ValueError(f"it holds no scalar of a training (its tags: {', '.join(list(scalars)[:6]) or 'none'})")
-    training = LoggedTraining(around=LogContext())
+    training = LoggedTraining()
     stated = training.around.stated
-    steps = sorted(base.keys() | columns.get("seconds", {}).keys())
-    shift = 1 if steps[0] == 0 else layout.shift
-    for step in steps:
-        if step + shift >= 1:
-            record = Record(step, 0)
-            for field, column in columns.items():
-                if field != "batch_size":
-                    record.put(field, column.get(step))
-            training.records[step] = training.last = record
-    arguments = _arguments(events.texts)
-    shape = None
+    for step in sorted(base.keys() | columns.get("seconds", {}).keys()):
+        record = training.records[step] = training.last = Record(step, 0)
+        for field, column in columns.items():
+            record.put(field, column.get(step))
+    shift = 1 if 0 in training.records else layout.shift
+    shape, arguments = None, LoggedValues()
+    for tag, text in events.texts.items():
+        # Megatron's arguments, each a text of its own.
+        line = f"{tag.removesuffix('/text_summary')} .. {' '.join(text.split())}"
+        megatron_setup.read_setup(1, line, arguments)
     if "num_layers" in arguments:
         for name, each in megatron_setup.fields_of(arguments).items():
             state(stated, name, each.value, each.text)
@@ -190,26 +185,22 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     elif layout is _TRANSFORMERS:
         _state_transformers(events.texts, stated)
     state_hparams(beside, stated)
-    _state_batch(columns.get("batch_size", {}), scalars, training)
+    _state_batch(sizes, scalars, training)
     _set_windows(layout, columns, training, shift)
-    figures: dict[str, float | None] = {}
-    losses = next((scalars[tag] for tag in layout.tags["loss"] if scalars.get(tag)), [])
-    if len(losses) > 1 and losses[-1].step > losses[0].step and losses[-1].wall_time > losses[0].wall_time:
-        seconds = losses[-1].wall_time - losses[0].wall_time
-        figures["event_seconds_per_step"] = seconds / (losses[-1].step - losses[0].step)
-    figures |= {name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)}
+    figures: dict[str, float | None] = {
+        name: scalars[tag][-1].value for tag, name in _TOTALS.items() if scalars.get(tag)
+    }
+    if losses := series["loss"]:
+        seconds, steps = losses[-1].wall_time - losses[0].wall_time, losses[-1].step - losses[0].step
+        if seconds > 0 and steps > 0:
+            figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
         training.warnings.append(f"{events.cut}: what stands before it was read")
-    unknown = {}
-    if "seconds" not in columns:
-        why = "no tag holds any"
-        if layout is _MEGATRON:
-            why = "Megatron writes them with --log-timers-to-tensorboard alone"
-        unknown["step_times"] = (
-            f"no step times: {why}; the wall time of the events (native_metrics) holds evaluation and checkpoints, too"
-        )
-    last = training.last.step + shift if training.last else 0
-    planned = stated.count("max_steps")
+    unknown = (
+        f"no step times: {layout.untimed}; the wall time of the events (native_metrics) holds evaluation and "
+        "checkpoints, too"
+    )
+    done = max(training.records) + shift >= (stated.count("max_steps") or math.inf)
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
         notes.append(f"{len(parts)} event files of one folder are read as one training")
@@ -223,11 +214,11 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
             shift=shift,
             lines=False,
             figures=figures,
-            unknown=unknown,
-            ended=True if (planned and last >= planned) or scalars.get("train/train_runtime") else None,
+            unknown={} if "seconds" in columns else {"step_times": unknown},
+            ended=True if done or scalars.get("train/train_runtime") else None,
             shape=shape,
             timestamp=datetime.datetime.fromtimestamp(began, datetime.timezone.utc).isoformat(timespec="seconds")
-            if began is not None and 0 < began < 4e9
+            if began and began < 4e9
             else None,
             notes=tuple(notes),
         ).reading()
@@ -238,64 +229,58 @@ def _column(points: Sequence[Point], unit: float) -> dict[int, float]:
     """Return values by step, ascending; where a step is written again, the later one."""
     column: dict[int, float] = {}
     for point in points:
+        # A training that started again runs the later steps again, too.
+        while point.step >= 0 and column and next(reversed(column)) > point.step:
+            column.popitem()
         if point.step >= 0:
-            if column and point.step < next(reversed(column)):
-                # A training that started again runs the later steps again, too.
-                column = {step: value for step, value in column.items() if step < point.step}
             column[point.step] = point.value * unit
     return column
-
-
-def _arguments(texts: Mapping[str, str]) -> LoggedValues:
-    """Return Megatron's arguments, each a text of its own."""
-    arguments = LoggedValues()
-    for tag, text in texts.items():
-        name, _, kind = tag.rpartition("/")
-        name = name or kind
-        if kind in ("text_summary", name) and name in megatron_setup.ARGUMENTS:
-            value = text.strip().strip("'\"")
-            known: Any = {"None": None, "True": True, "False": False}.get(value, value)
-            if isinstance(known, str) and (figure := number(known)) is not None:
-                known = int(figure) if figure.is_integer() and "." not in known else figure
-            arguments.add(name, LoggedValue(known, 1, f"{name} {value}"[:300], 2))
-    return arguments
 
 
 def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
     """Read the Trainer's arguments and the model's configuration, each JSON text."""
     options_in(texts.get("args/text_summary", texts.get("args", "")), 1, stated)
     config = object_at(texts.get("model_config/text_summary", texts.get("model_config", "")).lstrip()) or {}
-    for key, field in (
-        ("num_hidden_layers", "num_layers"),
-        ("hidden_size", "hidden_size"),
-        ("num_attention_heads", "num_attention_heads"),
-        ("num_key_value_heads", "num_query_groups"),
-        ("intermediate_size", "ffn_hidden_size"),
-        ("vocab_size", "vocab_size"),
-        ("_name_or_path", "model"),
-    ):
+    for key, field in _CONFIG.items():
         state(stated, field, config.get(key) or None)
     state(stated, "weights_precision", precision_of(config.get("torch_dtype")))
+
+
+_CONFIG = {
+    "num_hidden_layers": "num_layers",
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_key_value_heads": "num_query_groups",
+    "intermediate_size": "ffn_hidden_size",
+    "vocab_size": "vocab_size",
+    "_name_or_path": "model",
+}
+"""Entries of a model's configuration, and the fields that they state."""
 
 
 def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], training: LoggedTraining) -> None:
     """State the batch really used: by its tag, or by how far the samples advance with each step."""
     stated = training.around.stated
-    used = {int(size) for size in sizes.values() if size >= 1}
-    where = "the batch-size tag"
+    used, where = {int(size) for size in sizes.values() if size >= 1}, "the batch-size tag"
     if not used:
         where = "the tags by samples"
-        pairs: list[tuple[int, int]] = []
+        advances: list[tuple[int, int]] = []
         first: list[tuple[int, int]] = []
         for tag, points in scalars.items():
-            by_samples = scalars.get(f"{tag} vs samples")
-            if by_samples and len(by_samples) == len(points):
-                both = list(zip(points, by_samples, strict=True))
-                first = first or [(points[0].step, by_samples[0].step)]
-                pairs += [(later.step - at.step, ahead.step - by.step) for (at, by), (later, ahead) in pairwise(both)]
-        used = {samples // steps for steps, samples in pairs or first if steps > 0 < samples and samples % steps == 0}
+            by_samples = scalars.get(f"{tag} vs samples", [])
+            pairs = [(point.step, sample.step) for point, sample in zip(points, by_samples, strict=False)]
+            if len(points) == len(by_samples):
+                advances += [(step - before, samples - then) for (before, then), (step, samples) in pairwise(pairs)]
+                first = first or pairs[:1]
+        used = {samples // steps for steps, samples in advances or first if steps > 0 < samples and not samples % steps}
     requested = stated.count("global_batch_size")
-    if len(used) == 1:
+    if len(used) > 1:
+        stated.pop("global_batch_size", None)
+        training.warnings.append(
+            f"the global batch size changes during the training ({min(used)} to {max(used)}): it is left open, and no "
+            "throughput in tokens can be given"
+        )
+    elif used:
         (size,) = used
         if requested and requested != size:
             training.warnings.append(
@@ -303,13 +288,7 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
                 "(the batch grows later): it is taken"
             )
             stated.pop("global_batch_size", None)
-        state(stated, "global_batch_size", size or None, f"{where}: {size}")
-    elif len(used) > 1:
-        stated.pop("global_batch_size", None)
-        training.warnings.append(
-            f"the global batch size changes during the training ({min(used)} to {max(used)}): it is left open, and no "
-            "throughput in tokens can be given"
-        )
+        state(stated, "global_batch_size", size, f"{where}: {size}")
 
 
 def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], training: LoggedTraining, shift: int) -> None:
@@ -334,11 +313,13 @@ def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], traini
         before = record.step + shift
 
 
-FILES = FileFormat(
-    "tensorboard",
-    "event files of TensorBoard",
-    is_event_file,
-    _read,
-    together=folder_of,
-    beside=("hparams.yaml",),
+FILE_FORMATS = (
+    FileFormat(
+        "tensorboard",
+        "event files of TensorBoard",
+        is_event_file,
+        _read,
+        together=folder_of,
+        beside=("hparams.yaml",),
+    ),
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -40,27 +41,23 @@ class Events:
     Attributes:
         scalars: by tag, in the order of the file.
         texts: by tag, the last one.
-        first_time, last_time: wall times of the first and the last event, s since 1970.
+        first_time: wall time of the first event, s since 1970.
         cut: why reading ended before the end of a file, or None.
     """
 
     scalars: dict[str, list[Point]] = dataclasses.field(default_factory=dict)
     texts: dict[str, str] = dataclasses.field(default_factory=dict)
     first_time: float | None = None
-    last_time: float | None = None
     cut: str | None = None
 
 
-def _table() -> tuple[int, ...]:
-    remainders = []
-    for value in range(256):
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        remainders.append(value)
-    return tuple(remainders)
+def _remainder(value: int) -> int:
+    for _ in range(8):
+        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value
 
 
-_TABLE = _table()
+_TABLE = tuple(map(_remainder, range(256)))
 
 
 def masked_crc(content: bytes) -> int:
@@ -84,8 +81,8 @@ def read_into(stream: BinaryIO, events: Events) -> None:
     """Add what a file holds. Never raises for its content: events.cut tells what can't be read."""
     for content in _records(stream, events):
         try:
-            _event(content, events)
-        except _MalformedError:
+            _add_event(content, events)
+        except (ValueError, LookupError, struct.error):
             events.cut = "a record is no event"
             return
 
@@ -110,141 +107,104 @@ def _records(stream: BinaryIO, events: Events) -> Iterator[bytes]:
         yield body
 
 
-class _MalformedError(ValueError):
-    """Bytes that are no protocol buffer."""
-
-
 def _varint(content: bytes, place: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 64, 7):
-        if place >= len(content):
-            break
-        byte = content[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-    raise _MalformedError
+    value, shift = content[place], 0
+    # The highest bit of a byte, which is not of the number, says that another one follows.
+    while value >> shift >= 0x80:
+        place, shift = place + 1, shift + 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
+        value += (content[place] - 1) << shift
+    return value, place + 1
 
 
-def _fields(content: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Yield the number, wire type and value of each field: an integer for wire type 0, else the bytes."""
+def _fields(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
+    """Return the values by number and wire type of their fields: integers for wire type 0, else bytes."""
+    fields: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
+    value: Any
     place = 0
     while place < len(content):
         key, place = _varint(content, place)
         kind = key & 7
         if kind == 0:
             value, place = _varint(content, place)
-            yield key >> 3, kind, value
-            continue
-        size = {1: 8, 5: 4}.get(kind, 0)
-        if kind == 2:
-            size, place = _varint(content, place)
-        if kind not in (1, 2, 5) or place + size > len(content):
-            raise _MalformedError
-        yield key >> 3, kind, content[place : place + size]
-        place += size
+        else:
+            size, place = _varint(content, place) if kind == 2 else (_SIZES[kind], place)
+            value, place = content[place : place + size], place + size
+        fields[key >> 3, kind].append(value)
+    if place > len(content):
+        raise ValueError("a field goes on behind the end")
+    return fields
 
 
-def _event(content: bytes, events: Events) -> None:
-    wall_time, step = 0.0, 0
-    summaries: list[bytes] = []
-    restarted = False
-    for field in _fields(content):
-        match field:
-            case 1, 1, value:
-                wall_time = struct.unpack("<d", value)[0]
-            case 2, 0, value:
-                step = value - (1 << 64) if value >= 1 << 63 else value
-            case 5, 2, value:
-                summaries.append(value)
-            case 7, 2, value:
-                restarted = any(number == 1 and status == 1 for number, _, status in _fields(value))
+_SIZES = {1: 8, 5: 4}
+"""Bytes of the types of fixed size."""
+
+
+def _number(form: str, values: list[bytes]) -> float | None:
+    """Return the last of some numbers; None where there is none."""
+    return float(struct.unpack(form, values[-1])[0]) if values else None
+
+
+def _add_event(content: bytes, events: Events) -> None:
+    fields = _fields(content)
+    wall_time = _number("<d", fields[1, 1]) or 0.0
+    step = fields[2, 0][-1] if fields[2, 0] else 0
+    step -= 1 << 64 if step >= 1 << 63 else 0
     if wall_time > 0:
-        events.first_time = wall_time if events.first_time is None else min(events.first_time, wall_time)
-        events.last_time = wall_time if events.last_time is None else max(events.last_time, wall_time)
-    if restarted:
+        events.first_time = min(wall_time, events.first_time or wall_time)
+    if any(1 in _fields(log)[1, 0] for log in fields[7, 2][-1:]):
         # A session that starts at a step takes back what was written for it and later ones.
         for tag, points in events.scalars.items():
             events.scalars[tag] = [point for point in points if point.step < step]
-    for summary in summaries:
-        for number, kind, value in _fields(summary):
-            if (number, kind) == (1, 2):
-                _value(value, wall_time, step, events)
+    for summary in fields[5, 2]:
+        for value in _fields(summary)[1, 2]:
+            parts = _fields(value)
+            tag = b"".join(parts[1, 2][-1:]).decode("utf-8", errors="replace")
+            known = _tensor(parts[8, 2][-1]) if parts[8, 2] else _number("<f", parts[2, 5])
+            if isinstance(known, str):
+                events.texts[tag] = known
+            elif known is not None:
+                events.scalars.setdefault(tag, []).append(Point(wall_time, step, known))
 
 
-def _value(content: bytes, wall_time: float, step: int, events: Events) -> None:
-    tag, scalar, tensor = "", None, None
-    for field in _fields(content):
-        match field:
-            case 1, 2, value:
-                tag = value.decode("utf-8", errors="replace")
-            case 2, 5, value:
-                scalar = struct.unpack("<f", value)[0]
-            case 8, 2, value:
-                tensor = value
-    if tensor is not None:
-        read = _tensor(tensor)
-        if isinstance(read, str):
-            events.texts[tag] = read
-            return
-        scalar = read
-    if scalar is not None:
-        events.scalars.setdefault(tag, []).append(Point(wall_time, step, scalar))
-
-
-_PACKED = {5: "f", 6: "d", 7: None, 10: None}
+_PACKED = {5: "<f", 6: "<d", 7: None, 10: None}
 """Fields of a tensor that hold numbers: floats, doubles, and two kinds of integers as varints."""
 
-_RAW = {1: "f", 2: "d", 3: "i", 9: "q"}
+_RAW = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 """Types of a tensor whose numbers stand in tensor_content."""
 
 
 def _tensor(content: bytes) -> float | str | None:
     """Return a scalar tensor's number or text; None for other shapes and types."""
-    kind_of_data, raw, size = 0, b"", 1
-    numbers: list[float] = []
-    texts: list[str] = []
-    for field in _fields(content):
-        match field:
-            case 1, 0, value:
-                kind_of_data = value
-            case 2, 2, value:
-                size = _size(value)
-            case 4, 2, value:
-                raw = value
-            case 8, 2, value:
-                texts.append(value.decode("utf-8", errors="replace"))
-            case number, _, value if number in _PACKED:
-                numbers += _numbers(_PACKED[number], value)
-    if texts:
-        return texts[0]
-    form = _RAW.get(kind_of_data)
-    if form and len(raw) == struct.calcsize("<" + form):
-        return float(struct.unpack("<" + form, raw)[0])
-    return numbers[0] if len(numbers) == 1 and size == 1 else None
+    fields = _fields(content)
+    if fields[8, 2]:
+        return str(fields[8, 2][0], "utf-8", "replace")
+    form = _RAW.get(fields[1, 0][-1] if fields[1, 0] else 0)
+    if form and fields[4, 2] and len(fields[4, 2][-1]) == struct.calcsize(form):
+        return _number(form, fields[4, 2])
+    numbers = [
+        known
+        for (number, _), values in fields.items()
+        if number in _PACKED
+        for value in values
+        for known in _first_two(_PACKED[number], value)
+    ]
+    sizes = [_fields(dimension)[1, 0] for shape in fields[2, 2][-1:] for dimension in _fields(shape)[2, 2]]
+    return numbers[0] if len(numbers) == 1 and math.prod(size[0] for size in sizes if size) == 1 else None
 
 
-def _numbers(form: str | None, value: int | bytes) -> list[float]:
+def _first_two(form: str | None, value: int | bytes) -> list[float]:
     """Return the first two numbers of a field at most: a scalar has one."""
     if isinstance(value, int):
         return [float(value)]
-    numbers: list[float] = []
     if form is not None:
-        width = struct.calcsize("<" + form)
+        width = struct.calcsize(form)
         whole = min(len(value) // width, 2) * width
-        return [float(number) for (number,) in struct.iter_unpack("<" + form, value[:whole])]
+        return [float(number) for (number,) in struct.iter_unpack(form, value[:whole])]
+    numbers: list[float] = []
     place = 0
     while place < len(value) and len(numbers) < 2:
         number, place = _varint(value, place)
         numbers.append(float(number))
     return numbers
-
-
-def _size(shape: bytes) -> int:
-    """Return the number of elements: the product of the sizes of a shape's dimensions."""
-    return math.prod(
-        next((size for field, wire, size in _fields(dimension) if (field, wire) == (1, 0)), 1)
-        for number, kind, dimension in _fields(shape)
-        if (number, kind) == (2, 2)
-    )

@@ -25,7 +25,6 @@ from tprimat.read.parsing import records
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
-from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.step_lines import RecordReader
 from tprimat.read.parsing.text import Line, last_stamp
 from tprimat.read.parsing.values import LoggedValues, number
@@ -76,14 +75,13 @@ class Reader(RecordReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sorter = RecordSequencer(_reconcile)
         self._setup = setup.Setup()
         self._groups: set[str] = set()
 
     @property
     def recognised(self) -> bool:
         """Whether a step line or torchtitan's own configuration was seen."""
-        return bool(self.sorter.trainings) or self._setup.own or self._setup.configured
+        return bool(self.sorter.trainings) or self.has_own_lines
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -91,16 +89,9 @@ class Reader(RecordReader):
             return
         around = self.sorter.pending
         if self.may_state():
-            self._setup.feed(line.number, line.text, around)
+            self.has_own_lines |= self._setup.feed(line.number, line.text, around)
         if self.recognised:
             around.feed(line.number, line.text)
-
-    def finish(self) -> list[ParsedLog]:
-        """Return the trainings, in the order of the log."""
-        trainings = self.sorter.finish()
-        if not trainings and self.recognised:
-            trainings = [LoggedTraining(around=self.sorter.pending)]
-        return [self.builder(training).reading() for training in trainings]
 
     def _step(self, line: Line) -> bool:
         anchor = _STEP.search(line.text)
@@ -150,11 +141,6 @@ class Reader(RecordReader):
         )
 
 
-def _reconcile(known: Record, double: Record) -> None:
-    if known.loss is None and double.loss is not None:
-        known.loss = double.loss
-
-
 @dataclasses.dataclass
 class TorchtitanRun(RunBuilder):
     """Builder of the Run of one torchtitan training."""
@@ -186,9 +172,9 @@ class TorchtitanRun(RunBuilder):
     def series(self, sizes: TrainingConfig, doubts: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Return the series of a Run as its arguments, and warnings."""
         found, warnings = self.training.ordered(), list[str]()
-        windows = _windows(found, self.stated.count("log_freq"), warnings)
+        _set_windows(found, self.stated.count("log_freq"), warnings)
         warnings += _derive_times(found, sizes)
-        warnings += records.warnings_of(self.training, windows)
+        warnings += records.warnings_of(self.training)
         if self.groups > 1:
             warnings.append(
                 f"{self.groups} replica groups of one fault-tolerant training print into this log: the figures are "
@@ -200,15 +186,15 @@ class TorchtitanRun(RunBuilder):
                 f"the last step that is printed is {found[-1].step}, and the training went on to {planned}: torchtitan "
                 f"prints every {self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
-        return records.series(found, windows), [*warnings, *self.left_out, *doubts]
+        return records.series(found), [*warnings, *self.left_out, *doubts]
 
     def unknowns(self, sizes: TrainingConfig, series: Mapping[str, Any]) -> list[str]:
         """Return a warning where the GPU is unknown."""
         return [] if self.stated.word("device_name") else ["the log doesn't state the GPU"]
 
 
-def _windows(found: list[Record], interval: int | None, warnings: list[str]) -> list[int]:
-    """Return the steps that each record averages: torchtitan logs step 1 and every multiple of log_freq."""
+def _set_windows(found: list[Record], interval: int | None, warnings: list[str]) -> None:
+    """Set how many steps each record averages: torchtitan logs step 1 and every multiple of log_freq."""
     steps = [record.step for record in found]
     if interval is None:
         regular = [step for step in steps if step > 1]
@@ -218,7 +204,8 @@ def _windows(found: list[Record], interval: int | None, warnings: list[str]) -> 
                 "how many steps a record averages isn't stated (log_freq; torchtitan's default is "
                 f"{DEFAULT_LOG_FREQ}): window_steps counts each as one"
             )
-    return megatron_times.windows(steps, interval)
+    for record, window in zip(found, megatron_times.windows(steps, interval), strict=True):
+        record.window = window
 
 
 def _derive_times(found: list[Record], sizes: TrainingConfig) -> list[str]:

@@ -106,85 +106,75 @@ LONGEST_DUMP = 1 << 20
 
 
 class Setup:
-    """Takes the lines between the step lines.
-
-    Attributes:
-        own: whether a line was torchtitan's own beyond doubt.
-        configured: whether one of its arguments was printed.
-        stepped: whether a step line was seen.
-    """
+    """Takes the lines between the step lines; the reader sets `stepped` once there was one."""
 
     def __init__(self) -> None:
-        self.own = False
-        self.configured = False
         self.stepped = False
-        self._dump: list[str] | None = None
+        self._own = False
+        self._dump: list[str] = []
         self._dump_line = 0
         self._length = 0
 
-    def feed(self, number: int, text: str, around: LogContext) -> None:
-        """Read a line."""
-        if self._dump is not None:
-            self._continue(text, around)
+    def feed(self, number: int, text: str, around: LogContext) -> bool:
+        """Read a line; return whether it is torchtitan's own beyond doubt, or one of its arguments."""
+        if self._dump:
+            self._continue(without_prefixes(text), around)
         if not any(sign in text for sign in SIGNS):
-            return
+            return False
         text = text[:20_000]
         bare = without_prefixes(text)
         if "arguments " in text and (argument := _ARGUMENT.search(text)):
             if called := ARGUMENTS.get(argument[1]):
                 around.state(called, _value(argument[2]), number, bare, DUMPED)
-            self.configured = self.configured or argument[1].startswith(("training.", "parallelism."))
-            return
+            return argument[1].startswith(("training.", "parallelism."))
         if dump := _DUMP.search(text):
             self._dump, self._dump_line, self._length = [], number, 0
             self._continue(dump[1], around)
-            return
+            return False
         if mesh := _MESH.search(text):
-            names = [name.strip(" '\"") for name in mesh[1].split(",")]
-            sizes = [int(size) for size in mesh[2].split(",") if size.strip()]
+            names, sizes = re.findall(r"[^\s,'\"]+", mesh[1]), re.findall(r"\d+", mesh[2])
             if len(names) == len(sizes):
-                _state_mesh(dict(zip(names, sizes, strict=True)), number, bare, around)
+                _state_mesh(dict(zip(names, map(int, sizes), strict=True)), number, bare, around)
         elif named := _MESH_NAMED.search(text):
             _state_mesh({name: int(size) for name, size in _NAMED_SIZE.findall(named[1])}, number, bare, around)
         read_statements(_STATEMENTS, text, number, around.stated, bare)
         if "Training completed" in text:
             around.marks["success"] = number
         around.begun = around.begun or any(start in text for start in _STARTS)
-        self.own = self.own or _OWN.search(text) is not None
+        is_own = _OWN.search(text) is not None
+        self._own = self._own or is_own
         # Lines of another program in the same log have ranks too.
-        if self.own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
+        if self._own and (not self.stepped or around.begun) and (world := _RANK.search(text)):
             around.state("num_gpus", int(world[1]), number, bare, ECHOED)
+        return is_own
 
     def _continue(self, text: str, around: LogContext) -> None:
-        """Read a further line of a configuration that is printed as JSON or as a Python dictionary."""
-        assert self._dump is not None
-        self._dump.append(without_prefixes(text) if self._dump else text)
+        """Read a line of a configuration that is printed as JSON or as a Python dictionary."""
+        self._dump.append(text)
         self._length += len(text)
-        whole = "\n".join(self._dump)
+        whole = "\n".join(self._dump) if text.rstrip().endswith("}") else ""
         if self._length > LONGEST_DUMP or len(self._dump) > 5000:
-            self._dump = None
-        elif whole.rstrip().endswith("}") and whole.count("{") == whole.count("}"):
-            self._dump = None
+            self._dump = []
+        elif whole and whole.count("{") == whole.count("}"):
+            self._dump = []
             for name, value in _flat(_value(whole)):
                 if called := ARGUMENTS.get(name):
                     around.state(called, value, self._dump_line, f"{name}: {value}", DUMPED)
 
 
 def _state_mesh(sizes: dict[str, int], number: int, text: str, around: LogContext) -> None:
+    """State how the work is spread, from the sizes of a mesh's dimensions, of which those of 1 may be missing."""
     if not sizes:
         return
-    # A mesh names the dimensions that are larger than 1; data parallelism may be split for experts.
-    replicas = math.prod(
-        sizes.get(name, 1) for name in ("dp_replicate", "dp_shard", "dp", "dp_shard_mod_ep", "dp_shard_in_ep")
-    )
-    tensor, pipeline, context = (sizes.get(name, 1) for name in ("tp", "pp", "cp"))
-    for field, value in (
-        ("tensor_model_parallel_size", tensor),
-        ("pipeline_model_parallel_size", pipeline),
-        ("context_parallel_size", context),
-        ("num_gpus", replicas * tensor * pipeline * context),
-        ("data_parallel_size", replicas),
-    ):
+    replicas = ("dp_replicate", "dp_shard", "dp", "dp_shard_mod_ep", "dp_shard_in_ep")
+    fields = {
+        "tensor_model_parallel_size": sizes.get("tp", 1),
+        "pipeline_model_parallel_size": sizes.get("pp", 1),
+        "context_parallel_size": sizes.get("cp", 1),
+        # May be split for experts.
+        "data_parallel_size": math.prod(sizes.get(name, 1) for name in replicas),
+    }
+    for field, value in {**fields, "num_gpus": math.prod(fields.values())}.items():
         around.state(field, value, number, text, COMPUTED)
 
 
@@ -255,17 +245,16 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     # Of several parts with one name the first holds.
     arguments: dict[str, str] = dict(reversed(pairs))
 
-    def count(name: str) -> int | None:
+    def size(name: str) -> int | None:
         value = arguments.get(name, "")
         return int(value) or None if re.fullmatch(r"\d{1,12}", value) else None
 
     warnings = []
-    heads = count("n_heads")
-    latent = count("kv_lora_rank") is not None
-    experts = count("num_experts") if arguments.get("moe_enabled") != "False" else None
-    expert_width = count("moe_inter_dim") if experts else None
-    width = count("hidden_dim") or count("inter_dim")
-    dim, multiple = count("dim"), count("multiple_of")
+    heads, latent = size("n_heads"), size("kv_lora_rank")
+    experts = size("num_experts") if arguments.get("moe_enabled") != "False" else None
+    expert_width = size("moe_inter_dim") if experts else None
+    width = size("hidden_dim") or size("inter_dim")
+    dim, multiple = size("dim"), size("multiple_of")
     if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
         width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
     if experts and expert_width is None:
@@ -274,32 +263,30 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
             "dense layers isn't stated"
         )
         width = None
-    shared = count("num_shared_experts")
+    shared = size("num_shared_experts")
     tied = arguments.get("enable_weight_tying")
-    return (
-        ModelConfig(
-            num_layers=count("n_layers"),
-            hidden_size=dim,
-            num_attention_heads=heads,
-            num_query_groups=None if latent else (count("n_kv_heads") or heads),
-            head_dim=count("qk_nope_head_dim") if latent else count("head_dim"),
-            ffn_hidden_size=width,
-            vocab_size=count("vocab_size"),
-            tie_word_embeddings=tied == "True" if tied else None,
-            num_experts=experts,
-            experts_per_token=count("top_k") if experts else None,
-            expert_ffn_hidden_size=expert_width,
-            shared_expert_ffn_hidden_size=shared * expert_width if shared and expert_width else None,
-            num_dense_layers=(count("n_dense_layers") or 0) if experts else None,
-            query_lora_rank=count("q_lora_rank"),
-            key_value_lora_rank=count("kv_lora_rank"),
-            rope_head_dim=count("qk_rope_head_dim") if latent else None,
-            value_head_dim=count("v_head_dim") if latent else None,
-            num_parameters=parameters,
-            source="the model arguments that the log prints",
-        ),
-        warnings,
+    shape = ModelConfig(
+        num_layers=size("n_layers"),
+        hidden_size=dim,
+        num_attention_heads=heads,
+        num_query_groups=None if latent else (size("n_kv_heads") or heads),
+        head_dim=size("qk_nope_head_dim" if latent else "head_dim"),
+        ffn_hidden_size=width,
+        vocab_size=size("vocab_size"),
+        tie_word_embeddings=tied == "True" if tied else None,
+        num_experts=experts,
+        experts_per_token=size("top_k") if experts else None,
+        expert_ffn_hidden_size=expert_width,
+        shared_expert_ffn_hidden_size=shared * expert_width if shared and expert_width else None,
+        num_dense_layers=(size("n_dense_layers") or 0) if experts else None,
+        query_lora_rank=size("q_lora_rank"),
+        key_value_lora_rank=latent,
+        rope_head_dim=size("qk_rope_head_dim") if latent else None,
+        value_head_dim=size("v_head_dim") if latent else None,
+        num_parameters=parameters,
+        source="the model arguments that the log prints",
     )
+    return shape, warnings
 
 
 def _llama_width(dim: int, multiple: int, scale: str) -> int | None:

@@ -1,51 +1,43 @@
 """Comparison -> comparison_report.html: one file that opens by double click and needs nothing beside it.
 
-The verdict comes first, in words; then tables and charts; then where every figure comes from. What
-is in the page but doesn't change (texts, tables) is HTML; what a reader changes (the charts' view,
-the window, the prices) is page.js over data that Python computed. Results are hostile: every text
-passes escape(), data is JSON in which no tag can end, and the page's own policy allows the two
-scripts that it carries, by their hashes, and nothing from elsewhere.
+It opens on a card that fits one screen: the answer, its certainty, throughput, cost and caveats. The rest is folded.
+What is in the page but doesn't change (texts, tables) is HTML; what a reader changes (the charts' view, the step
+window, prices) is page.js over data that Python computed. Results are hostile: every text passes escape(), data is
+JSON in which no tag can end, and the page's own policy allows the two scripts that it carries, by their hashes, and
+nothing from elsewhere.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tprimat.compare import Comparison, ModelComparison
-from tprimat.report import Picture, Provenance, document
-from tprimat.report.blocks import Footnotes, Heading, Image
-from tprimat.report.page import charts, evidence, library, money, sections, windows
+from tprimat.compare import Comparison
+from tprimat.report import Picture, Provenance, document, tables
+from tprimat.report.blocks import Heading, Image, plain_bullets
+from tprimat.report.page import card, charts, evidence, library, sections, windows
 from tprimat.report.page.markup import Part, Writer, escape
 from tprimat.report.page.view import DARK, View, wall_times
 from tprimat.report.plot.items import COLORS
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 _HERE = Path(__file__).parent
 
 LARGE = 400_000
 """Characters of data that stay readable in the page's source; more are compressed."""
 
-_PER_MODEL = (
-    ("figures", "Figures", lambda view, model, chart: sections.figures(view, model)),
-    ("throughput", "Throughput", sections.throughput),
-    ("steps", "Steps over time", sections.steps),
-    ("loss", "Loss", sections.loss),
-    ("memory", "Memory", sections.memory),
-    ("time", "Where the time goes", sections.breakdown),
-)
-"""Sections of which each model has its part: anchor, title, and what writes it."""
+_CHARTS = (sections.step_times, sections.loss, sections.memory, sections.breakdown)
+"""Each writes a model's part of the charts."""
 
 
 def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
-    """The report as a file. See report.Form for the arguments.
+    """Return the report as a file. See report.Form for the arguments.
 
-    Without the package that carries the charts' script the page shows the plot's picture instead, with a
-    line on how to get it.
+    Without the package that carries the charts' script the page shows the plot instead, with a line on how to get it.
     """
     return render_with(comparison, provenance, picture, library.load())
 
@@ -53,7 +45,7 @@ def render(comparison: Comparison, provenance: Provenance, picture: Picture | No
 def render_with(
     comparison: Comparison, provenance: Provenance, picture: Picture | None, found: library.Library | None
 ) -> bytes:
-    """The page as a file, with a chart library or None."""
+    """Return the page as a file, with a chart library or None."""
     view = View(comparison)
     body = "\n".join(_body(view, provenance, picture, found))
     script = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -66,7 +58,11 @@ def render_with(
     )
     # The library is no script to the browser: page.js unpacks it and runs it under its hash.
     packed = f'<script type="application/gzip" id="library">{found.packed}</script>\n' if found else ""
-    title = escape(f"Comparison: {', '.join(plain(model.title) for model in comparison.models)}")
+    title = escape(_title(comparison))
+    shared = f" <span>· {escape(text)}</span>" if (text := tables.shared(comparison)) else ""
+    colors = "".join(f"--c{number}:{color};" for number, color in enumerate(COLORS))
+    dark = "".join(f"--c{number}:{color};" for number, color in enumerate(DARK))
+    style += f":root{{{colors}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -78,7 +74,7 @@ def render_with(
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{title}</h1></header>
+<header><h1>{title}{shared}</h1></header>
 <main>
 {body}
 </main>
@@ -91,24 +87,24 @@ def render_with(
 
 
 def data(view: View) -> dict[str, Any]:
-    """All that page.js draws, looks up and computes with; golden files of the tests hold it."""
+    """Return all that page.js draws, looks up and computes with; golden files of the tests hold it."""
     comparison = view.comparison
-    grids = [windows.grid(group) for model in comparison.models for group in model.groups]
-    found: dict[str, Any] = {
+    grids = [windows.grid(answer.group) for answer in view.answers]
+    values: dict[str, Any] = {
         "palettes": {"light": COLORS, "dark": DARK},
-        "sides": [
+        "systems": [
             {"name": placed.name, "model": plain(placed.model.title), "color": placed.color, "dash": placed.dash}
-            for placed in view.sides
+            for placed in view.systems
         ],
         "runs": [
             {
-                "side": run.side,
+                "system": run.system,
                 "number": run.number,
-                "of": len(view.sides[run.side].runs),
+                "runs": len(view.systems[run.system].runs),
                 "tokens": (run.result.run.tokens_per_step or 0) / 1e6 or None,
                 "wall": wall_times(run.result.run),
                 "steady": [run.result.summary.steady.first_step, run.result.summary.steady.last_step],
-                "levels": [[level.first_step, level.last_step] for level in run.result.summary.segments],
+                "segments": [[segment.first_step, segment.last_step] for segment in run.result.summary.segments],
             }
             for run in view.runs
         ],
@@ -116,9 +112,9 @@ def data(view: View) -> dict[str, Any]:
             chart for number, model in enumerate(comparison.models) for chart in charts.charts(view, model, number)
         ],
         "windows": [windows.values(grid) if grid else None for grid in grids],
-        "cost": money.values(view),
+        "cost": card.cost_values(view),
     }
-    return msgspec.to_builtins(found)  # type: ignore[no-any-return]
+    return msgspec.to_builtins(values)  # type: ignore[no-any-return]
 
 
 def _data(name: str, value: Any, *, readable: int | None = None) -> str:
@@ -136,62 +132,72 @@ def _data(name: str, value: Any, *, readable: int | None = None) -> str:
 
 def _body(view: View, provenance: Provenance, picture: Picture | None, found: library.Library | None) -> Iterator[str]:
     comparison, writer = view.comparison, Writer(picture)
-    every: list[tuple[str, str, Iterable[Part]]] = [
-        ("verdict", "Verdict", sections.verdict(view)),
-        *((anchor, title, _per_model(view, parts, found is not None)) for anchor, title, parts in _PER_MODEL),
-        ("cost", "Cost", money.section(view)),
-        ("ledger", "Ledger of differences", sections.ledger(view)),
-        ("evidence", "Evidence", evidence.section(view)),
-        ("hardware", "Hardware", document.hardware(comparison)),
-        ("files", "What this rests on", document.files(comparison)),
-        ("repeat", "How to repeat it", document.repeat(comparison, provenance)),
+    steps, every = sections.next_steps(view), sections.pairs(view)
+    diff = every[0].config_diff if every else None
+    counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
+    warnings = len(comparison.notes) + len(view.footnotes.entries())
+    folds: list[tuple[str, str, str, Iterable[Part]]] = [
+        ("next", f"Next steps ({len(steps)})", "", [plain_bullets(steps)] if steps else []),
+        ("tables", "Results", "table", sections.results(view)),
+        ("config_diff", "Configuration", f"differences {counts}", sections.config_diff(view)),
+        ("method", "Method", "and statistics", sections.method(view)),
+        ("charts", "Charts", "of step time, loss and memory", _charts(view, found)),
+        ("evidence", "Evidence", "runs, files, log lines", _evidence(view)),
+        ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
+        ("reproduce", "Reproduce", "", document.repeat(comparison, provenance)),
     ]
-    texts = [(anchor, title, text) for anchor, title, parts in every if (text := writer.text(parts))]
-    written = [f'<section id="{anchor}"><h2>{escape(title)}</h2>\n{text}</section>' for anchor, title, text in texts]
-    entries = "".join(f'<li><a href="#{anchor}">{escape(title)}</a></li>' for anchor, title, _ in texts)
-    yield written[0]
-    yield f'<nav aria-label="Sections"><ul>{entries}</ul></nav>'
+    yield card.section(view)
+    yield '<div id="folds">'
+    for anchor, title, more, parts in folds:
+        if text := writer.text(parts):
+            heading = f"{escape(title)} <span>{escape(more)}</span>" if more else escape(title)
+            yield f'<details id="{anchor}"><summary>{heading}</summary>\n{text}</details>'
+    yield "</div>"
+
+
+def _title(comparison: Comparison) -> str:
+    models = " · ".join(plain(model.title) for model in comparison.models[:3])
+    names = " vs ".join(comparison.system_names) if len(comparison.system_names) <= 2 else ""
+    return f"{models} · {plain(names) or counted(len(comparison.system_names), 'system')}"
+
+
+def _evidence(view: View) -> Iterator[Part]:
+    yield from document.hardware(view.comparison)
+    yield from evidence.section(view)
+    yield Heading(3, "Sources")
+    yield from document.files(view.comparison)
+
+
+def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
     if found is None:
         yield (
-            '<p class="hint">Without charts: the plotly package, which carries them, is not installed '
-            f"(<code>{escape(library.HOW_TO_GET)}</code>, then make the report again). The tables hold the same "
-            "figures.</p>"
+            '<p class="hint">Charts need the plotly package: '
+            f"<code>{escape(library.HOW_TO_GET)}</code>, then create the report again.</p>"
         )
-        yield writer.text([Image(document.PICTURE)])
+        yield Image(document.PICTURE)
     else:
-        yield (
-            "<noscript><p>Charts, the window and the price fields need JavaScript, which is off here. The tables hold "
-            "the same figures.</p></noscript>"
-        )
-        if len(view.sides) > 1:
+        yield '<noscript><p class="hint">Charts need JavaScript; the tables have the same values.</p></noscript>'
+        if len(view.systems) > 1:
             yield _switches(view)
         yield '<p id="point" class="hint" role="status" aria-live="polite"></p>'
-    yield from written[1:]
-    notes = view.footnotes.entries()
-    if notes:
-        yield f'<section id="notes">{writer.text([Footnotes(notes)])}</section>'
-
-
-def _switches(view: View) -> str:
-    boxes = "".join(
-        f'<label><input type="checkbox" data-side="{placed.index}" checked><span class="swatch" '
-        f'data-color="{placed.color}"></span>{escape(view.title(placed))}</label>'
-        for placed in view.sides
-    )
-    return f'<fieldset id="switches"><legend>Sides in the charts</legend>{boxes}</fieldset>'
-
-
-def _per_model(
-    view: View, section: Callable[[View, ModelComparison, sections.Chart], Iterator[Part]], has_charts: bool
-) -> Iterator[Part]:
-    """What there is to say of each model, with a heading where there are several."""
     for number, model in enumerate(view.comparison.models):
 
         def chart(kind: str, text: str, number: int = number) -> str:
             name = f"{kind}-{number}"
             figure = f'<div class="chart" id="{name}" role="img" aria-label="{escape(text)}"></div>'
-            return f'<figure>{figure}<figcaption id="{name}-note"></figcaption></figure>' if has_charts else ""
+            return f'<figure>{figure}<figcaption id="{name}-note"></figcaption></figure>' if found else ""
 
-        parts = list(section(view, model, chart))
-        if parts:
-            yield from [Heading(3, model.title), *parts] if view.several_models else parts
+        if view.several_models:
+            yield Heading(3, model.title)
+        for write in _CHARTS:
+            yield from write(view, model, chart)
+
+
+def _switches(view: View) -> str:
+    boxes = "".join(
+        f'<label><input type="checkbox" data-system="{placed.index}" checked><span class="swatch" '
+        f'style="background:var(--c{placed.color})"></span>{escape(view.title(placed))}</label>'
+        for placed in view.systems
+        if placed.runs
+    )
+    return f'<fieldset id="switches"><legend>Show in charts</legend>{boxes}</fieldset>'

@@ -8,144 +8,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tprimat import units
 from tprimat.analysis import stats
 from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
-from tprimat.compare import ModelComparison, SideResult
+from tprimat.compare import ModelComparison
 from tprimat.report.breakdown import shares
 from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
-from tprimat.report.plot.items import KINDS, LOSS_LOG_FROM, time_span
-from tprimat.report.rates import RATE, bounds_of, bounds_within, first_counted, rate, rate_unit
+from tprimat.report.plot.items import KINDS, time_span
+from tprimat.report.rates import first_counted
 from tprimat.results.run import Run
+from tprimat.text import counted
 
 MOST_POINTS = 2000
-"""Points of a line; of longer runs the least and the largest value of each stretch are drawn."""
+"""Points of a line; of longer runs the extremes of each of many short ranges are drawn."""
+
+MOST_SYSTEMS = 30
+"""Systems of a model whose runs are drawn."""
+
+LOSS_LOG_FROM = 50.0
+"""From this factor between the largest and the smallest loss on, the scale is logarithmic."""
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
 
 
-class Bar(NamedTuple):
-    """A bar of the throughput chart: its name, its rate with bounds, and what the bounds are."""
-
-    title: str
-    value: float | None
-    low: float | None
-    high: float | None
-    what: str
-
-
 def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
-    """The charts of a model. Each has an `id` that its place on the page has too."""
-    placed = view.of_model(model)
-    counted = [view.runs[index] for each in placed for index in each.runs if view.runs[index].result.counted]
+    """Return the charts of a model. Each has an `id` that its place on the page has too."""
+    placed = view.of_model(model)[:MOST_SYSTEMS]
+    valid = [view.runs[index] for each in placed for index in each.runs if view.runs[index].result.is_valid]
     found = [
-        throughput(placed),
-        step_times(view, counted),
-        loss(view, counted, "tokens"),
-        loss(view, counted, "wall"),
+        step_times(view, valid),
+        loss(view, valid, "tokens"),
+        loss(view, valid, "wall"),
         memory(placed),
         breakdown(model),
     ]
     return [{**chart, "id": f"{chart['kind']}-{number}"} for chart in found if chart is not None]
 
 
-def throughput(placed: Sequence[Placed]) -> Chart | None:
-    """A bar a side, or a level of it, with its interval."""
-    unit = rate_unit([each.side for each in placed])
-    traces: list[Trace] = []
-    notes: list[str] = []
-    for each in placed:
-        bars = [(bar, bar.value) for bar in throughput_bars(each) if bar.value is not None]
-        notes += [f"{each.name}: {bar.what}." for bar in throughput_bars(each) if bar.value is None]
-        if bars:
-            traces.append(
-                {
-                    "side": each.index,
-                    "names": [_bar_name(each, bar.title) for bar, _ in bars],
-                    "values": [value for _, value in bars],
-                    "below": [0 if bar.low is None else value - bar.low for bar, value in bars],
-                    "above": [0 if bar.high is None else bar.high - value for bar, value in bars],
-                    "texts": [f"{rate(value)} {unit}<br>{chart_text(bar.what)}" for bar, value in bars],
-                }
-            )
-    if not traces:
-        return None
-    order = [name for trace in traces for name in trace["names"]]
-    return {
-        "kind": "throughput",
-        "title": f"Throughput, {unit} (more is better)",
-        "x": unit,
-        "order": order,
-        "traces": traces,
-        "height": 110 + 44 * len(order),
-        "note": " ".join(notes),
-    }
-
-
-def throughput_bars(each: Placed) -> list[Bar]:
-    """Return the bars of a side in the throughput chart and its table; one without a rate says why there is none.
-
-    One for each level of a run that has several: such a run has no single rate.
-    """
-    side = each.side
-    if side.refusal is not None:
-        return [Bar("", None, None, None, f"left out: {side.refusal.text}")]
-    if side.levels:
-        return [
-            _bar(f"steps {level.first_step}–{level.last_step}", side, level.tokens_per_second_per_gpu, level)
-            for level in side.levels
-        ]
-    value = side.value(RATE)
-    if value is None:
-        why = f"no step times: the run {side.ended}" if not side.counted else "tokens/s/GPU unknown"
-        return [Bar("", None, None, None, next((doubt for doubt in side.doubts if "throughput" in doubt), why))]
-    return [_bar("", side, value)]
-
-
-def _bar(title: str, side: SideResult, value: float | None, level: SegmentMetrics | None = None) -> Bar:
-    bounds = bounds_within(level, value) if level else bounds_of(side)
-    if bounds is None:
-        few = level or side.counted[0].summary.segments
-        why = "too few steps for an interval of the mean" if few else "no steady state: no interval"
-        return Bar(title, value, None, None, f"one run, {why}")
-    what = {
-        "between": f"95 % interval of the mean of {len(side.counted)} runs",
-        "range": f"range of {len(side.counted)} runs",
-        "within": f"{bounds.coverage:.0%} interval within one run; other runs may lie outside",
-    }
-    return Bar(title, value, bounds.low, bounds.high, what[bounds.kind])
-
-
 def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
-    """Step time over the steps: pale before the steady ones, a line a level, spikes as open circles."""
+    """Return the chart of step times: warm-up faded, a thick line for each segment, outliers as circles."""
     timed = [each for each in runs if any(time is not None for time in each.result.run.step_times)]
     if not timed:
         return None
     traces: list[Trace] = []
     for each in timed:
-        run, levels, cut = each.result.run, each.result.summary.segments, first_counted(each.result)
-        base = {"run": each.index, "side": each.side, "x": "steps", "y": "step_times"}
+        run, segments, cut = each.result.run, each.result.summary.segments, first_counted(each.result)
+        base = {"run": each.index, "system": each.system, "x": "steps", "y": "step_times"}
         if cut:
             traces.append({**base, "part": "warm-up", "index": _thinned(run.step_times, 0, cut + 1)})
         traces.append({**base, **_line(view, each, run.step_times, cut, traces)})
-        for level in levels:
-            steps = [step for step in run.steps if level.first_step <= step <= level.last_step]
-            text = f"level of steps {level.first_step}–{level.last_step}: median {units.seconds(level.median)}"
-            ends = {"ends": [steps[0], steps[-1]], "value": level.median, "text": text}
-            traces.append({"side": each.side, "run": each.index, "part": "level", **ends})
-        found = [index for level in levels for index in _spikes(run, level)]
-        if found:
-            traces.append({**base, "part": "spikes", "index": found})
+        for segment in segments:
+            steps = [step for step in run.steps if segment.first_step <= step <= segment.last_step]
+            text = f"steps {segment.first_step}–{segment.last_step}: median {units.seconds(segment.median)}"
+            ends = {"ends": [steps[0], steps[-1]], "value": segment.median, "text": text}
+            traces.append({"system": each.system, "run": each.index, "part": "segment", **ends})
+        outliers = [index for segment in segments for index in _outliers(run, segment)]
+        if outliers:
+            traces.append({**base, "part": "outliers", "index": outliers})
     span = time_span([each.result for each in timed], beyond=1.5)
     low, high = (span.low / 1.15, span.high * 1.15) if span.is_wide else span.widened(0.06, 0.08)
     beyond = sum(time > high for time in span.times)
-    note = "Pale: not in the figures. Thick: the median of a level. Circles: spikes."
+    note = "Faded: excluded (warm-up). Thick line: segment median. Circles: outliers."
     if beyond:
-        lie = "1 step lies" if beyond == 1 else f"{beyond} steps lie"
-        note += f" {lie} above the scale: a double click on the chart shows all."
+        note += f" {counted(beyond, 'step')} {'is' if beyond == 1 else 'are'} off scale; double-click to show all."
     return {
         "kind": "steps",
         "title": "Step time over the steps",
@@ -154,7 +82,7 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
         "range": [round(low, 6), round(high, 6)],
         "log": span.is_wide,
         "traces": traces,
-        "height": 420 + 11 * len({each.side for each in timed}),
+        "height": 420 + 11 * len({each.system for each in timed}),
         "note": note,
     }
 
@@ -162,12 +90,12 @@ def step_times(view: View, runs: Sequence[PlacedRun]) -> Chart | None:
 def _line(
     view: View, each: PlacedRun, values: Sequence[float | None], start: int, drawn: Sequence[Trace]
 ) -> dict[str, Any]:
-    """The line of a run; the legend names the first line of a side."""
+    """The line of a run; the legend names the first line of a system."""
     return {
         "part": "steps",
         "index": _thinned(values, start, len(values)),
-        "legend": all(trace["side"] != each.side or trace["part"] == "warm-up" for trace in drawn),
-        "pale": len(view.sides[each.side].runs) > 1,
+        "legend": all(trace["system"] != each.system or trace["part"] == "warm-up" for trace in drawn),
+        "pale": len(view.systems[each.system].runs) > 1,
     }
 
 
@@ -181,23 +109,23 @@ def loss(view: View, runs: Sequence[PlacedRun], over: str) -> Chart | None:
         places = [run.tokens_per_step] if over == "tokens" else wall_times(run)
         if known and any(place is not None for place in places):
             values += known
-            base = {"run": each.index, "side": each.side, "x": over, "y": "loss_values"}
+            base = {"run": each.index, "system": each.system, "x": over, "y": "loss_values"}
             traces.append({**base, **_line(view, each, run.loss_values, 0, traces)})
     if not traces:
         return None
     entropies = (view.runs[trace["run"]].result.run.data.entropy for trace in traces)
     floors = sorted({floor for floor in entropies if floor})
-    dotted = "Dotted: {:.3g} nats/token, the entropy of the data, which no loss can stay below."
+    dotted = "Dotted: {:.3g} nats/token, data entropy (lowest achievable loss)."
     return {
         "kind": f"loss-{over}",
-        "title": "Loss over tokens" if over == "tokens" else "Loss over the time of the recorded steps",
-        "x": "10⁶ tokens" if over == "tokens" else "s of recorded steps",
+        "title": "Loss over tokens" if over == "tokens" else "Loss over training time",
+        "x": "10⁶ tokens" if over == "tokens" else "training time (s)",
         "y": "loss, nats/token",
         "log": min(values) > 0 and max(values) / min(values) > LOSS_LOG_FROM,
         "traces": traces,
         "floors": floors,
-        "height": 380 + 11 * len({trace["side"] for trace in traces}),
-        "note": " ".join(map(dotted.format, floors)) or "No run states the entropy of its data, so no floor is drawn.",
+        "height": 380 + 11 * len({trace["system"] for trace in traces}),
+        "note": " ".join(map(dotted.format, floors)),
     }
 
 
@@ -206,21 +134,21 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     kinds: list[dict[str, Any]] = []
     for kind in KINDS:
         for word, name in (("average", kind.average), ("peak", kind.peak)):
-            known = [(each, value) for each in placed if name and (value := each.side.value(name)) is not None]
+            known = [(each, value) for each in placed if name and (value := each.system.value(name)) is not None]
             if known:
                 kinds.append(
                     {
                         "title": f"{kind.title}, {word}",
                         "pattern": kind.hatch[:1],
                         "pale": word == "peak",
-                        "sides": [each.index for each, _ in known],
+                        "systems": [each.index for each, _ in known],
                         "names": [_bar_name(each) for each, _ in known],
                         "values": [value for _, value in known],
                     }
                 )
     if not kinds:
         return None
-    order = [_bar_name(each) for each in placed if any(each.index in kind["sides"] for kind in kinds)]
+    order = [_bar_name(each) for each in placed if any(each.index in kind["systems"] for kind in kinds)]
     return {
         "kind": "memory",
         "title": "Memory of one device, GB (10⁹ bytes)",
@@ -246,33 +174,32 @@ def breakdown(model: ModelComparison) -> Chart | None:
     }
 
 
-def _bar_name(each: Placed, title: str = "") -> str:
-    # Two sides may have one name once they are cut: a zero-width space tells the axis that they are two.
-    name = broken(each.name) + "\u200b" * each.index
-    return f"{name}<br>{chart_text(title)}" if title else name
+def _bar_name(each: Placed) -> str:
+    # Two systems may have one name once they are cut: a zero-width space makes them two for the axis.
+    return broken(each.name) + "\u200b" * each.index
 
 
-def _spikes(run: Run, level: SegmentMetrics) -> list[int]:
-    """Indices of the records that lie far above their level, by the rule that counts them."""
+def _outliers(run: Run, segment: SegmentMetrics) -> list[int]:
+    """Return the indices of the records far above the median of their segment, by the rule that counts them."""
     timed = [
         (index, time)
         for index, (step, time) in enumerate(zip(run.steps, run.step_times, strict=True))
-        if time is not None and level.first_step <= step <= level.last_step
+        if time is not None and segment.first_step <= step <= segment.last_step
     ]
     sigma = stats.robust_sigma([time for _, time in timed])
-    limit = level.median + max(OUTLIER_FRACTION * level.median, OUTLIER_SIGMAS * sigma)
+    limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
     return [index for index, time in timed if time > limit]
 
 
 def _thinned(values: Sequence[float | None], start: int, stop: int) -> dict[str, int] | list[int]:
-    """Which records of a stretch are drawn: all of them, or the extremes of each of many short stretches."""
+    """Return which records are drawn: all of them, or the extremes of each of many short ranges."""
     if stop - start <= MOST_POINTS:
         return {"from": start, "to": stop}
     kept = {start, stop - 1}
-    stretch = math.ceil((stop - start) / (MOST_POINTS / 2))
-    for begin in range(start, stop, stretch):
+    size = math.ceil((stop - start) / (MOST_POINTS / 2))
+    for begin in range(start, stop, size):
         known = [
-            (value, index) for index in range(begin, min(begin + stretch, stop)) if (value := values[index]) is not None
+            (value, index) for index in range(begin, min(begin + size, stop)) if (value := values[index]) is not None
         ]
         if known:
             kept |= {min(known)[1], max(known)[1]}

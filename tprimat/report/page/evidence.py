@@ -1,8 +1,8 @@
-"""Where every figure comes from: formula with its numbers, steps, file, lines of the log, and the raw data."""
+"""How every value was computed: formula with its numbers, steps, file, lines of the log, and the raw data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,22 +10,18 @@ import msgspec
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
 from tprimat.compare import Pair, RunResult, over_runs
-from tprimat.compare.money import efficiencies
+from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Fold, Part
 from tprimat.report.page.view import Placed, PlacedRun, View
 from tprimat.report.rates import RATE, rate, rate_unit
 from tprimat.report.tables import steady_steps, titled
-from tprimat.report.verdict import ratio_text
-from tprimat.results.run import PerformanceMetrics, Run
+from tprimat.report.verdict import METHODS, speedup_text
+from tprimat.results.run import PerformanceMetrics
 from tprimat.text import plain
 
-OPEN = 2
-"""Sides whose evidence is unfolded from the start; of more sides all are folded."""
-
-_OF_ALL_STEPS = {"warmup_time_seconds", "final_loss"}
-"""Figures that have one value also where a run has several levels."""
+_HEADER = ("Metric", "Value", "How")
 
 _DOWNLOADS = (
     '<p class="buttons"><button type="button" id="download-json">Download the results as JSON</button> '
@@ -34,15 +30,15 @@ _DOWNLOADS = (
 
 
 def results(view: View) -> list[dict[str, Any]]:
-    """The runs as they were read, each with the file that holds it: what can be downloaded."""
+    """Return the runs as they were read, each with the file that holds it: what can be downloaded."""
     digests = {file.name: file.sha256 for file in view.comparison.files}
     return [
         {
-            "side": view.sides[placed.side].name,
-            "model": plain(view.sides[placed.side].model.title),
+            "system": view.systems[placed.system].name,
+            "model": plain(view.systems[placed.system].model.title),
             "file": plain(placed.result.file),
             "sha256": digests.get(placed.result.file),
-            "counted": placed.result.counted,
+            "valid": placed.result.is_valid,
             "run": msgspec.to_builtins(placed.result.run, str_keys=True),
         }
         for placed in view.runs
@@ -50,140 +46,94 @@ def results(view: View) -> list[dict[str, Any]]:
 
 
 def anchor(placed: Placed, metric: str) -> str:
-    """Where the evidence of a side's figure stands."""
+    """Return where the evidence of a system's value is."""
     return f"s{placed.index}-{metric}"
 
 
 def title_anchor(placed: Placed, title: str) -> str:
-    """Where the evidence of a row of a table stands, by the row's title; the side's, where no figure has it."""
+    """Return where the evidence of a row of a table is, by the row's title; the system's, where no value has it."""
     for metric in (*metrics.METRICS, *efficiency.METRICS):
         if title in (metric.title, titled(metric)) and _has(placed, metric.name):
             return anchor(placed, metric.name)
-    if title.startswith(("Throughput", "Within the run", "range")) and _has(placed, RATE):
+    if title.startswith(("Throughput", "95% CI", "Run-to-run")) and _has(placed, RATE):
         return anchor(placed, RATE)
     return f"s{placed.index}"
 
 
 def _has(placed: Placed, name: str) -> bool:
-    if name in placed.side.figures:
+    if name in placed.system.values:
         return True
-    return any(metric.name == name for metric in efficiency.METRICS) and bool(placed.side.counted)
+    return any(metric.name == name for metric in efficiency.METRICS) and bool(placed.system.valid_runs)
 
 
-class _Rows:
-    """Figures with how they come about, as the rows of a table, each with its anchor."""
-
-    def __init__(self) -> None:
-        self._rows: list[list[Content]] = []
-        self._ids: list[str] = []
-
-    def add(self, anchor: str, *cells: Content) -> None:
-        self._ids.append(anchor)
-        self._rows.append(list(cells))
-
-    def table(self, caption: str, *more: str, first: str = "Figure") -> list[Part]:
-        """The table, with columns beyond the first three; nothing without rows."""
-        header = [first, "Value", "How", *more]
-        return [Table(header, self._rows, 99, caption, self._ids)] if self._rows else []
+def _table(rows: Sequence[tuple[str, list[Content]]], caption: str, *header: str) -> list[Part]:
+    """Return a table of values, each row with its anchor; nothing without rows."""
+    return [Table(header, [row for _, row in rows], 99, caption, [name for name, _ in rows])] if rows else []
 
 
 def section(view: View) -> Iterator[Part]:
-    """The evidence of all ratios and sides, and the downloads."""
-    yield Paragraph("Every figure of this page leads here. The whole of the results is in this file:")
+    """Yield the downloads, and the evidence of all ratios and systems."""
     yield _DOWNLOADS
-    ratios = _Rows()
-    for number, pair in enumerate(view.pairs):
-        ratios.add(f"p{number}", *_pair(view, pair))
-    yield from ratios.table("Ratios", first="Ratio")
-    unfolded = len(view.sides) <= OPEN
-    for placed in view.sides:
-        yield Fold(view.title(placed), list(_side(view, placed)), unfolded, f"s{placed.index}", "evidence")
+    every = sum(len(placed.system.runs) for placed in view.systems)
+    if len(view.runs) < every:
+        yield Paragraph(f"Shown: {len(view.runs)} of {every} runs. The result files hold the others.")
+    pairs = [pair for pair in view.pairs if view.of(pair.system).runs]
+    yield from _table([(view.pair_anchor(pair), _pair(view, pair)) for pair in pairs], "Ratios", "Pair", "Value", "How")
+    for placed in view.systems:
+        if placed.runs:
+            yield Fold(view.title(placed), list(_system(view, placed)), anchor=f"s{placed.index}")
 
 
 def _pair(view: View, pair: Pair) -> list[Content]:
-    side, reference = view.of(pair.side), view.of(pair.reference)
-    name = f"{side.name} against {reference.name}"
-    places = [anchor(each, RATE) if RATE in each.side.figures else f"s{each.index}" for each in (side, reference)]
-    links: list[Inline] = [
-        " (figures of ",
-        Link(side.name, places[0], ""),
-        " and ",
-        Link(reference.name, places[1], ""),
-    ]
-    if pair.ratio is None:
+    faster, slower = view.of(pair.faster), view.of(pair.slower)
+    links: list[Inline] = []
+    for word, each in zip((" (", " / "), (faster, slower), strict=True):
+        links += [word, Link(each.name, anchor(each, RATE) if RATE in each.system.values else f"s{each.index}", "")]
+    name = f"{faster.name} vs {slower.name}"
+    if pair.speedup is None:
         return [name, units.UNKNOWN, [pair.reason or "", *links, ")"]]
-    if pair.ratio.levels:
-        how = "; ".join(
-            f"{units.times(level.value)} = rate of the side in {_stretch(level.of_side)} / rate of the reference in "
-            f"{_stretch(level.of_reference)}"
-            for level in pair.ratio.levels
-        )
-    else:
-        rates = " / ".join(rate(each.value(RATE)) for each in (pair.side, pair.reference))
-        how = f"{rates} {rate_unit([pair.side, pair.reference])}"
-        if pair.ratio.low is not None:
-            how = (
-                f"ratio of the geometric means of the runs' rates, about {how}; interval: Welch's t on their logarithms"
-            )
-    return [name, ratio_text(pair.ratio), [how, *links, ")"]]
+    how = f"{rate(pair.faster.value(RATE))} / {rate(pair.slower.value(RATE))} {rate_unit([pair.system, pair.baseline])}"
+    if pair.speedup.method is not None:
+        how = f"{how}, the geometric means of the runs; {METHODS[pair.speedup.method]}"
+    return [name, speedup_text(pair.speedup), [how, *links, ")"]]
 
 
-def _stretch(steps: str | None) -> str:
-    return f"steps {steps}" if steps else "all steady steps"
-
-
-def _side(view: View, placed: Placed) -> Iterator[Part]:
-    side = placed.side
-    yield Paragraph(f"All that is known of what it is: {side.full_name or 'nothing'}.")
-    for finding in side.findings:
-        texts = [f"{finding.gravity} ({finding.rule}): {finding.text}", *finding.explanations]
-        yield Paragraph(" Would fit with ".join(texts))
-    several = len(side.counted) > 1
+def _system(view: View, placed: Placed) -> Iterator[Part]:
+    system = placed.system
+    yield Paragraph(f"System: {system.full_name or units.UNKNOWN}.")
+    several = len(system.valid_runs) > 1
     if several:
-        rows = _Rows()
+        rows: list[tuple[str, list[Content]]] = []
         for metric in metrics.METRICS:
-            found = side.figures.get(metric.name)
-            if found is not None:
-                how = f"{over_runs(metric.name)} of {found.runs} runs, whose figures stand below"
-                rows.add(anchor(placed, metric.name), titled(metric), _digits(found.value), how)
-        yield from rows.table(f"Figures of {placed.name}")
-    yield from _worth(view, placed)
+            if (value := system.values.get(metric.name)) is not None:
+                how = f"{over_runs(metric.name)} of {value.runs} runs, listed below"
+                rows.append((anchor(placed, metric.name), [titled(metric), _digits(value.value), how]))
+        yield from _table(rows, f"Values of {placed.name}", *_HEADER)
+    found = efficiencies(view.comparison, system)
+    rows = []
+    for metric in efficiency.rows(found):
+        if (got := found[0].values.get(metric.name)) is not None:
+            how = "; ".join(filter(None, [metric.how, metric.reference, got.reason]))
+            rows.append((anchor(placed, metric.name), [titled(metric), efficiency_figure(got), how]))
+    yield from _table(rows, "Efficiency and cost", *_HEADER)
     for index in placed.runs:
         run = view.runs[index]
-        title = f"Run {run.number} of {len(placed.runs)}: {plain(run.result.file)}"
-        used = "" if run.result.counted else f", {run.result.run.status}: left out of the figures"
+        title = f"Run {run.number} of {len(system.runs)}: {plain(run.result.file)}"
+        used = "" if run.result.is_valid else f", {run.result.run.status}: excluded"
         yield Fold(title + used, list(_run(placed, run, own_anchors=not several)), not several, f"r{run.index}")
-
-
-def _worth(view: View, placed: Placed) -> list[Part]:
-    found = efficiencies(view.comparison, placed.side)
-    rows = _Rows()
-    for metric in efficiency.rows(found):
-        for number, each in enumerate(found):
-            got = each.values.get(metric.name)
-            if got is not None:
-                how = "; ".join(filter(None, [metric.how, metric.reference, got.reason]))
-                own = anchor(placed, metric.name) if number == 0 else ""
-                rows.add(own, titled(metric), efficiency_figure(got), how, each.steps)
-    return rows.table("What the speed is worth", "Of")
 
 
 def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]:
     result = run.result
     yield Paragraph(_where(result))
-    rows = _Rows()
-    own_anchors = own_anchors and bool(placed.side.counted) and result is placed.side.counted[0]
+    own_anchors = own_anchors and bool(placed.system.valid_runs) and result is placed.system.valid_runs[0]
+    rows: list[tuple[str, list[Content]]] = []
     for metric in metrics.METRICS:
-        found = result.value(metric.name)
-        if found is None:
-            continue
-        if not (placed.side.levels and _of_a_level(metric.name)):
+        if (value := result.value(metric.name)) is not None:
             own = anchor(placed, metric.name) if own_anchors else ""
             source = _from(metric.name, result)
-            rows.add(own, titled(metric), _digits(float(found)), _formula(metric, result), source)
-        elif metric.name == RATE:
-            _add_levels(rows, placed, result)
-    yield from rows.table(f"Figures of run {run.number} of {placed.name}", "From")
+            rows.append((own, [titled(metric), _digits(float(value)), _formula(metric, result), source]))
+    yield from _table(rows, f"Values of run {run.number} of {placed.name}", *_HEADER, "Source")
     if result.run.steps:
         yield (
             f'<details class="steps" data-run="{run.index}"><summary>All {len(result.run.steps)} records of this run, '
@@ -191,49 +141,26 @@ def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Iterator[Part]
         )
 
 
-def _of_a_level(name: str) -> bool:
-    return name in PerformanceMetrics.__struct_fields__ and name not in _OF_ALL_STEPS
-
-
-def _add_levels(rows: _Rows, placed: Placed, result: RunResult) -> None:
-    for number, level in enumerate(result.summary.segments):
-        where = f"steps {level.first_step}–{level.last_step}"
-        source = _lines(result, level.first_step, level.last_step)
-        speed, how = rate(level.tokens_per_second_per_gpu), _rate_formula(result.run, level.mean)
-        for name, title, text, formula in (
-            (RATE, "Throughput per GPU", speed, how),
-            ("avg_step_time_seconds", "Step time, mean,", units.seconds(level.mean), "mean of step_times"),
-            ("median_step_time_seconds", "Step time, median,", units.seconds(level.median), "median of step_times"),
-        ):
-            rows.add(anchor(placed, name) if number == 0 else "", f"{title} in {where}", text, formula, source)
-
-
 def _formula(metric: metrics.Metric, result: RunResult) -> str:
-    step = result.summary.performance.avg_step_time_seconds
-    if metric.name == RATE and step is not None:
-        return _rate_formula(result.run, step)
-    return "; ".join(filter(None, [metric.how, metric.reference]))
-
-
-def _rate_formula(run: Run, step: float) -> str:
-    config = run.training_config
+    step, config = result.summary.performance.avg_step_time_seconds, result.run.training_config
+    if metric.name != RATE or step is None:
+        return "; ".join(filter(None, [metric.how, metric.reference]))
     return (
         f"global_batch_size × sequence_length / avg_step_time_seconds / num_gpus = {config.global_batch_size} × "
-        f"{config.sequence_length} / {step:.6g} s / {run.num_gpus}"
+        f"{config.sequence_length} / {step:.6g} s / {result.run.num_gpus}"
     )
 
 
 def _from(name: str, result: RunResult) -> str:
-    if name in _OF_ALL_STEPS:
+    if name in ("warmup_time_seconds", "final_loss"):
         return f"the series in {plain(result.file)}"
-    if not _of_a_level(name):
+    if name not in PerformanceMetrics.__struct_fields__:
         return f"memory_metrics.{name} in {plain(result.file)}"
-    steady = result.summary.steady
-    return _lines(result, steady.first_step, steady.last_step)
+    return _lines(result, result.summary.steady.first_step, result.summary.steady.last_step)
 
 
 def _lines(result: RunResult, first: int | None, last: int | None) -> str:
-    """Steps and, where they are known, lines of the log."""
+    """Return steps and, where they are known, lines of the log."""
     run = result.run
     if first is None or last is None:
         return plain(result.file)
@@ -247,18 +174,18 @@ def _lines(result: RunResult, first: int | None, last: int | None) -> str:
 
 
 def _where(result: RunResult) -> str:
-    """File, source and state of a run."""
+    """Return file, source and state of a run."""
     run = result.run
-    said = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
+    parts = [f"{plain(result.file)}; started {run.timestamp or 'at an unknown time'}; {run.status}"]
     if run.status_reason:
-        said.append(run.status_reason)
-    said.append(f"steady steps {steady_steps(result)}")
+        parts.append(run.status_reason)
+    parts.append(f"steady-state steps {steady_steps(result)}")
     if run.source is not None:
-        kinds = {"live": "measured", "log": "read from a log", "result": "read from an older result"}
+        kinds = {"live": "measured", "log": "imported from a log", "result": "converted from an older result"}
         files = [f"{plain(file.path)} (sha256 {file.sha256 or 'unknown'})" for file in run.source.files]
-        said.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
-        said += [f"{name} = {text}, as given by hand" for name, text in run.source.overrides.items()]
-    return "; ".join(said) + "."
+        parts.append(f"{kinds[run.source.kind]}{': ' + ', '.join(files) if files else ''}")
+        parts += [f"{name} = {text}, set by the user" for name, text in run.source.overrides.items()]
+    return "; ".join(parts) + "."
 
 
 def _digits(number: float) -> str:

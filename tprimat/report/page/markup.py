@@ -10,6 +10,9 @@ from html import escape as escape_entities
 from tprimat.report import Picture, blocks
 from tprimat.text import plain
 
+WIDE = 3
+"""Columns that fit a phone."""
+
 _MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 """What browsers show as an image; another kind is linked."""
 
@@ -22,7 +25,6 @@ class Fold:
     parts: Sequence[Part]
     is_open: bool = False
     anchor: str = ""
-    style: str = ""
 
 
 Part = blocks.Block | Fold | str
@@ -30,7 +32,7 @@ Part = blocks.Block | Fold | str
 
 
 def escape(text: object) -> str:
-    """Text as HTML that shows it as it is."""
+    """Return text as HTML that shows it as it is."""
     return escape_entities(plain(text), quote=True)
 
 
@@ -46,7 +48,7 @@ class Writer:
         self._referred: set[int] = set()
 
     def text(self, parts: Iterable[Part]) -> str:
-        """Parts as HTML, in their order on the page: the first mark of a footnote is the one that it leads back to."""
+        """Return parts as HTML, in their order on the page: a footnote leads back to its first mark."""
         return "\n".join(filter(None, map(self._part, parts)))
 
     def _part(self, part: Part) -> str:
@@ -67,7 +69,7 @@ class Writer:
             case blocks.Footnotes():
                 return self._footnotes(part)
             case Fold():
-                attributes = _attribute("id", part.anchor) + _attribute("class", part.style) + " open" * part.is_open
+                attributes = _attribute("id", part.anchor) + " open" * part.is_open
                 summary = f"<summary>{escape(part.summary)}</summary>"
                 return f"<details{attributes}>{summary}{self.text(part.parts)}</details>"
             case str():
@@ -81,7 +83,8 @@ class Writer:
         return "\n".join([*lines, "</ul>"])
 
     def _table(self, table: blocks.Table) -> str:
-        """A table that scrolls sideways where it is too wide."""
+        """Return a table; one of more than three columns has, on a phone, a card for each row."""
+        is_wide = len(table.header) > WIDE
 
         def cells(tag: str, row: Sequence[blocks.Content], anchor: str = "") -> str:
             shown = []
@@ -89,6 +92,8 @@ class Writer:
                 name = "th" if column == 0 else tag
                 scope = "col" if tag == "th" else "row" if name == "th" else ""
                 attributes = _attribute("scope", scope) + _attribute("class", "right" * (column >= table.right_from))
+                if is_wide and name == "td":
+                    attributes += f' data-label="{self._line(table.header[column])}"'
                 shown.append(f"<{name}{attributes}>{self._line(cell)}</{name}>")
             return f"<tr{_attribute('id', anchor)}>{''.join(shown)}</tr>"
 
@@ -97,8 +102,9 @@ class Writer:
         rows = "\n".join(cells("td", row, anchor) for row, anchor in zip(table.rows, anchors, strict=True))
         caption = escape(table.caption)
         region = f' tabindex="0" role="region" aria-label="{caption}"' if caption else ""
+        style = f"wide{' cards' * is_wide}{' many' * table.many}"
         return (
-            f'<div class="wide{" many" * table.many}"{region}><table>{caption and f"<caption>{caption}</caption>"}\n'
+            f'<div class="{style}"{region}><table>{caption and f"<caption>{caption}</caption>"}\n'
             f"<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>"
         )
 
@@ -112,7 +118,7 @@ class Writer:
         return f'<p><img alt="{escape(block.text)}" src="data:{kind};base64,{data}"></p>'
 
     def _footnotes(self, block: blocks.Footnotes) -> str:
-        lines = ["<h2>Footnotes</h2>", '<ol class="notes">']
+        lines = ['<ol class="notes">']
         for number, text in block.entries:
             back = f' <a href="#mark-{number}" aria-label="back to the table">↩</a>' if number in self._referred else ""
             lines.append(f'<li id="note-{number}" value="{number}">{escape(text)}{back}</li>')
@@ -135,8 +141,6 @@ class Writer:
                 text = escape(piece.text)
                 attributes = f'{_attribute("class", piece.style)} href="#{piece.anchor}"'
                 return f"<a{attributes}>{text}</a>" if piece.anchor else text
-            case blocks.Styled():
-                return f"<span{_attribute('class', piece.style)}>{escape(piece.text)}</span>"
             case blocks.Output():
                 return f'<output id="{piece.name}">{escape(piece.text)}</output>'
             case str():

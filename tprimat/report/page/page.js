@@ -9,18 +9,17 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const hidden = new Set();
   const drawn = [];
-  let printing = false;
 
   // ---- charts --------------------------------------------------------------------------------
 
-  const isDark = () => dark.matches && !printing;
+  const isDark = () => dark.matches;
   const palette = () => data.palettes[isDark() ? "dark" : "light"];
-  const colorOf = (side) => palette()[data.sides[side].color];
+  const colorOf = (system) => palette()[data.systems[system].color];
   const ground = () => (isDark() ? "#14171c" : "#ffffff");
   // The library reads a few tags, entities and placeholders in texts.
   const safe = (text) =>
     String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "%\u200b{");
-  const nameOf = (side) => safe(data.sides[side].name);
+  const nameOf = (system) => safe(data.systems[system].name);
 
   function indices(index) {
     if (Array.isArray(index)) return index;
@@ -34,16 +33,16 @@
   }
 
   function lineTrace(chart, trace) {
-    const color = colorOf(trace.side);
+    const color = colorOf(trace.system);
     const shared = {
       type: "scatter",
-      name: nameOf(trace.side),
-      legendgroup: `s${trace.side}`,
+      name: nameOf(trace.system),
+      legendgroup: `s${trace.system}`,
       showlegend: Boolean(trace.legend),
-      meta: { side: trace.side, run: trace.run },
-      visible: !hidden.has(trace.side),
+      meta: { system: trace.system, run: trace.run },
+      visible: !hidden.has(trace.system),
     };
-    if (trace.part === "level") {
+    if (trace.part === "segment") {
       return {
         ...shared,
         mode: "lines",
@@ -51,7 +50,7 @@
         y: [trace.value, trace.value],
         line: { color, width: 5 },
         opacity: 0.45,
-        hovertemplate: `${safe(trace.text)}<extra>${nameOf(trace.side)}</extra>`,
+        hovertemplate: `${safe(trace.text)}<extra>${nameOf(trace.system)}</extra>`,
       };
     }
     const wanted = indices(trace.index);
@@ -59,47 +58,24 @@
     const ys = series(trace.run, trace.y);
     const raw = allResults()[trace.run].run;
     const run = data.runs[trace.run];
-    const which = run.of > 1 ? `, run ${run.number}` : "";
+    const which = run.runs > 1 ? `, run ${run.number}` : "";
     const place = wanted.map((i) => `step ${raw.steps[i]}${raw.lines[i] === null ? "" : `, line ${raw.lines[i]}`}${which}`);
-    const spikes = trace.part === "spikes";
+    const outliers = trace.part === "outliers";
     return {
       ...shared,
-      mode: spikes || wanted.length < 2 ? "markers" : wanted.length <= 30 ? "lines+markers" : "lines",
+      mode: outliers || wanted.length < 2 ? "markers" : wanted.length <= 30 ? "lines+markers" : "lines",
       x: wanted.map((i) => xs[i]),
       y: wanted.map((i) => ys[i]),
       text: place,
       customdata: wanted,
-      line: { color, width: 1.4, dash: data.sides[trace.side].dash },
-      marker: spikes ? { color, symbol: "circle-open", size: 7, line: { width: 1.3 } } : { color, size: 5 },
+      line: { color, width: 1.4, dash: data.systems[trace.system].dash },
+      marker: outliers ? { color, symbol: "circle-open", size: 7, line: { width: 1.3 } } : { color, size: 5 },
       opacity: trace.part === "warm-up" ? 0.4 : trace.pale ? 0.75 : 1,
-      hovertemplate: `%{text}: %{y:.5~g} ${trace.y === "step_times" ? "s" : "nats/token"}<extra>${nameOf(trace.side)}</extra>`,
+      hovertemplate: `%{text}: %{y:.5~g} ${trace.y === "step_times" ? "s" : "nats/token"}<extra>${nameOf(trace.system)}</extra>`,
     };
   }
 
   function barTraces(chart) {
-    if (chart.kind === "throughput") {
-      return chart.traces.map((trace) => ({
-        type: "bar",
-        orientation: "h",
-        name: nameOf(trace.side),
-        meta: { side: trace.side },
-        visible: !hidden.has(trace.side),
-        x: trace.values,
-        y: trace.names,
-        hovertext: trace.texts,
-        hoverinfo: "text",
-        text: trace.values.map((value) => grouped(value, value >= 1000 ? 0 : value >= 100 ? 1 : 2)),
-        textposition: "inside",
-        insidetextanchor: "start",
-        insidetextfont: { color: isDark() ? "#000000" : "#ffffff" },
-        marker: { color: colorOf(trace.side) },
-        error_x: {
-          type: "data", symmetric: false, array: trace.above, arrayminus: trace.below,
-          color: isDark() ? "#f2f2f2" : "#000000", thickness: 1.6, width: 6,
-        },
-        showlegend: false,
-      }));
-    }
     if (chart.kind === "memory") {
       return chart.kinds.map((kind) => ({
         type: "bar",
@@ -113,7 +89,7 @@
         cliponaxis: false,
         opacity: kind.pale ? 0.55 : 1,
         marker: {
-          color: kind.sides.map(colorOf),
+          color: kind.systems.map(colorOf),
           pattern: { shape: kind.pattern, fgcolor: isDark() ? "#000000" : "#ffffff", size: 7 },
           line: { color: isDark() ? "#f2f2f2" : "#000000", width: 0.6 },
         },
@@ -133,14 +109,14 @@
   function layoutOf(chart) {
     const line = isDark() ? "#3a424d" : "#d0d7de";
     const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true, tickfont: { size: 12 } };
-    const bars = !chart.traces || chart.kind === "throughput";
+    const bars = !chart.traces;
     const layout = {
       title: { text: safe(chart.title), x: 0, xref: "paper", font: { size: 15 } },
       font: { family: "system-ui, sans-serif", size: 13, color: isDark() ? "#e6e9ee" : "#1b1f24" },
       paper_bgcolor: ground(),
       plot_bgcolor: ground(),
       height: chart.height,
-      margin: { l: 60, r: 30, t: 44, b: 50 + (bars && !chart.kinds && !chart.parts ? 0 : 30) },
+      margin: { l: 60, r: 30, t: 44, b: 80 },
       hovermode: "closest",
       hoverlabel: { align: "left" },
       legend: { orientation: "h", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container", title: { text: "" } },
@@ -152,7 +128,7 @@
       })),
       annotations: (chart.floors ?? []).map((floor) => ({
         xref: "paper", x: 1, xanchor: "right", y: chart.log ? Math.log10(floor) : floor, yanchor: "top",
-        text: `entropy of the data ${floor.toPrecision(3)}`, showarrow: false, font: { size: 11 },
+        text: `data entropy ${floor.toPrecision(3)}`, showarrow: false, font: { size: 11 },
       })),
       bargap: 0.3,
       barmode: chart.kind === "memory" ? "group" : chart.kind === "breakdown" ? "stack" : "overlay",
@@ -163,14 +139,14 @@
       layout.xaxis.rangemode = "tozero";
       layout.legend.traceorder = "normal";
     }
-    if (chart.kind === "throughput" || chart.kind === "steps") layout.xaxis.tickformat = ",";
+    if (chart.kind === "steps") layout.xaxis.tickformat = ",";
     if (chart.log) layout.yaxis.type = "log";
     if (chart.range) layout.yaxis.range = chart.log ? chart.range.map(Math.log10) : chart.range;
     if (chart.kind === "loss-wall" || chart.kind === "loss-tokens" || chart.kind === "steps") layout.xaxis.rangemode = "tozero";
     return layout;
   }
 
-  const tracesOf = (chart) => (chart.traces && chart.kind !== "throughput" ? chart.traces.map((trace) => lineTrace(chart, trace)) : barTraces(chart));
+  const tracesOf = (chart) => (chart.traces ? chart.traces.map((trace) => lineTrace(chart, trace)) : barTraces(chart));
 
   function draw(chart) {
     const place = byId(chart.id);
@@ -192,17 +168,8 @@
     drawn.push(chart);
   }
 
-  function redraw(width) {
-    for (const chart of drawn) {
-      const layout = layoutOf(chart);
-      if (width) layout.width = width;
-      Plotly.react(byId(chart.id), tracesOf(chart), layout);
-    }
-    colorSwatches();
-  }
-
-  function colorSwatches() {
-    for (const each of document.querySelectorAll(".swatch")) each.style.background = palette()[Number(each.dataset.color)];
+  function redraw() {
+    for (const chart of drawn) Plotly.react(byId(chart.id), tracesOf(chart), layoutOf(chart));
   }
 
   function say(point) {
@@ -215,9 +182,9 @@
     status.textContent = "";
     const link = document.createElement("a");
     link.href = `#r${meta.run}`;
-    link.textContent = "its evidence";
+    link.textContent = "Show calculation";
     status.append(
-      `${data.sides[meta.side].name}: step ${result.run.steps[index]}, ${result.run.step_times[index]} s, of ${result.file}` +
+      `${data.systems[meta.system].name}: step ${result.run.steps[index]}, ${result.run.step_times[index]} s, ${result.file}` +
         (line === null ? "; " : `, line ${line} of the log; `),
       link,
     );
@@ -244,14 +211,14 @@
     return typeof Plotly !== "undefined";
   }
 
-  // ---- sides on and off ----------------------------------------------------------------------
+  // ---- systems on and off ----------------------------------------------------------------------
 
-  function show(side, shown) {
-    if (shown) hidden.delete(side);
-    else hidden.add(side);
+  function show(system, shown) {
+    if (shown) hidden.delete(system);
+    else hidden.add(system);
     for (const chart of drawn) {
       const place = byId(chart.id);
-      const found = place.data.map((trace, i) => (trace.meta && trace.meta.side === side ? i : -1)).filter((i) => i >= 0);
+      const found = place.data.map((trace, i) => (trace.meta && trace.meta.system === system ? i : -1)).filter((i) => i >= 0);
       if (found.length) Plotly.restyle(place, { visible: shown }, found);
     }
   }
@@ -277,31 +244,22 @@
         if (place) place.textContent = table[from][to] ?? "too few steps";
       });
     put("rate", grid.rates);
-    // Pairs are in the order of the sides after the reference.
-    put("ratio", [[], ...grid.ratios]);
+    put("ratio", grid.ratios);
   }
 
   // ---- prices --------------------------------------------------------------------------------
 
-  const grouped = (value, digits) => value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-
-  function figure(value) {
+  function amount(value) {
     const size = Math.abs(value);
-    return size >= 1000 ? grouped(value, 0) : size >= 10 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
+    if (size >= 1000) return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+    return size >= 10 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
   }
 
-  const times = (value) => value.toFixed(value > 0.95 && value < 1.05 ? 3 : 2);
   const dollars = (value) => `$${value.toFixed(2)}`;
-
-  function span(low, high, form) {
-    const [one, other] = [form(low), form(high)];
-    return one === other ? one : `${one} to ${other}`;
-  }
-
-  function bounded(value, low, high) {
-    const text = figure(value);
-    return figure(low) === figure(high) ? text : `${text} (${figure(low)}–${figure(high)})`;
-  }
+  const percent = (value) => (100 * value).toFixed(0);
+  const span = (low, high, form) => [...new Set([form(low), form(high)])].join("–");
+  const price = ({ low, high }) =>
+    [...new Set([low, high].map((bound) => (Number(bound.toFixed(2)) === bound ? dollars(bound) : `$${bound}`)))].join(" to ");
 
   function priceOf(text) {
     const parts = text.trim().split(":").map((part) => part.trim().replace(/^\$/, ""));
@@ -310,48 +268,38 @@
     return low > 0 && high >= low && Number.isFinite(high) ? { low, high } : null;
   }
 
-  function reckon() {
-    const prices = new Map();
-    let wrong = 0;
-    for (const input of document.querySelectorAll("[data-price]")) {
-      const price = input.value.trim() ? priceOf(input.value) : null;
-      const bad = Boolean(input.value.trim()) && price === null;
-      input.setAttribute("aria-invalid", String(bad));
-      wrong += Number(bad);
-      if (price) prices.set(Number(input.dataset.price), price);
+  // The sentence of verdict.cost_sentence, by the rule of compare/cost.py.
+  function costSentence(pair, fast, slow) {
+    const [faster, slower] = [pair.faster, pair.slower].map((system) => data.cost.systems[system].name);
+    if (!fast || !slower || !slow) {
+      return `${faster} is cheaper per token below ${span(pair.low, pair.high, (bound) => bound.toFixed(2))}× the price of ${slower}`;
     }
-    const help = byId("price-help");
-    if (help) help.textContent = wrong ? "A price is a number above 0 such as 2.95, or a range such as 2.20:3.10." : "";
-    const cost = data.cost;
-    const priceAt = (side) => prices.get(cost.sides[side].field);
-    cost.sides.forEach((side, i) => {
-      const price = prices.get(side.field);
-      side.levels.forEach((level, number) => {
-        const middle = price ? (price.low + price.high) / 2 : null;
-        byId(`cost-${i}-${number}-rate`).textContent = price
-          ? bounded(level.value / middle, level.low / price.high, level.high / price.low)
-          : "–";
-        byId(`cost-${i}-${number}-price`).textContent = price
-          ? bounded((1e12 / level.value) * middle, (1e12 / level.high) * price.low, (1e12 / level.low) * price.high)
-          : "–";
-      });
+    const [least, most] = [fast.low / (slow.high * pair.high), fast.high / (slow.low * pair.low)];
+    const text = (cheaper, its, saving, dearer, other, even) =>
+      `${cheaper} at ${price(its)} is ${span(...saving, percent)}% cheaper per token than ${dearer} at ${price(other)}; ` +
+      `break-even price of ${dearer}: ${span(...even, dollars)} per GPU-hour`;
+    if (most < 1) return text(faster, fast, [1 - most, 1 - least], slower, slow, [fast.low / pair.high, fast.high / pair.low]);
+    if (least > 1) return text(slower, slow, [1 - 1 / least, 1 - 1 / most], faster, fast, [slow.low * pair.low, slow.high * pair.high]);
+    return `cost per token is a tie within the uncertainty: ${faster} at ${price(fast)} and ${slower} at ${price(slow)} per GPU-hour`;
+  }
+
+  function computeCost() {
+    const prices = new Map();
+    for (const input of document.querySelectorAll("[data-price]")) {
+      const found = priceOf(input.value);
+      input.setAttribute("aria-invalid", String(Boolean(input.value.trim()) && found === null));
+      if (found) prices.set(Number(input.dataset.price), found);
+    }
+    const priceAt = (system) => prices.get(data.cost.systems[system].field);
+    data.cost.systems.forEach((system, i) => {
+      const output = byId(`per-token-${i}`);
+      const own = priceAt(i);
+      if (output) output.textContent = own ? span(system.cost * own.low, system.cost * own.high, amount) : "–";
     });
-    cost.pairs.forEach((pair, number) => {
-      const put = (kind, text) => (byId(`pair-${number}-${kind}`).textContent = text);
-      const [reference, side] = [priceAt(pair.reference), priceAt(pair.side)];
-      put("even", reference ? span(pair.low * reference.low, pair.high * reference.high, dollars) : "–");
-      if (!reference || !side) {
-        for (const kind of ["times", "winner", "below"]) put(kind, "–");
-        return;
-      }
-      const [low, high] = [(pair.low * reference.low) / side.high, (pair.high * reference.high) / side.low];
-      put("times", span(low, high, times));
-      const winner = low > 1 ? pair.side : high < 1 ? pair.reference : null;
-      put("winner", winner === null ? "can't be told" : data.sides[winner].name);
-      if (winner === null) put("below", "–");
-      else if (winner === pair.side) put("below", span(side.low / pair.high, side.high / pair.low, dollars));
-      else put("below", span(reference.low * pair.low, reference.high * pair.high, dollars));
-    });
+    for (const pair of data.cost.pairs) {
+      const place = byId(`cost-${pair.answer}`);
+      if (place) place.textContent = costSentence(pair, priceAt(pair.faster), priceAt(pair.slower));
+    }
   }
 
   // ---- raw data ------------------------------------------------------------------------------
@@ -375,10 +323,10 @@
   }
 
   function csv() {
-    const rows = [["model", "side", "file", "run", ...SERIES]];
+    const rows = [["model", "system", "file", "run", ...SERIES]];
     allResults().forEach((result, i) => {
       result.run.steps.forEach((_, at) => {
-        rows.push([result.model, result.side, result.file, data.runs[i].number, ...SERIES.map((name) => result.run[name][at])]);
+        rows.push([result.model, result.system, result.file, data.runs[i].number, ...SERIES.map((name) => result.run[name][at])]);
       });
     });
     return rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
@@ -390,16 +338,16 @@
     const result = allResults()[Number(place.dataset.run)];
     const run = data.runs[Number(place.dataset.run)];
     const state = (step) => {
-      const level = run.levels.findIndex(([first, last]) => step >= first && step <= last);
-      if (level >= 0) return run.levels.length > 1 ? `level ${level + 1}` : "steady";
-      return run.steady[0] !== null && step >= run.steady[0] ? "counted" : "before";
+      const segment = run.segments.findIndex(([first, last]) => step >= first && step <= last);
+      if (segment >= 0) return run.segments.length > 1 ? `segment ${segment + 1}` : "steady state";
+      return run.steady[0] !== null && step >= run.steady[0] ? "used" : "warm-up";
     };
     const wide = document.createElement("div");
     wide.className = "wide";
     wide.tabIndex = 0;
     const table = wide.appendChild(document.createElement("table"));
     const head = table.createTHead().insertRow();
-    for (const title of ["Step", "Step time, s", "Loss, nats/token", "Steps averaged", "Line of the log", "Counts as"]) {
+    for (const title of ["Step", "Time, s", "Loss", "Averaged", "Log line", "State"]) {
       const cell = head.appendChild(document.createElement("th"));
       cell.scope = "col";
       cell.textContent = title;
@@ -427,9 +375,9 @@
   for (const input of document.querySelectorAll("input[data-window]")) {
     input.addEventListener("input", () => moveWindow(Number(input.dataset.window), input));
   }
-  for (const input of document.querySelectorAll("[data-price]")) input.addEventListener("input", reckon);
-  for (const box of document.querySelectorAll("[data-side]")) {
-    box.addEventListener("change", () => show(Number(box.dataset.side), box.checked));
+  for (const input of document.querySelectorAll("[data-price]")) input.addEventListener("input", computeCost);
+  for (const box of document.querySelectorAll("[data-system]")) {
+    box.addEventListener("change", () => show(Number(box.dataset.system), box.checked));
   }
   for (const place of document.querySelectorAll("details.steps")) {
     place.addEventListener("toggle", () => place.open && there.then(() => fillSteps(place)));
@@ -439,36 +387,35 @@
   );
   byId("download-csv")?.addEventListener("click", () => there.then(() => download("tprimat-steps.csv", "text/csv", csv())));
   addEventListener("hashchange", openTarget);
-  reckon();
+  computeCost();
+  if (innerWidth < 640) byId("prices")?.removeAttribute("open");
   openTarget();
 
-  let folded = [];
+  // On paper: the card with its caveats, the results table, the first configuration diff.
+  const printed = document.querySelectorAll(".chip, #tables, #config_diff");
+  const opened = new Set();
   addEventListener("beforeprint", () => {
-    printing = true;
-    folded = [...document.querySelectorAll("details:not([open]):not(.steps)")];
-    for (const each of folded) each.open = true;
-    if (drawn.length) redraw(690);
+    for (const each of printed) if (!each.open) opened.add(each), (each.open = true);
   });
   addEventListener("afterprint", () => {
-    printing = false;
-    for (const each of folded) each.open = false;
-    if (drawn.length) redraw(null);
+    for (const each of opened) each.open = false;
+    opened.clear();
   });
-  dark.addEventListener("change", () => drawn.length && redraw(null));
+  dark.addEventListener("change", redraw);
 
-  there
-    .then(loadLibrary)
-    .then((drawable) => {
-      if (drawable) {
-        colorSwatches();
-        data.charts.forEach(draw);
-      }
-      document.documentElement.dataset.ready = drawable ? "charts" : "tables";
-    })
-    .catch((error) => {
-      document.documentElement.dataset.ready = "failed";
-      const status = byId("point");
-      if (status) status.textContent = "The charts can't be shown in this browser; the tables hold the same figures.";
-      console.error(error);
-    });
+  function drawCharts() {
+    if (drawn.length) return;
+    there
+      .then(loadLibrary)
+      .then((drawable) => drawable && data.charts.forEach(draw))
+      .catch((error) => {
+        const status = byId("point");
+        if (status) status.textContent = "This browser cannot show the charts; the tables have the same values.";
+        console.error(error);
+      });
+  }
+  const folded = byId("charts");
+  folded?.addEventListener("toggle", () => folded.open && drawCharts());
+  if (folded?.open) drawCharts();
+  there.finally(() => (document.documentElement.dataset.ready = "yes")).catch(() => {});
 })();

@@ -1,153 +1,120 @@
-"""The sections of the page, from the verdict to the ledger."""
+"""What is folded below the card: next steps, results, charts, configuration differences, method, warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from tprimat import units
-from tprimat.compare import Group, ModelComparison, RunResult
+from tprimat.compare import Group, ModelComparison, Pair, RunResult
 from tprimat.report import document, tables
-from tprimat.report import verdict as words
-from tprimat.report.blocks import Block, Content, Heading, Link, Marks, Paragraph, Styled, Table, plain_bullets
+from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Paragraph, Table, plain_bullets
 from tprimat.report.breakdown import breakdowns
-from tprimat.report.page import charts, evidence, facts, windows
-from tprimat.report.page.markup import Fold, Part, escape
+from tprimat.report.page import charts, evidence, windows
+from tprimat.report.page.markup import Fold, Part
 from tprimat.report.page.view import View
-from tprimat.report.rates import first_counted, rate, rate_unit, untimed
+from tprimat.report.rates import first_counted, untimed
+from tprimat.report.verdict import METHODS, speedup_text
 
 Chart = Callable[[str, str], Part]
 """The place of a chart, by its kind, with what it shows in words; nothing where there are no charts."""
 
-
-def verdict(view: View) -> Iterator[Part]:
-    """Who, how much, how sure, whether it is fair and possible; why; what to do next."""
-    for model in view.comparison.models:
-        if view.several_models:
-            yield Heading(3, model.title)
-        for group, answer in zip(model.groups, words.answers(model), strict=True):
-            anchor = view.pair_anchor(group.pairs[0]) if group.pairs else f"s{view.of(group.sides[0]).index}"
-            yield Paragraph([answer.headline, " ", Link("evidence", anchor, "why")], "headline")
-            yield Paragraph(" ".join(answer.brief))
-            entries = "".join(
-                f"<dt>{escape(title)}</dt>{''.join(f'<dd>{escape(text)}.</dd>' for text in texts)}"
-                for title, texts in facts.facts(view.comparison, group)
-            )
-            yield entries and f"<dl>{entries}</dl>"
-            yield from _list("Why", answer.why)
-            yield from _list("What to do next", answer.next)
-    yield from _list("Notes", view.comparison.notes)
+MOST_PAIRS = 20
+"""Pairs whose configurations are listed setting by setting."""
 
 
-def _list(title: str, texts: tuple[str, ...]) -> list[Block]:
-    return [Heading(4, title), plain_bullets(texts)] if texts else []
+def next_steps(view: View) -> list[str]:
+    """Return the next steps of all answers, each once."""
+    return list(dict.fromkeys(step for answer in view.answers for step in answer.verdict.next_steps))
 
 
-def figures(view: View, model: ModelComparison) -> Iterator[Part]:
-    """The table of all sides, each figure with a link to its evidence."""
-    for group in model.groups:
+def results(view: View) -> Iterator[Part]:
+    """Yield the table of each model's systems, each value with a link to its calculation."""
+    for answer in view.answers:
+        group = answer.group
         rows = [
             *tables.speed_rows(group, view.footnotes),
-            *tables.worth_rows(view.comparison, group),
+            *tables.efficiency_rows(view.comparison, group),
             *tables.memory_rows(group),
         ]
-        yield _grid(view, group, rows, f"Figures of {model.title}")
-    yield from document.beside_published(model)
+        yield _grid(view, group, rows, answer.model.title)
 
 
 def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Table:
-    """A table in which each figure leads to its evidence."""
-    ratios = {id(pair.side): view.pair_anchor(pair) for pair in group.pairs}
+    ratios = {id(pair.system): view.pair_anchor(pair) for pair in group.pairs}
 
     def cell(row: tables.Row, index: int) -> Content:
-        side, found = group.sides[index], row.cells[index]
-        anchor = evidence.title_anchor(view.of(side), row.title)
-        if row.title == "Against the reference":
-            anchor = ratios.get(id(side), anchor)
-        missing = found.text in (units.UNKNOWN, untimed(side))
+        system, found = group.systems[index], row.cells[index]
+        placed = view.of(system)
+        anchor = evidence.title_anchor(placed, row.title)
+        if row.title.startswith("Speedup"):
+            anchor = ratios.get(id(system), anchor)
+        missing = found.text in (units.UNKNOWN, untimed(system)) or not placed.runs
         return [Link(found.text, "" if missing else anchor), Marks(found.notes)]
 
-    return tables.grid([view.of(side).name for side in group.sides], rows, cell, caption=caption)
+    return tables.grid([view.of(system).name for system in group.systems], rows, cell, caption=caption)
 
 
-def throughput(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """The chart of rates with their intervals, and its table."""
-    placed = view.of_model(model)
-    rows: list[list[Content]] = []
-    for each in placed:
-        for bar in charts.throughput_bars(each):
-            bounds = units.UNKNOWN if bar.low is None else f"{rate(bar.low)}–{rate(bar.high)}"
-            figure = untimed(each.side) if bar.value is None else Link(rate(bar.value), f"s{each.index}")
-            rows.append([f"{each.name}, {bar.title}" if bar.title else each.name, figure, bounds, bar.what])
-    yield chart("throughput", "Bars of throughput; the table below holds them")
-    header = ["Side", rate_unit([each.side for each in placed]), "Bounds", "What they are"]
-    yield Fold("Table: throughput", [Table(header, rows, caption=f"Throughput of {model.title}")])
-
-
-def steps(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """The chart of step times, its table, and the sliders for another window."""
+def step_times(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
+    """Yield the chart of step times and its table."""
     rows: list[list[Content]] = []
     for each in view.of_model(model):
         for index in each.runs:
             result = view.runs[index].result
             name = each.name if len(each.runs) == 1 else f"{each.name}, run {view.runs[index].number}"
             emulated = result.run.environment.emulated
-            before = untimed(each.side) if emulated else units.duration(_before(result))
+            before = untimed(each.system) if emulated else units.duration(_before(result))
             rows += [
                 [
                     Link(name, f"r{index}"),
-                    f"{level.first_step}–{level.last_step}",
-                    units.seconds(level.mean),
-                    units.seconds(level.median),
-                    f"{level.outliers} ({level.outlier_share:.1%})",
-                    units.UNKNOWN if level.drift is None else f"{level.drift:.1%}",
+                    f"{segment.first_step}–{segment.last_step}",
+                    units.seconds(segment.mean),
+                    units.seconds(segment.median),
+                    f"{segment.outliers} ({segment.outlier_share:.1%})",
+                    units.UNKNOWN if segment.drift is None else f"{segment.drift:+.1%}",
                     before,
                 ]
-                for level in result.summary.segments
+                for segment in result.summary.segments
             ]
             if not result.summary.segments:
                 time = result.summary.performance.avg_step_time_seconds
-                step = untimed(each.side) if time is None else units.seconds(time)
-                rows.append([name, _why_no_level(result), step, *[units.UNKNOWN] * 3, before])
-    header = ["Run", "Level: steps", "Mean", "Median", "Spikes (share of time)", "Drift", "Before the steady steps"]
-    yield chart("steps", "Lines of step time over the steps; the tables below hold them")
-    yield Fold("Table: levels of the runs", [Table(header, rows, caption=f"Levels of {model.title}")])
-    for group in model.groups:
-        yield from windows.section(view, group)
+                step = untimed(each.system) if time is None else units.seconds(time)
+                rows.append([name, _why_no_segment(result), step, *[units.UNKNOWN] * 3, before])
+    header = ["Run", "Steps", "Mean", "Median", "Outliers (share of time)", "Drift", "Warm-up"]
+    yield chart("steps", "Step time over the steps; the table below has the values of each segment")
+    yield Fold("Table: segments of the runs", [Table(header, rows, caption=f"Segments of {model.title}")])
 
 
-def _why_no_level(result: RunResult) -> str:
+def _why_no_segment(result: RunResult) -> str:
     if not result.run.steps:
         return f"no steps: {result.run.status}"
     if result.run.environment.emulated:
         return "an emulated device"
     single = sum(time is not None for time in result.run.step_times) == 1
-    return "a single record" if single else "no steady state was found"
+    return "a single record" if single else "no steady state"
 
 
 def _before(result: RunResult) -> float | None:
-    """Seconds of the steps before all that the figures are of; before the first level, where there are several."""
+    """Return the seconds of the steps before the first one that is used."""
     cut = first_counted(result)
     times = zip(result.run.step_times[:cut], result.run.window_steps[:cut], strict=True)
     return sum(time * window for time, window in times if time is not None) if result.run.steps else None
 
 
 def loss(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """The charts of loss over tokens and over time, and their table."""
+    """Yield the charts of loss over tokens and over time, and their table."""
     rows: list[list[Content]] = []
     for each in view.of_model(model):
         known = (value for index in each.runs for value in view.runs[index].result.run.loss_values if value is not None)
-        first, final, data = next(known, None), each.side.value("final_loss"), each.side.run.data
+        first, final, data = next(known, None), each.system.value("final_loss"), each.system.run.data
         if first is not None:
             end = Link(_nats(final), evidence.title_anchor(each, "Loss, last ten steps"))
-            rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not stated"])
-    if not rows:
-        yield Paragraph("No run recorded its loss.")
-        return
-    yield Paragraph(document.LOSS)
-    yield chart("loss-tokens", "Lines of loss over tokens; the table below holds their ends")
-    yield chart("loss-wall", "Lines of loss over time; the table below holds their ends")
-    header = ["Side", "First", "Mean of the last ten", "Entropy of the data", "Data"]
-    yield Fold("Table: loss", [Table(header, rows, caption=f"Loss of {model.title}, nats/token")])
+            rows.append([each.name, _nats(first), end, _nats(data.entropy), data.kind or "not reported"])
+    if rows:
+        yield chart("loss-tokens", "Loss over tokens; the table below has the first and the last values")
+        yield chart("loss-wall", "Loss over training time; the table below has the first and the last values")
+        header = ["System", "First", "Mean of the last ten", "Entropy of the data", "Data"]
+        caption = f"Loss of {model.title}, nats/token"
+        yield Fold("Table: loss", [Paragraph(document.LOSS), Table(header, rows, caption=caption)])
 
 
 def _nats(value: float | None) -> str:
@@ -155,48 +122,94 @@ def _nats(value: float | None) -> str:
 
 
 def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """The chart of each kind of memory, and its table."""
-    found = [(group, rows) for group in model.groups if (rows := tables.memory_rows(group))]
-    if not found:
-        yield Paragraph(document.NO_MEMORY)
-        return
-    yield Paragraph(document.MEMORY)
-    yield chart("memory", "Bars of memory by kind; the table below holds them")
-    yield Fold("Table: memory", [_grid(view, group, rows, f"Memory of {model.title}") for group, rows in found])
+    """Yield the chart of each kind of memory; the results table has its values."""
+    if any(tables.memory_rows(group) for group in model.groups):
+        yield chart("memory", "Memory by kind; the results table has the values")
+        yield Paragraph(document.MEMORY, "hint")
 
 
 def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
-    """Where the time goes; nothing where no two runs say it."""
+    """Yield where the time goes; nothing where no two runs report it."""
     if charts.breakdown(model) is not None:
-        yield chart("breakdown", "Bars of shares of the time; the table below holds them")
+        yield chart("breakdown", "Shares of the time; the table below has the values")
     for table, note in breakdowns(model, f"Parts of the time of {model.title}"):
         yield from (table, Paragraph(note))
 
 
-_STANDINGS = {
-    "disqualifying": "✕ forbids it",
-    "different": "≠ different",
-    "unknown": "? unknown",
-    "equal": "= equal",
+def pairs(view: View) -> list[Pair]:
+    """Return the pairs that the page shows in detail, those of the headlines first."""
+    leaders = [answer.group.leaders for answer in view.answers if answer.group.leaders is not None]
+    first = set(map(id, leaders))
+    return [*leaders, *(pair for pair in view.pairs if id(pair) not in first)]
+
+
+_STATUSES = {
+    "disqualifying": "Workload mismatch",
+    "different": "Different",
+    "unknown": "Not reported by both",
+    "equal": "Same on both",
 }
 
 
-def ledger(view: View) -> Iterator[Part]:
-    """Every setting of each pair side by side, and what the judge found."""
-    if not view.pairs:
-        yield Paragraph("There is nothing to set a single side against.")
-        return
-    for number, pair in enumerate(view.pairs):
-        one, other = view.of(pair.reference).name, view.of(pair.side).name
-        rows: list[list[Content]] = [
-            [entry.title, Styled(_STANDINGS[entry.standing], "state"), *(text or "not stated" for text in entry.values)]
-            for entry in pair.ledger.entries
-        ]
-        caption = f"{other} against {one}: {pair.ledger.verdict}"
-        parts: list[Part] = [Table(["Setting", "", one, other], rows, caption=caption, right_from=99)]
-        if pair.training.reasons:
-            text = document.same_training(pair.training)
-            parts.append(Paragraph(f"{text[0].upper()}{text[1:]}."))
-        yield Fold(caption, parts, is_open=number == 0)
+def config_diff(view: View) -> Iterator[Part]:
+    """Yield every setting of each pair; that of the first headline is printed."""
+    every = pairs(view)
+    for number, pair in enumerate(every[:MOST_PAIRS]):
+        names = [view.title(view.of(system)) for system in (pair.baseline, pair.system)]
+        parts: list[Part] = []
+        for status, title in _STATUSES.items():
+            rows = [
+                [entry.title, *(text or units.UNKNOWN for text in entry.values)]
+                for entry in pair.config_diff.entries
+                if entry.status == status
+            ]
+            if rows:
+                parts.append(Table(["Setting", *names], rows, caption=f"{title} ({len(rows)})", right_from=99))
+        title = f"{' vs '.join(names)}: {pair.config_diff.verdict}"
+        yield Fold(title, parts, is_open=number == 0)
+    if len(every) > MOST_PAIRS:
+        yield Paragraph(f"{len(every) - MOST_PAIRS} more pairs: compare fewer results at a time.")
+
+
+def method(view: View) -> Iterator[Part]:
+    """Yield how the results were computed, and how much depends on the choice of steps."""
+    yield Paragraph(
+        "Throughput is tokens per step divided by the mean step time and the number of GPUs, over all steps after the "
+        "warm-up; of several runs, the geometric mean. Warm-up is detected from the step times alone."
+    )
+    texts = list(dict.fromkeys(text for pair in pairs(view)[:MOST_PAIRS] for text in _statistics(view, pair)))
+    if texts:
+        yield plain_bullets(texts)
     for model in view.comparison.models:
+        yield from document.beside_published(model)
         yield from document.judgements(model)
+        for group in model.groups:
+            yield from windows.section(view, group)
+
+
+def _statistics(view: View, pair: Pair) -> Iterator[str]:
+    ratio = pair.speedup
+    if ratio is None:
+        return
+    faster, slower = pair.faster, pair.slower
+    names = f"{view.title(view.of(faster))} vs {view.of(slower).name}"
+    yield f"{names}: {speedup_text(ratio)}" + (f", {METHODS[ratio.method]}" if ratio.method else "")
+    for segment in ratio.segments:
+        places = zip((faster, slower), (segment.system_steps, segment.baseline_steps), strict=True)
+        where = " and ".join(f"steps {steps} of {system.name}" for system, steps in places if steps)
+        yield f"{names}: {units.times(segment.value)} in {where}"
+    if (effect := ratio.minimum_detectable_effect) is not None:
+        needed = ratio.runs_needed
+        more = "" if needed is None else f"; about {needed} runs each are needed to confirm this difference"
+        yield f"{names}: differences of {effect:.1%} or more are detectable with this number of runs (80% power){more}"
+    if pair.training.reasons:
+        yield f"{names}: {document.same_training(pair.training)}"
+
+
+def warnings(view: View) -> Iterator[Block]:
+    """Yield notes on the results as a whole, and the warnings that the tables refer to."""
+    if view.comparison.notes:
+        yield plain_bullets(view.comparison.notes)
+    entries = view.footnotes.entries()
+    if entries:
+        yield Footnotes(entries)

@@ -1,4 +1,4 @@
-"""What the parts of the page share: the sides and runs in their order, with colours and anchors."""
+"""What the parts of the page share: the verdicts, and the systems and runs in their order, with colours and anchors."""
 
 from __future__ import annotations
 
@@ -6,35 +6,41 @@ import dataclasses
 import html
 import textwrap
 
-from tprimat.compare import Comparison, ModelComparison, Pair, RunResult, SideResult
+from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SystemResult
 from tprimat.report.plot.items import COLORS
 from tprimat.report.tables import Footnotes
+from tprimat.report.verdict import Verdict, answers
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
 DARK = ("#56B4E9", "#F28E4E", "#2FBF94", "#E39BC4", "#9AD3F5", "#F0C24B", "#F2F2F2")
-"""The colours of Okabe and Ito in their order, light enough for a dark ground."""
+"""The colours of Okabe and Ito in their order, light enough for a dark background."""
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 NAME_WIDTH, NAME_LINES = 30, 3
 """Characters of a line of a name beside a bar, and how many lines it has."""
 
+MOST_RUNS = 200
+"""Runs whose steps and evidence the page holds: a mailbox takes no more. Values and verdict are those of all runs."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """A side with its place on the page.
+    """A system with its place on the page.
 
     Attributes:
-        index: among all sides; its anchor is s and this.
-        color: index into the palettes; the same name has the same one in every model.
-        dash: of its lines, which tells sides of one colour apart.
-        runs: indices of its runs in View.runs.
+        index: among all systems; its anchor is s and this.
+        field: of its price: the same name has the same one in every model.
+        color: index into the palettes.
+        dash: of its lines, which distinguishes systems of one colour.
+        runs: indices in View.runs of its runs that the page holds.
     """
 
     model: ModelComparison
-    side: SideResult
+    system: SystemResult
     index: int
+    field: int
     color: int
     dash: str
     name: str
@@ -43,71 +49,86 @@ class Placed:
 
 @dataclasses.dataclass(frozen=True)
 class PlacedRun:
-    """A run with its place: its anchor is r and its index; its evidence is side.index's."""
+    """A run with its place: its anchor is r and its index."""
 
     index: int
-    side: int
+    system: int
     number: int
     result: RunResult
 
 
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The verdict on a group of systems."""
+
+    model: ModelComparison
+    group: Group
+    verdict: Verdict
+
+
 class View:
-    """A comparison in the order of the page: all its sides, their names (each once), runs and pairs."""
+    """A comparison in the order of the page: its answers, all its systems, their names (each once), runs and pairs."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
         self.footnotes = Footnotes(comparison)
-        self.sides: list[Placed] = []
+        self.answers = [Answer(*each) for each in answers(comparison)]
+        self.systems: list[Placed] = []
         self.runs: list[PlacedRun] = []
         self.pairs: list[Pair] = comparison.pairs
-        self.names = comparison.side_names
+        self.names = comparison.system_names
+        styles = {name: number for number, name in enumerate(self.names)}
+        most = max(1, MOST_RUNS // max(1, len(comparison.systems)))
         for model in comparison.models:
-            for side in model.sides:
-                index, first = len(self.sides), len(self.runs)
-                for number, result in enumerate(side.runs, start=1):
+            for system in model.systems:
+                index, first = len(self.systems), len(self.runs)
+                for number, result in enumerate(system.runs[: min(most, MOST_RUNS - first)], start=1):
                     self.runs.append(PlacedRun(len(self.runs), index, number, result))
-                style = self.names.index(side.name)
-                self.sides.append(
+                style = styles[system.name]
+                self.systems.append(
                     Placed(
                         model=model,
-                        side=side,
+                        system=system,
                         index=index,
+                        field=style,
                         color=style % len(COLORS),
                         dash=DASHES[style // len(COLORS) % len(DASHES)],
-                        name=plain(side.name) or "unnamed",
+                        name=plain(system.name) or "unnamed",
                         runs=tuple(range(first, len(self.runs))),
                     )
                 )
+        self._places = {id(placed.system): placed for placed in self.systems}
+        self._pairs = {id(pair): f"p{index}" for index, pair in enumerate(self.pairs)}
 
-    def of(self, side: SideResult) -> Placed:
-        """The place of a side."""
-        return next(placed for placed in self.sides if placed.side is side)
+    def of(self, system: SystemResult) -> Placed:
+        """Return the place of a system."""
+        return self._places[id(system)]
 
     def of_model(self, model: ModelComparison) -> list[Placed]:
-        """The sides of a model."""
-        return [placed for placed in self.sides if placed.model is model]
+        """Return the systems of a model."""
+        return [self.of(system) for system in model.systems]
 
     def pair_anchor(self, pair: Pair) -> str:
-        """Where the evidence of a ratio stands: p and its index."""
-        return f"p{next(index for index, each in enumerate(self.pairs) if each is pair)}"
+        """Return where the evidence of a ratio is: p and its index."""
+        return self._pairs[id(pair)]
 
     def title(self, placed: Placed) -> str:
-        """The name of a side, with its model where there are several."""
+        """Return the name of a system, with its model where there are several."""
         return f"{placed.name}, {plain(placed.model.title)}" if self.several_models else placed.name
 
     @property
     def several_models(self) -> bool:
-        """Whether a heading must say of which model something is."""
+        """Whether a heading must name the model."""
         return len(self.comparison.models) > 1
 
 
 def chart_text(text: str) -> str:
-    """Text for a chart, whose library reads a few HTML tags, entities and placeholders in texts."""
+    """Return text for a chart, whose library reads a few HTML tags, entities and placeholders in texts."""
     return html.escape(plain(text), quote=False).replace("%{", "%\u200b{")
 
 
 def broken(name: str) -> str:
-    """A name in lines, for beside a bar; its middle is left out where it is too long."""
+    """Return a name in lines, for beside a bar; its middle is cut where it is too long."""
     short = shortened(plain(name), NAME_WIDTH * NAME_LINES - 8)
     lines = [line for part in short.split(", ") for line in textwrap.wrap(part, NAME_WIDTH)] or ["unnamed"]
     if len(lines) > NAME_LINES:
@@ -116,13 +137,13 @@ def broken(name: str) -> str:
 
 
 def wall_times(run: Run) -> list[float | None]:
-    """Seconds from the first recorded step's start to the end of each record, as far as all before it are known."""
+    """Return seconds from the first recorded step's start to each record's end, while all before it are known."""
     passed: float | None = 0.0
-    found: list[float | None] = []
+    times: list[float | None] = []
     before = 0
     for step, window, time in zip(run.steps, run.window_steps, run.step_times, strict=True):
-        gap = bool(found) and step - before != window
+        gap = bool(times) and step - before != window
         before = step
         passed = None if passed is None or time is None or gap else passed + time * window
-        found.append(None if passed is None else round(passed, 3))
-    return found
+        times.append(None if passed is None else round(passed, 3))
+    return times

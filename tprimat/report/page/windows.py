@@ -1,7 +1,6 @@
-"""What a ratio would be in another window of steps: a grid, computed here and looked up by the page's sliders.
+"""The speedup in another window of steps: a grid, computed here and looked up by the page's sliders.
 
-It decides nothing. A reader sees how much of a ratio is the choice of the window, and that the
-verdict, which rests on the steady steps, doesn't move with it.
+It decides nothing. A reader sees how much of a speedup is the choice of the window.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tprimat import units
-from tprimat.compare import Group, Pair, SideResult
+from tprimat.compare import Group, Pair, SystemResult
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
 from tprimat.report.page.markup import Fold, Part
-from tprimat.report.page.view import View
+from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
-from tprimat.report.verdict import ratio_text
+from tprimat.report.tables import versus
 from tprimat.results.run import Run
 
 STOPS = 26
-"""First and last steps that the slider offers, at most."""
+"""Most first and last steps that the slider offers."""
 
 LEAST = 5
-"""Steps of a window, at least."""
+"""Fewest steps of a window."""
 
 Values = tuple[tuple[float | None, ...], ...]
 """By the stop at which a window begins, and the one at which it ends."""
@@ -34,7 +33,7 @@ Values = tuple[tuple[float | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Rates of the sides (tokens/s/GPU) and ratios of the pairs of a group, by window.
+    """Rates of the systems (tokens/s/GPU) and their ratios to the baseline's, by window; in the order of the systems.
 
     A window holds the steps after one stop up to another. None where a run holds too little there.
     """
@@ -45,19 +44,24 @@ class Grid:
 
 
 def grid(group: Group) -> Grid | None:
-    """The grid of a group; None where fewer than two sides have figures that may be shown."""
-    if not any(pair.ratio for pair in group.pairs):
+    """Return the grid of a group; None where no two systems are compared, and for more runs than the page holds."""
+    if not any(pair.ratio for pair in group.pairs) or sum(len(system.runs) for system in group.systems) > MOST_RUNS:
         return None
-    usable = [side for side in group.sides if side.refusal is None and side.value(RATE) is not None and side.counted]
-    # No window reaches beyond the shortest run: a ratio is of what all of them did.
-    found = stops(min(result.run.steps[-1] for side in usable for result in side.counted))
-    windows = {id(side): _rates(side, found) for side in usable}
-    nothing: Values = ((None,) * len(found),) * len(found)
-    ratios = [
-        _quotients(windows[id(pair.side)], windows[id(pair.reference)]) if pair.ratio else nothing
-        for pair in group.pairs
+    usable = [
+        system
+        for system in group.systems
+        if system.exclusion is None and system.value(RATE) is not None and system.valid_runs
     ]
-    return Grid(found, tuple(windows.get(id(side), nothing) for side in group.sides), tuple(ratios))
+    # No window is longer than the shortest run.
+    found = stops(min(result.run.steps[-1] for system in usable for result in system.valid_runs))
+    windows = {id(system): _rates(system, found) for system in usable}
+    nothing: Values = ((None,) * len(found),) * len(found)
+    compared = {id(pair.system) for pair in group.pairs if pair.ratio}
+    ratios = [
+        _quotients(windows[id(system)], windows[id(group.baseline)]) if id(system) in compared else nothing
+        for system in group.systems
+    ]
+    return Grid(found, tuple(windows.get(id(system), nothing) for system in group.systems), tuple(ratios))
 
 
 def _quotients(values: Values, others: Values) -> Values:
@@ -68,7 +72,7 @@ def _quotients(values: Values, others: Values) -> Values:
 
 
 def stops(last: int) -> tuple[int, ...]:
-    """Round step numbers from 0 to the last step, dense at the beginning, where warm-up is."""
+    """Return round step numbers from 0 to the last step, dense at the beginning, where warm-up is."""
     if last <= STOPS - 1:
         return tuple(range(last + 1))
     early = [0, 1, 2, 3, 5, 10, 20]
@@ -79,48 +83,50 @@ def stops(last: int) -> tuple[int, ...]:
 
 
 def values(found: Grid) -> dict[str, Any]:
-    """The grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
+    """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough steps."""
 
     def texts(tables: tuple[Values, ...], form: Callable[[float], str]) -> list[list[list[str | None]]]:
         return [[[None if value is None else form(value) for value in row] for row in table] for table in tables]
 
-    return {"stops": list(found.stops), "rates": texts(found.rates, rate), "ratios": texts(found.ratios, units.times)}
+    return {"stops": list(found.stops), "rates": texts(found.rates, rate), "ratios": texts(found.ratios, _speedup)}
+
+
+def _speedup(value: float) -> str:
+    """Return a speed as a factor of the baseline's, 1 or more."""
+    return units.times(value) if value >= 1 else f"slower, {units.times(1 / value)}"
 
 
 def section(view: View, group: Group) -> Iterator[Part]:
-    """The sliders, and the table that they fill; as it stands before anybody moves them."""
+    """Yield the sliders, and the table that they fill."""
     found = grid(group)
     if found is None:
         return
-    groups = [each for model in view.comparison.models for each in model.groups]
-    number = next(index for index, each in enumerate(groups) if each is group)
+    number = next(index for index, answer in enumerate(view.answers) if answer.group is group)
     # All steps but the first one.
     begin, end = 1 if len(found.stops) > 2 else 0, len(found.stops) - 1
-    pairs = {id(pair.side): index for index, pair in enumerate(group.pairs)}
+    pairs = {id(pair.system): pair for pair in group.pairs}
     rows: list[list[Content]] = []
-    for index, side in enumerate(group.sides):
-        value, own = found.rates[index][begin][end], pairs.get(id(side))
-        ratios: list[Content] = ["reference", "reference"]
+    for index, system in enumerate(group.systems):
+        value, own = found.rates[index][begin][end], pairs.get(id(system))
+        ratios: list[Content] = ["1.00× (baseline)"] * 2
         if own is not None:
-            ratio = found.ratios[own][begin][end]
-            text = units.UNKNOWN if ratio is None else units.times(ratio)
-            ratios = [Output(text, f"window-{number}-ratio-{index}"), ratio_text(group.pairs[own].ratio)]
+            ratio = found.ratios[index][begin][end]
+            text = units.UNKNOWN if ratio is None else _speedup(ratio)
+            ratios = [Output(text, f"window-{number}-ratio-{index}"), versus(own)]
         now = Output(rate(value), f"window-{number}-rate-{index}")
-        rows.append([view.of(side).name, now, ratios[0], rate_of(side), ratios[1]])
+        rows.append([view.of(system).name, now, ratios[0], rate_of(system), ratios[1]])
     sliders = "".join(
         f'<label for="window-{number}-{which}">{title}<input type="range" id="window-{number}-{which}" min="0" '
         f'max="{len(found.stops) - 1}" step="1" value="{at}" data-window="{number}">'
         f'<output id="window-{number}-{which}-text">{found.stops[at]}</output></label>'
         for which, title, at in (("begin", "After step", begin), ("end", "Up to step", end))
     )
-    yield Heading(4, "Another window of steps")
-    yield Paragraph(
-        "What the ratio would be if other steps were measured. The verdict stays: it rests on the steady steps, which "
-        "are found from the step times alone."
-    )
-    yield f'<fieldset class="window" data-window="{number}"><legend>Steps that count</legend>{sliders}</fieldset>'
-    header = ["", "In this window", "Ratio in this window", "By the verdict", "Ratio by the verdict"]
-    yield Table(header, rows, caption="Throughput in the window of the sliders, beside the verdict's")
+    yield Heading(3, "Try another step window")
+    yield Paragraph("This does not change the result above.")
+    yield f'<fieldset class="window" data-window="{number}"><legend>Steps</legend>{sliders}</fieldset>'
+    baseline = view.of(group.baseline).name
+    header = ["System", "This window", f"Speedup vs {baseline}", "Reported", "Reported speedup"]
+    yield Table(header, rows, caption="Throughput in this step window")
     yield from _other_windows(view, [pair for pair in group.pairs if pair.sensitivity])
 
 
@@ -129,26 +135,26 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
     rows = []
     for pair in pairs:
         ratios = dict(pair.sensitivity)
-        cells = [units.times(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
-        rows.append([view.of(pair.side).name, *cells])
+        cells = [_speedup(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
+        rows.append([view.of(pair.system).name, *cells])
     if rows:
-        table = Table(["", *names], rows, caption="The ratio by the windows that other tools use")
-        yield Fold("Table: windows that other tools use", [table])
+        table = Table(["Speedup vs baseline", *names], rows, caption="Speedup with other common step windows")
+        yield Fold("Sensitivity to the step window", [table])
 
 
-def _rates(side: SideResult, found: tuple[int, ...]) -> Values:
-    """The mean over the runs of their rates, as the verdict takes it."""
-    rates = [_rate_between(result.run) for result in side.counted]
+def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
+    """Return the geometric mean of the runs' rates, as the verdict uses it."""
+    rates = [_rate_between(result.run) for result in system.valid_runs]
 
     def mean(begin: int, end: int) -> float | None:
         known = [each for rate in rates if (each := rate(begin, end)) is not None]
-        return statistics.fmean(known) if len(known) == len(rates) else None
+        return statistics.geometric_mean(known) if len(known) == len(rates) else None
 
     return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
 def _rate_between(run: Run) -> Callable[[int, int], float | None]:
-    """Tokens/s/GPU of the records of a run whose steps all lie after one stop and up to another.
+    """Return tokens/s/GPU of the records of a run whose steps are all after one stop and up to another.
 
     None where these are fewer than LEAST steps, or where the run holds no step up to the last: a
     window that one run fills to a half isn't the same window.

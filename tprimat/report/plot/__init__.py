@@ -1,7 +1,7 @@
-"""Comparison -> a picture of 2 × 2 panels: throughput, step times, loss, memory.
+"""Comparison -> a plot of 2 × 2 panels below the headline.
 
-Colours are those of Okabe and Ito, which colour-blind people can tell apart; sides differ in
-marker and models in line style as well. What was not measured is said in its panel.
+Colours are those of Okabe and Ito, which colour-blind people can tell apart; systems differ in
+marker and models in line style as well. A panel without data says why.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import contextlib
 import io
 import logging
 import os
+import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tprimat.compare import Comparison
+from tprimat.compare import Comparison, Group
+from tprimat.report import tables, verdict
 from tprimat.report.plot import bars, lines
 from tprimat.report.plot.items import items_of
 from tprimat.text import plain
@@ -29,8 +31,20 @@ ENTRY_HEIGHT = 0.2
 LETTER_WIDTH = 0.078
 """Inches; of the legend's letters, on average."""
 
-SHORT_NAME, MEAN_LENGTH = 16, 16
-"""Letters of a name beside a bar that leave a panel its full width, and of the average in a legend's entry."""
+SHORT_NAME = 16
+"""Letters of a name beside a bar that leave a panel its full width."""
+
+MOST_HEADLINES = 4
+MOST_SYSTEMS = 20
+TITLE_POINTS, SEVERAL_POINTS, SUBTITLE_POINTS = 14, 12, 11
+LINE_HEIGHT = 1.3 / 72
+"""Inches of a line for each point of its letters."""
+
+TITLE_LETTER, SUBTITLE_LETTER = 0.0084, 0.0075
+"""Inches of a letter, on average, for each point of its size."""
+
+TOP = 0.12
+"""Inches above and below the titles."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -61,11 +75,11 @@ class NoMatplotlibError(Exception):
 
 
 Layout = Literal["standard", "frameworks"]
-"""standard: throughput, step times, loss, memory. frameworks: throughput, loss, step times, average step time."""
+"""standard: average step time, throughput, memory, step times. frameworks: throughput, loss, step times, average."""
 
 
 def render(comparison: Comparison, *, form: str = "png", layout: Layout = "standard") -> bytes:
-    """The picture as a png, svg or pdf file. Raises NoMatplotlibError."""
+    """Return the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
     with _matplotlib():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -77,49 +91,93 @@ def render(comparison: Comparison, *, form: str = "png", layout: Layout = "stand
 
 
 def figure(comparison: Comparison, *, layout: Layout = "standard") -> Figure:
-    """The picture as matplotlib's object. Raises NoMatplotlibError."""
+    """Return the plot as matplotlib's object. Raises NoMatplotlibError."""
     with _matplotlib():
         return _figure(comparison, layout)
 
 
 def _figure(comparison: Comparison, layout: Layout) -> Figure:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    items = items_of(comparison)
+    items = items_of(comparison)[:MOST_SYSTEMS]
     rows = bars.rows(items), bars.memory_rows(items) if layout == "standard" else bars.rows(items)
     heights = [max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * each) for each in rows]
     # Long names beside the bars of two panels take room from them.
     width = WIDTH + 2 * LETTER_WIDTH * max(0, max(map(bars.name_width, items), default=0) - SHORT_NAME)
     # The longest entry of the legend must fit its column.
-    longest = max((len(item.label) for item in items), default=0) + MEAN_LENGTH
+    longest = max((len(item.label) for item in items), default=0)
     columns = max(1, min(4, int(width / (longest * LETTER_WIDTH + 0.6))))
     entries = -(-len(items) // columns)
-    drawn = Figure(figsize=(width, sum(heights) + 0.9 + ENTRY_HEIGHT * entries), layout="constrained")
+    points, title, subtitle = _titles(comparison, width)
+    below = TOP + LINE_HEIGHT * points * len(title)
+    head = below + LINE_HEIGHT * SUBTITLE_POINTS * len(subtitle) + TOP
+    height = sum(heights) + 0.3 + ENTRY_HEIGHT * entries + head
+    engine = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - head / height))
+    drawn = Figure(figsize=(width, height), layout=engine)
+    place: dict[str, Any] = {"x": 0.01, "ha": "left", "va": "top"}
+    drawn.suptitle("\n".join(title), y=1 - TOP / height, fontsize=points, fontweight="bold", **place)
+    drawn.text(s="\n".join(subtitle), y=1 - below / height, fontsize=SUBTITLE_POINTS, color="0.25", **place)
     (first, second), (third, fourth) = drawn.subplots(2, 2, height_ratios=heights)
-    bars.throughput(first, items)
     if layout == "standard":
-        handles, labels = lines.step_times(second, items)
-        lines.loss(third, items)
-        bars.memory(fourth, items)
+        bars.average_step_times(first, items)
+        bars.throughput(second, items)
+        bars.memory(third, items)
+        handles, labels = lines.step_times(fourth, items)
     else:
+        bars.throughput(first, items)
         lines.loss(second, items)
         handles, labels = lines.step_times(third, items)
         bars.average_step_times(fourth, items)
     if handles:
         drawn.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False)
-    titles = [plain(model.title, 40) for model in comparison.models]
-    shown = ", ".join(titles[:4]) + (f" and {len(titles) - 4} more models" if len(titles) > 4 else "")
-    shared = f"\nAll sides: {', '.join(map(plain, comparison.shared))}" if comparison.shared and len(items) > 1 else ""
-    drawn.suptitle(f"Training speed: {shown}{shared}", x=0.01, ha="left", fontsize=14, fontweight="bold")
     return drawn
+
+
+def _titles(comparison: Comparison, width: float) -> tuple[float, list[str], list[str]]:
+    """Return the title's size in points and its lines; and those below it: the certainty, and what all share."""
+    several = len(comparison.models) > 1
+    answers = [
+        (f"{plain(model.title.partition(', ')[0], 40)}: " if several else "", group, answer)
+        for model, group, answer in verdict.answers(comparison)
+    ]
+    points = TITLE_POINTS
+    shown = answers[:MOST_HEADLINES]
+    certainty = [f"{name}{answer.certainty}" for name, _, answer in shown if answer.certainty]
+    if several and all(verdict.is_pair(group) for _, group, _ in answers):
+        headlines = [verdict.headline_models([(group, answer) for _, group, answer in answers])]
+        certainty = [f"{name}{_row(group, answer)}" for name, group, answer in shown]
+    else:
+        headlines = [f"{name}{answer.headline}" for name, _, answer in shown]
+        points = TITLE_POINTS if len(answers) == 1 else SEVERAL_POINTS
+    title = _wrapped(headlines, int(width / (TITLE_LETTER * points)))
+    if len(answers) > len(shown):
+        certainty.append(f"{len(answers) - len(shown)} more: see the report")
+    count = len(comparison.systems)
+    many = f"{MOST_SYSTEMS} of {count:,} systems" if count > MOST_SYSTEMS else ""
+    title_of_model = "" if several else comparison.models[0].title
+    context = ", ".join(filter(None, [title_of_model, tables.shared(comparison), many]))
+    subtitle = _wrapped([*certainty, *filter(None, [context])], int(width / (SUBTITLE_LETTER * SUBTITLE_POINTS)))
+    return points, title, subtitle
+
+
+def _row(group: Group, answer: verdict.Verdict) -> str:
+    """Return the answer for one of several models, below their headline."""
+    if group.leaders is None or answer.standing == "unknown":
+        return answer.headline
+    return f"{group.leaders.faster.name} vs {group.leaders.slower.name}, {answer.certainty}"
+
+
+def _wrapped(texts: Sequence[str], letters: int) -> list[str]:
+    return [line for text in texts for line in textwrap.wrap(plain(text), letters)]
 
 
 @contextlib.contextmanager
 def _matplotlib() -> Iterator[None]:
-    """Our settings, whatever the user's are, and matplotlib without its talk.
+    """Set our own settings, whatever the user's are, and silence matplotlib.
 
-    Where its cache folder can't be written it takes a temporary one by itself; that, the building
-    of its font cache, and letters that no font has are nothing that a reader of results can mend.
+    It reports that its cache folder can't be written, that it builds its font cache, and letters that no font has:
+    nothing that a reader of results can mend.
     """
     logger = logging.getLogger("matplotlib")
     level = logger.level

@@ -1,4 +1,4 @@
-"""The panels with bars: throughput and memory. A bar a side, in small groups by model."""
+"""The panels with bars: step time, throughput and memory. A bar for each system, in small groups by model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tprimat import units
+from tprimat.analysis.intervals import between_run_interval
 from tprimat.analysis.summary import WITHHELD
-from tprimat.compare import SideResult
+from tprimat.compare import SystemResult
 from tprimat.report.plot.items import KINDS, NOT_MEASURED, Item, Kind, note_below, nothing
-from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit
-from tprimat.text import plain, shortened
+from tprimat.report.rates import RATE, rate, rate_unit
+from tprimat.text import counted, plain, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,9 +24,15 @@ LABEL_WIDTH = 30
 LABEL_LINES = 2
 """Characters of a line of a bar's name, and how many lines it has."""
 
-AXIS_POINTS = 320.0
-LETTER_POINTS = 5.2
+AXIS_POINTS = 330.0
+LETTER_POINTS = 5.0
 """Width of a panel and of a letter beside a bar, roughly: bars end where their text still fits."""
+
+LONGEST_INTERVAL = 1.5
+"""An interval ends in an arrow at so many times the longest bar: two runs may give one that dwarfs all bars."""
+
+WIDE = 0.2
+"""From this half width on an interval is written as its bounds."""
 
 LEAST_ROWS = 4
 """With fewer bars there is air around them: a single bar that fills a panel looks like an error."""
@@ -42,7 +48,7 @@ class Place(NamedTuple):
 
 
 def rows(items: Sequence[Item]) -> float:
-    """Height of a panel with a bar for each side, in bars."""
+    """Height of a panel with a bar for each system, in bars."""
     return _height(_places(items))
 
 
@@ -52,104 +58,89 @@ def memory_rows(items: Sequence[Item]) -> float:
 
 
 def throughput(axes: Axes, items: Sequence[Item]) -> None:
-    """Bars of tokens/s/GPU, with the range over runs."""
-    unit = rate_unit([item.side for item in items])
-    axes.set_title(f"Throughput, {unit} (more is better)")
-    if all(item.side.value(RATE) is None for item in items):
-        nothing(axes, [f"{item.label}: {_why_no_rate(item.side)}" for item in items])
-        return
-    _bars(axes, items, RATE, _rate_bar, unit, 9)
+    """Draw tokens/s/GPU with its interval, and the speedup over the baseline."""
+    unit = rate_unit([item.system for item in items])
+    axes.set_title(f"Throughput, {unit} (higher is better)")
+    _bars(axes, items, RATE, unit, rate)
+
+
+def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
+    """Draw the average step time with its interval."""
+    times = [time for item in items if (time := item.system.value(STEP_TIME)) is not None]
+    in_ms = max(times, default=1.0) < 1
+    axes.set_title(f"Average step time, {'ms' if in_ms else 's'} (lower is better)")
+
+    def text(time: float) -> str:
+        return f"{1e3 * time:.{1 if time < 0.1 else 0}f} ms" if in_ms else f"{time:.3f} s"
+
+    _bars(axes, items, STEP_TIME, "ms per step" if in_ms else "s per step", text, 1e3 if in_ms else 1.0)
+    configs = [(item.system.run.training_config, item.system.run.num_gpus) for item in items]
+    if times and len({(each.global_batch_size, each.sequence_length, gpus) for each, gpus in configs}) > 1:
+        note_below(axes, ["steps differ in batch, sequence length or GPUs: compare throughput, not step time"])
 
 
 def _bars(
     axes: Axes,
     items: Sequence[Item],
     metric: str,
-    bar: Callable[[Axes, float, Item], tuple[float, str]],
     unit: str,
-    size: float,
+    text: Callable[[float], str],
+    scale: float = 1.0,
 ) -> None:
-    """A bar for each side with a figure that may be shown; for the others why there is none.
+    """Draw a bar for each system with a value; for the others write why there is none.
 
-    `bar` draws one at a height; it returns how far it reaches, and what stands beside it in `size` points.
+    `text` gives a value with its unit; `scale` makes it what the axis shows.
     """
+    values = {id(item): value * scale for item in items if (value := item.system.value(metric)) is not None}
+    if not values:
+        nothing(axes, [f"{item.label}: {_why_no_rate(item.system)}" for item in items])
+        return
     places = _places(items)
     ends = []
+    longest = LONGEST_INTERVAL * max(values.values())
     for place in places:
         if place.item is None:
             continue
-        if place.item.side.value(metric) is None or place.item.side.refusal:
-            _beside(axes, 0, place.y, _why_no_rate(place.item.side), style="italic")
-        else:
-            end, text = bar(axes, place.y, place.item)
-            ends.append(_beside(axes, end, place.y, text, size=size))
+        system = place.item.system
+        if id(place.item) not in values or system.exclusion:
+            _beside(axes, 0, place.y, _why_no_rate(system), style="italic")
+            continue
+        value = end = values[id(place.item)]
+        shown = text(value / scale)
+        axes.barh(place.y, value, color=place.item.color, **BAR)
+        interval = between_run_interval([known for run in system.valid_runs if (known := run.value(metric))])
+        if interval is not None:
+            end = min(interval.high * scale, longest)
+            error = [[value - interval.low * scale], [end - value]]
+            axes.errorbar(value, place.y, xerr=error, color="black", capsize=4, linewidth=1.2)
+            if end == longest:
+                axes.plot(end, place.y, marker=">", color="black")
+            half = (interval.high / interval.low) ** 0.5 - 1
+            shown += f" ± {half:.1%}" if half < WIDE else f" [{text(interval.low)}–{text(interval.high)}]"
+        more = place.item.speedup if metric == RATE else ""
+        runs = ", ".join(filter(None, [counted(len(system.valid_runs), "run"), more]))
+        ends.append(_beside(axes, end, place.y, f"{shown}\n{runs}", size=9))
     _prepare(axes, places, max(ends, default=1.0), unit)
-
-
-def _rate_bar(axes: Axes, y: float, item: Item) -> tuple[float, str]:
-    """A run of several levels has no single rate: its bar is full up to the lowest and pale up to the highest."""
-    side = item.side
-    value = side.value(RATE) or 0.0
-    ratio = " (reference)" if item.is_reference else f" ({item.ratio})" if item.ratio is not None else ""
-    known = [level.tokens_per_second_per_gpu for level in side.levels]
-    rates = [rate for rate in known if rate is not None]
-    if rates:
-        axes.barh(y, max(rates), color=item.color, alpha=0.45, **BAR)
-        axes.barh(y, min(rates), color=item.color, **BAR)
-        return max(rates), f"{rate_of(side)} by level\nn = 1{ratio}"
-    bounds = bounds_of(side)
-    half, of = "", ""
-    if bounds is not None:
-        half = f" ±{max(bounds.high - value, value - bounds.low) / value:.1%}"
-        of = {"between": "", "range": " (range)", "within": " within the run"}[bounds.kind]
-    end = _bar(axes, y, item, value, (bounds.low, bounds.high) if bounds else None)
-    return end, f"{rate_of(side)}{half}{of}\nn = {len(side.counted)}{ratio}"
-
-
-def _bar(axes: Axes, y: float, item: Item, value: float, bounds: tuple[float, float] | None) -> float:
-    """A bar with its interval; returns how far it reaches."""
-    axes.barh(y, value, color=item.color, **BAR)
-    if bounds is None:
-        return value
-    low, high = bounds
-    axes.errorbar(value, y, xerr=[[value - low], [high - value]], color="black", capsize=4, linewidth=1.2)
-    return max(high, value)
-
-
-def average_step_times(axes: Axes, items: Sequence[Item]) -> None:
-    """Bars of the average step time, with the range over runs; what is refused has none."""
-    axes.set_title("Average step time, s (less is better)")
-    if all(item.side.value(STEP_TIME) is None for item in items):
-        nothing(axes, [f"{item.label}: the run {item.side.ended}" for item in items])
-        return
-    _bars(axes, items, STEP_TIME, _time_bar, "s per step", 9.5)
-    configs = [(item.side.run.training_config, item.side.run.num_gpus) for item in items]
-    if len({(config.global_batch_size, config.sequence_length, gpus) for config, gpus in configs}) > 1:
-        note_below(axes, ["steps differ in batch, sequence or GPUs: a shorter one isn't a faster training"])
-
-
-def _time_bar(axes: Axes, y: float, item: Item) -> tuple[float, str]:
-    figure = item.side.figures[STEP_TIME]
-    bounds = None if figure.low is None or figure.high is None else (figure.low, figure.high)
-    return _bar(axes, y, item, figure.value, bounds), units.seconds(figure.value)
+    if any(len(item.system.valid_runs) > 1 for item in items):
+        axes.set_xlabel(f"{unit}; mean over runs with 95% CI")
 
 
 def memory(axes: Axes, items: Sequence[Item]) -> None:
-    """Bars of each kind of memory: to the average in full colour, to the peak paler."""
+    """Draw each kind of memory: to the average in full colour, to the peak paler."""
     from matplotlib.patches import Patch
     from matplotlib.transforms import offset_copy
 
-    axes.set_title("Memory of one device, GB (10⁹ bytes)")
-    kinds = [kind for kind in KINDS if any(_has(item.side, kind) for item in items)]
+    axes.set_title("Memory per device, GB (10⁹ bytes)")
+    kinds = [kind for kind in KINDS if any(_has(item.system, kind) for item in items)]
     if not kinds:
-        nothing(axes, [f"{item.label}: {NOT_MEASURED}" for item in items])
+        nothing(axes, [])
         return
     places = _places(items, _memory_height)
     ends = []
     for place in places:
         if place.item is None:
             continue
-        there = [kind for kind in KINDS if _has(place.item.side, kind)]
+        there = [kind for kind in KINDS if _has(place.item.system, kind)]
         if not there:
             _beside(axes, 0, place.y, NOT_MEASURED, style="italic")
         thickness = min(0.62, 0.8 * place.height / max(len(there), 1))
@@ -158,8 +149,8 @@ def memory(axes: Axes, items: Sequence[Item]) -> None:
             ends.append(_memory_bar(axes, place.item, kind, y, thickness * 0.9))
     _prepare(axes, places, max(ends), "GB")
     handles = [Patch(facecolor="white", edgecolor="black", hatch=kind.hatch, label=kind.title) for kind in kinds]
-    handles.append(Patch(facecolor="0.4", edgecolor="black", label="to the average"))
-    handles.append(Patch(facecolor="0.8", edgecolor="black", label="to the peak"))
+    handles.append(Patch(facecolor="0.4", edgecolor="black", label="average"))
+    handles.append(Patch(facecolor="0.8", edgecolor="black", label="peak"))
     # Below the axis' own label, however high the panel is.
     below = offset_copy(axes.transAxes, fig=axes.get_figure(root=True), y=-40, units="points")
     corner: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
@@ -168,8 +159,8 @@ def memory(axes: Axes, items: Sequence[Item]) -> None:
 
 def _memory_bar(axes: Axes, item: Item, kind: Kind, y: float, height: float) -> float:
     """One bar; returns how far to the right it and its text reach."""
-    average = item.side.value(kind.average) if kind.average else None
-    peak = item.side.value(kind.peak)
+    average = item.system.value(kind.average) if kind.average else None
+    peak = item.system.value(kind.peak)
     parts: list[str] = []
     # Where only a peak is known the bar is pale as a whole: pale means peak.
     for value, alpha, word in ((peak, 0.35, "peak"), (average, 1.0, "average")):
@@ -195,7 +186,7 @@ def _places(items: Sequence[Item], height: Callable[[Item], float] = lambda item
             places.append(Place(y + 0.1, 0.8, plain(item.model.title, 40), None))
             y += 0.8
             last = item.model
-        places.append(Place(y + (height(item) - 1) / 2, height(item), plain(item.side.name), item))
+        places.append(Place(y + (height(item) - 1) / 2, height(item), plain(item.system.name), item))
         y += height(item)
     return places
 
@@ -225,7 +216,7 @@ def _prepare(axes: Axes, places: Sequence[Place], right: float, unit: str) -> No
 
 def name_width(item: Item) -> int:
     """Letters of the longest line of an item's name beside its bar."""
-    return max(map(len, _wrapped(plain(item.side.name)).splitlines()), default=0)
+    return max(map(len, _wrapped(plain(item.system.name)).splitlines()), default=0)
 
 
 def _wrapped(name: str) -> str:
@@ -252,19 +243,19 @@ def _beside(axes: Axes, x: float, y: float, text: str, *, size: float = 9.5, sty
     return max(x, 1e-9) / (1 - share)
 
 
-def _why_no_rate(side: SideResult) -> str:
-    if side.value(STEP_TIME) is None:
-        why = f"no step times: the run {side.ended}"
-    elif side.refusal is not None:
-        why = f"left out: {side.refusal.text}"
+def _why_no_rate(system: SystemResult) -> str:
+    if system.value(STEP_TIME) is None:
+        why = f"no step times: the run {system.exit_summary}"
+    elif system.exclusion is not None:
+        why = f"excluded: {system.exclusion.text}"
     else:
-        why = next((doubt for doubt in side.doubts if WITHHELD in doubt), "unknown")
+        why = next((text for text in system.value_warnings if WITHHELD in text), "unknown")
     return textwrap.shorten(why, 56, placeholder=" …")
 
 
 def _memory_height(item: Item) -> float:
-    return max(1.0, 0.5 * sum(_has(item.side, kind) for kind in KINDS))
+    return max(1.0, 0.5 * sum(_has(item.system, kind) for kind in KINDS))
 
 
-def _has(side: SideResult, kind: Kind) -> bool:
-    return any(name and side.value(name) is not None for name in (kind.average, kind.peak))
+def _has(system: SystemResult, kind: Kind) -> bool:
+    return any(name and system.value(name) is not None for name in (kind.average, kind.peak))

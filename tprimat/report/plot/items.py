@@ -1,4 +1,4 @@
-"""What the panels share: how each side is drawn, and what stands where nothing was measured."""
+"""What the panels share: how each system is drawn, and the text in place of what was not measured."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tprimat.compare import Comparison, ModelComparison, RunResult, SideResult
+from tprimat.compare import Comparison, Group, ModelComparison, RunResult, SystemResult
+from tprimat.report import tables
 from tprimat.report.rates import first_counted
-from tprimat.report.verdict import ratio_text
+from tprimat.report.verdict import speedup_text
 from tprimat.text import plain, shortened
 
 if TYPE_CHECKING:
@@ -23,41 +24,38 @@ NOTE_WIDTH = 84
 """Characters."""
 
 REASONS = 8
-"""That many sides are named in a panel without data."""
+"""That many systems are named in a panel without data."""
 
 LOG_FROM = 4.0
-"""From this factor between the slowest and the fastest side on, steps are drawn on a log scale."""
+"""From this factor between the slowest and the fastest system on, steps are drawn on a log scale."""
 
 LEAST_SPAN = 0.2
-"""Share of the slowest side's step time that the axis shows at least."""
+"""Share of the slowest system's step time that the axis shows at least."""
 
 SHOWN_SHARE = 0.995
-"""Share of the steady steps that must fit the scale when spikes would flatten the rest."""
+"""Share of the steady steps that must fit the scale when outliers would flatten the rest."""
 
-LOSS_LOG_FROM = 50.0
-
-# https://jfly.uni-koeln.de/color/ without yellow, which is too pale for lines on white.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+# https://jfly.uni-koeln.de/color/ with grey for yellow, which is too pale for lines on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#808080")
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """A side of one model, as it is drawn.
+    """A system of one model, as it is drawn.
 
     Attributes:
         label: what a legend calls it; the model is in it where there are several.
-        ratio: against the reference, as text; None for the reference and where there is none.
-        color, marker: of the side, the same for all models.
+        speedup: beside its bar, as text; empty where there is none.
+        color, marker: of the system, the same for all models.
         line: style of the model.
     """
 
     model: ModelComparison
-    side: SideResult
+    system: SystemResult
     label: str
-    ratio: str | None
-    is_reference: bool
+    speedup: str
     color: str
     marker: str
     line: str
@@ -83,7 +81,7 @@ KINDS = (
 
 @dataclasses.dataclass(frozen=True)
 class TimeSpan:
-    """Step times, in s, and the part of them that an axis shows: the steady ones without spikes that flatten the rest.
+    """Step times, in s, and the part of them that an axis shows: the steady ones without outliers that flatten others.
 
     It is wide, and logarithmic, where some run is so much slower than another.
     """
@@ -120,23 +118,22 @@ def time_span(results: Sequence[RunResult], *, beyond: float) -> TimeSpan:
 
 
 def items_of(comparison: Comparison) -> list[Item]:
-    """All sides of all models in the order in which they are drawn."""
-    names = comparison.side_names
+    """Return all systems of all models in the order in which they are drawn."""
+    names = comparison.system_names
     several = len(comparison.models) > 1
     items = []
     for index, model in enumerate(comparison.models):
-        ratios = {id(pair.side): ratio_text(pair.ratio) for pair in model.pairs if pair.ratio}
-        for side in model.sides:
-            number = names.index(side.name)
+        speedups = {key: text for group in model.groups for key, text in _speedups(group).items()}
+        for system in model.systems:
+            number = names.index(system.name)
             # matplotlib leaves labels that begin with an underscore out of legends.
-            name = shortened(plain(side.name).lstrip("_") or "unnamed", LABEL_LENGTH)
+            name = shortened(plain(system.name).lstrip("_") or "unnamed", LABEL_LENGTH)
             items.append(
                 Item(
                     model=model,
-                    side=side,
-                    label=f"{name}, {plain(model.title, 24)}" if several else name,
-                    ratio=ratios.get(id(side)),
-                    is_reference=any(pair.reference is side and pair.ratio for pair in model.pairs),
+                    system=system,
+                    label=f"{name}, {plain(model.title.partition(', ')[0], 24)}" if several else name,
+                    speedup=speedups.get(id(system), ""),
                     color=COLORS[number % len(COLORS)],
                     marker=MARKERS[number % len(MARKERS)],
                     line=LINES[index % len(LINES)],
@@ -145,18 +142,27 @@ def items_of(comparison: Comparison) -> list[Item]:
     return items
 
 
+def _speedups(group: Group) -> dict[int, str]:
+    """Return what is beside the bars of systems: of two the faster one's speedup, of more that over the baseline."""
+    compared = [pair for pair in group.pairs if pair.ratio]
+    if len(compared) == 1:
+        return {id(compared[0].faster): speedup_text(compared[0].speedup)}
+    speedups = {id(pair.system): tables.versus(pair) for pair in compared}
+    return {id(group.baseline): "baseline", **speedups} if compared else {}
+
+
 def nothing(axes: Axes, reasons: Sequence[str]) -> None:
-    """What stands in a panel without data: why."""
+    """Write the reasons into a panel without data."""
     axes.set_axis_off()
     shown = [plain(reason, 78) for reason in reasons[:REASONS]]
     if len(reasons) > REASONS:
         shown.append(f"and {len(reasons) - REASONS} more")
-    text = "\n".join([NOT_MEASURED, "", *shown])
+    text = "\n".join([NOT_MEASURED, *(["", *shown] if shown else [])])
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, color="0.3")
 
 
 def note_below(axes: Axes, notes: Sequence[str]) -> None:
-    """Small text under a panel's axis, where it hides no data."""
+    """Write small text below a panel's axis, where it hides no data."""
     lines = [line for note in notes for line in textwrap.wrap(plain(note), NOTE_WIDTH)]
     axes.annotate(
         "\n".join(lines),

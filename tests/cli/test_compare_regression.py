@@ -1,0 +1,274 @@
+"""The compare command as a regression check for CI, and with prices and precisions; the efficiency command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_runs import HOSTILE, MI300X, make_run
+
+from tprimat.cli import run
+from tprimat.errors import ExitStatus
+from tprimat.store.store import save
+
+AMD = {"device": MI300X, "stack": "rocm"}
+
+
+def saved(folder, step_time, *, count=5, day=1, **fields):
+    for index, factor in enumerate((0.995, 1.0, 1.005, 0.998, 1.002)[:count]):
+        save(
+            make_run(
+                step_time=step_time * factor * (1 + 1e-7 * day),
+                timestamp=f"2026-03-{day + index:02d}T00:00:00+00:00",
+                **fields,
+            ),
+            folder,
+        )
+    return str(folder)
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return {
+        "old": saved(tmp_path / "old", 3.2),
+        "same": saved(tmp_path / "same", 3.2, day=11),
+        "slow": saved(tmp_path / "slow", 3.5, day=21),
+        "single": saved(tmp_path / "single", 3.5, count=1, day=26),
+    }
+
+
+def check(*arguments):
+    return run("compare", arguments)
+
+
+class TestCheck:
+    def test_unchanged(self, folders, capsys, tmp_path):
+        assert check("--baseline", folders["old"], "--candidate", folders["same"], "--max-slowdown", "3%") == 0
+        assert capsys.readouterr().out.startswith("Pass (throughput per GPU ")
+        # A check writes nothing that wasn't asked for.
+        assert {path.name for path in tmp_path.iterdir()} == set(folders)
+
+    def test_slower(self, folders, capsys):
+        assert check("--baseline", folders["old"], "--candidate", folders["slow"], "--max-slowdown", "3%") == 1
+        out = capsys.readouterr().out
+        assert out.startswith("Fail: regression (throughput per GPU -8.6%, threshold -3%, 5 runs each)\n")
+        assert "-8.6%" in out
+
+    def test_the_older_names_of_options(self, folders, capsys):
+        arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--json")
+        older = "--allow-slower", "3%", "--allow", "avg_step_time_seconds=20%", "--mode", "identical"
+        assert check(*arguments, *older) == 1
+        assert len(json.loads(capsys.readouterr().out)["checks"]) == 2
+
+    def test_too_few_runs(self, folders, capsys, tmp_path):
+        arguments = ("--baseline", saved(tmp_path / "one", 3.2, count=1, day=27), "--candidate", folders["single"])
+        assert check(*arguments) == ExitStatus.OK
+        out = " ".join(capsys.readouterr().out.split())
+        assert out.startswith("Inconclusive: more runs needed (throughput per GPU -8.6%, threshold -0%, 1 run each)")
+        assert (
+            "warning: Llama 3.1 8B, throughput per GPU -8.6%: beyond the threshold of -0%, but with 1 run each" in out
+        )
+        assert "hint: an inconclusive check ends with status 0; with --fail-on-inconclusive it is 6" in out
+        for more in ("--quiet", "--json"):
+            assert check(*arguments, more, "--fail-on-inconclusive") == ExitStatus.INCONCLUSIVE == 6
+            (line,) = capsys.readouterr().err.splitlines()
+            assert line.startswith("warning: Llama 3.1 8B, throughput per GPU -8.6%: beyond the threshold")
+
+    def test_one_run_is_compared_with_several(self, folders, capsys):
+        assert check("--baseline", folders["old"], "--candidate", folders["single"]) == ExitStatus.SLOWER
+
+    def test_the_same_files_twice(self, folders, capsys):
+        assert check("--baseline", folders["old"], "--candidate", folders["old"]) == ExitStatus.NOT_COMPARABLE
+        assert "hold the same run" in " ".join(capsys.readouterr().out.split())
+
+    def test_implausible(self, folders, tmp_path, capsys):
+        fast = saved(tmp_path / "fast", 0.5, day=16)
+        assert check("--baseline", folders["old"], "--candidate", fast) == ExitStatus.IMPLAUSIBLE
+        assert capsys.readouterr().out.startswith("Implausible result\n")
+
+    def test_json(self, folders, capsys):
+        assert check("--baseline", folders["old"], "--candidate", folders["slow"], "--json") == 1
+        found = json.loads(capsys.readouterr().out)
+        assert found["status"] == 1
+        assert found["checks"][0]["answer"] == "worse"
+
+    def test_summary(self, folders, tmp_path, capsys):
+        arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--summary", "new/summary.md")
+        assert check(*arguments) == 1
+        text = (tmp_path / "new" / "summary.md").read_text(encoding="utf-8")
+        assert text.startswith("### Speed: Fail: regression (")
+        assert "--candidate" in text
+
+    def test_a_summary_that_cant_be_written(self, folders, tmp_path, capsys):
+        (tmp_path / "file").write_text("")
+        status = check("--baseline", folders["old"], "--candidate", folders["same"], "--summary", "file/summary.md")
+        assert status == ExitStatus.USAGE
+        assert "choose another --summary" in capsys.readouterr().err
+
+    def test_further_metrics(self, folders, capsys):
+        status = check(
+            "--baseline", folders["old"], "--candidate", folders["same"], "--max-slowdown", "3%",
+            "--threshold", "peak_memory_allocated_gb=0.5", "--threshold", "avg_step_time_seconds=5%",
+        )  # fmt: skip
+        assert status == 0
+        assert capsys.readouterr().out.startswith("Pass (3 of 3 checks)")
+
+    def test_hostile_results_reach_no_terminal(self, folders, tmp_path, capsys):
+        before, after = (saved(tmp_path / name, 3.2, day=day, label=HOSTILE) for name, day in (("a", 6), ("b", 16)))
+        check("--baseline", before, folders["old"], "--candidate", after, "--summary", "s.md")
+        assert "\x1b" not in capsys.readouterr().out
+        assert "<script>" not in (tmp_path / "s.md").read_text(encoding="utf-8")
+
+
+class TestWrongUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--baseline", "old"], "go together"),
+            (["--candidate", "same"], "go together"),
+            (["same", "--baseline", "old", "--candidate", "same"], "same is neither --baseline nor --candidate"),
+            (["old", "--max-slowdown", "3%"], "needs --baseline and --candidate"),
+            (["old", "--threshold", "tokens_per_second_per_gpu=3%"], "needs --baseline and --candidate"),
+            (["old", "--fail-on-inconclusive"], "needs --baseline and --candidate"),
+            (["old", "--summary", "x.md"], "needs --baseline and --candidate"),
+            (["--baseline", "old", "--candidate", "same", "--cost", "3"], "don't go with --baseline"),
+            (
+                ["--baseline", "old", "--candidate", "same", "--max-slowdown", "3"],
+                "--max-slowdown: '3' is not a percentage",
+            ),
+            (["--baseline", "old", "--candidate", "same", "--threshold", "speed=3%"], "names no metric and amount"),
+            (["--baseline", "old", "--candidate", "none"], "no such file"),
+            (["old", "--cost-date", "2026-05"], "need --cost"),
+            (["old", "--peak-tflops", "0"], "must be above zero"),
+            (["old", "--peak-tflops", "nan"], "must be above zero"),
+            (["old", "slow", "--cost", "3"], "1 price for 2 systems"),
+            (["old", "--precision", "fp7"], "--precision: 'fp7' is not a precision"),
+            (["old", "--precision", "bf16", "fp8"], "several precisions for all systems"),
+            (["old", "--precision", "bf16", "H100=fp8"], "name each system once"),
+            (["old", "--precision", "A100=fp8"], "no system matches 'A100'"),
+            (["old", "--bogus"], "unrecognized arguments: --bogus"),
+            (["old", "--cost", "2", "nosuch.json"], "'nosuch.json' is not a price"),
+        ],
+    )
+    def test_is_a_line_and_a_hint(self, folders, capsys, arguments, words, tmp_path):
+        saved(tmp_path / "slow", 3.2, label="other")
+        assert run("compare", [*arguments, "--no-plot"]) == ExitStatus.USAGE
+        said = capsys.readouterr()
+        line, *hint = said.err.splitlines()
+        assert words in line
+        assert [each[:7] for each in hint] in ([], ["see:   "], ["hint:  "], ["hint:  ", "see:   "])
+        assert said.out == ""
+
+    def test_an_empty_folder(self, folders, capsys, tmp_path):
+        (tmp_path / "empty").mkdir()
+        assert check("--baseline", folders["old"], "--candidate", str(tmp_path / "empty")) == ExitStatus.USAGE
+        assert "--candidate: no benchmark results (*.json) in" in capsys.readouterr().err
+
+
+@pytest.fixture
+def systems(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(make_run(), tmp_path / "output" / "nvidia")
+    save(make_run(**AMD, step_time=2.4, batch=128), tmp_path / "output" / "amd")
+
+
+class TestWhatTheUserKnows:
+    def test_prices_in_the_order_of_the_table(self, systems, capsys, tmp_path):
+        arguments = ["--cost", "1.99", "2.95", "--cost-source", "a list", "--cost-date", "2026-05", "--no-plot"]
+        assert run("compare", arguments) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert (
+            "8×MI300X (BF16) at $1.99 is 75% cheaper per token than 8×H100 80GB HBM3 (BF16) at $2.95; "
+            "break-even price of 8×H100 80GB HBM3 (BF16): $0.75 per GPU-hour" in out
+        )
+        report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
+        assert "as given on the command line (a list, 2026-05)" in report
+
+    def test_files_behind_the_prices_are_files(self, systems, capsys):
+        files = ["output/amd/benchmark_rocm_llama.json", "output/nvidia/benchmark_cuda_llama.json"]
+        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95", *files]) == 0
+        assert "8×MI300X (BF16) at $1.99 is 75% cheaper per token" in " ".join(capsys.readouterr().out.split())
+        assert run("efficiency", ["--cost", "1.99", "2.95", *files]) == 0
+        assert "$2.95 per GPU-hour" in capsys.readouterr().out
+
+    def test_a_price_is_no_file_whatever_lies_there(self, systems, capsys, tmp_path):
+        (tmp_path / "1.99").write_text("{}", encoding="utf-8")
+        assert run("compare", ["--no-plot", "--cost", "1.99", "2.95"]) == 0
+
+    def test_the_same_configuration_is_required(self, systems, capsys):
+        assert run("compare", ["--mode", "same", "--no-plot"]) == ExitStatus.NOT_COMPARABLE
+        assert "Not compared: the configurations differ in global batch" in " ".join(capsys.readouterr().out.split())
+
+    def test_json_is_all_that_is_printed(self, systems, capsys, tmp_path):
+        assert run("compare", ["--json", "--cost", "1", "2", "--no-plot"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["models"][0]["groups"][0]["pairs"][0]["cost"]["cheaper"] == "8×MI300X (BF16)"
+        assert {each["system"] for each in found["metrics"]} == {"8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"}
+        assert (tmp_path / "output" / "comparison_report.html").exists()
+
+    @pytest.mark.parametrize(
+        "more", [["--efficiency"], ["--enhanced"], ["--energy-from-tdp"], ["--peak-tflops", "1000"]]
+    )
+    def test_the_efficiency_tables(self, systems, capsys, more):
+        assert run("compare", [*more, "--no-plot"]) == 0
+        assert "Time for 10¹² tokens, h" in capsys.readouterr().out
+
+    def test_they_arent_printed_unasked(self, systems, capsys):
+        run("compare", ["--no-plot"])
+        assert "Time for 10¹² tokens, h" not in capsys.readouterr().out
+
+    def test_the_page_holds_the_charts_or_without_them_the_picture(self, systems, tmp_path, monkeypatch):
+        from tprimat.report.page import library
+
+        for found, expected in ((library.Library("", "x"), 'id="library"'), (None, 'src="data:image/png;base64,')):
+            monkeypatch.setattr(library, "load", lambda found=found: found)
+            assert run("compare", []) == 0
+            page = (tmp_path / "output" / "comparison_report.html").read_text(encoding="utf-8")
+            assert expected in page
+
+
+class TestEfficiency:
+    def test_a_table_for_each_system(self, systems, capsys):
+        assert run("efficiency", ["output", "--cost", "H100=2.95", "MI300X=1.99"]) == 0
+        out = capsys.readouterr().out
+        assert "Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), $2.95 per GPU-hour" in out
+        assert "Tokens per dollar, tokens/$" in out
+
+    def test_several_runs_are_one_system_with_their_interval(self, folders, capsys):
+        assert run("enhanced-metrics", ["old"]) == 0
+        out = capsys.readouterr().out
+        assert "5 runs" in out
+        assert "Ranges: 95% CI of the mean over runs." in out
+
+    def test_excluded_values_arent_given(self, tmp_path, capsys):
+        save(make_run(step_time=0.3), tmp_path)
+        assert run("enhanced-metrics", [str(tmp_path)]) == 0
+        out = capsys.readouterr().out
+        assert "excluded: " in out
+        assert "MFU (causal" not in out
+
+    def test_the_largest_micro_batch_follows_from_two(self, tmp_path, capsys):
+        import msgspec
+
+        from tprimat.results.run import MemoryMetrics
+
+        for micro, used in ((1, 30.0), (2, 40.0)):
+            made = make_run(
+                step_time=3.2 + micro / 100,
+                memory_metrics=MemoryMetrics(peak_memory_reserved_gb=used),
+                label=str(micro),
+            )
+            config = msgspec.structs.replace(made.training_config, micro_batch_size=micro)
+            save(msgspec.structs.replace(made, training_config=config), tmp_path)
+        assert run("enhanced-metrics", [str(tmp_path)]) == 0
+        assert "a micro-batch of up to 6 sequences fits" in " ".join(capsys.readouterr().out.split())
+
+    def test_json(self, systems, capsys):
+        assert run("enhanced-metrics", ["output", "--json", "--precision", "bf16"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["results"][-1]["columns"][0]["values"]["mfu"]["value"] > 20
+
+    def test_nothing_there(self, tmp_path, capsys):
+        assert run("enhanced-metrics", [str(tmp_path)]) == ExitStatus.USAGE
+        assert "no benchmark results (*.json) in" in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""Caveats: codes, order, one of each."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_runs import MI300X, comparison, make_run
+
+from tprimat.compare.caveats import CODES
+from tprimat.results.run import Disturbance, Environment, Timing
+
+AMD = {"device": MI300X, "stack": "rocm"}
+
+
+def caveats(*runs, **options):
+    (group,) = comparison(*runs, **options).models[0].groups
+    return {caveat.code: caveat for caveat in group.caveats}
+
+
+def test_between_equals_there_is_information_alone():
+    found = caveats(make_run(), make_run(**AMD))
+    assert set(found) == {"configuration-differs", "not-reported"}
+    assert {caveat.severity for caveat in found.values()} == {"info"}
+
+
+def test_two_runs_give_a_wide_interval():
+    runs = [
+        (make_run(step_time=3.2, **each), make_run(step_time=3.3, timestamp="2026-02-03T00:00:00+00:00", **each))
+        for each in ({}, AMD)
+    ]
+    assert caveats(*runs)["few-runs"].severity == "warning"
+
+
+def test_the_weightiest_come_first():
+    found = list(caveats(make_run(precision="fp8"), make_run(**AMD, batch=128, timing=Timing(covers="forward"))))
+    assert found == sorted(found, key=CODES.index)
+    assert found[:2] == ["precision-differs", "timer-differs"]
+
+
+def test_a_precision_that_differs_or_is_unknown():
+    differs = caveats(make_run(precision="fp8"), make_run(**AMD, step_time=1.6))["precision-differs"]
+    assert differs.text == "precision differs: BF16 vs FP8"
+    described = make_run(**AMD, precision="fp8")
+    config = msgspec.structs.replace(described.training_config, precision_detail="system description: FP8 Training")
+    described = msgspec.structs.replace(described, training_config=config)
+    text = "FP8 from the system description, not the log"
+    assert caveats(make_run(), described)["precision-differs"].text == f"precision differs: BF16 vs FP8 ({text})"
+    assert caveats(make_run(precision="fp8"), described)["precision-source"].text == f"precision {text}"
+    found = caveats(make_run(precision=None), make_run(**AMD))
+    assert found["precision-unknown"].text == "precision of 8×H100 80GB HBM3 is unknown, so MFU is not checked"
+    cpu = {"device": None, "stack": "cpu", "gpus": 1}
+    assert "precision-unknown" not in caveats(
+        make_run(**cpu, precision=None), make_run(**cpu, label="b", precision=None)
+    )
+
+
+def test_timers_name_what_they_cover():
+    found = caveats(make_run(timing=Timing(covers="all of it")), make_run(**AMD, timing=Timing(covers="forward")))
+    assert "step timers differ: " in found["timer-differs"].text
+    assert "forward" in found["timer-differs"].text
+
+
+def test_batches():
+    text = caveats(make_run(), make_run(**AMD, batch=128, step_time=3.2))["batch-differs"].text
+    assert text.endswith("sequences; compare tokens/s, not step time")
+
+
+def test_what_disturbed_a_training_on_the_cpu():
+    cpu = {"device": "AMD EPYC", "stack": "cpu"}
+    busy = Disturbance(other_programs_cpu_share=0.23, steal_cpu_share=0.02)
+    found = caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b"))["disturbed"]
+    assert (found.text, found.severity) == ("other programs used up to 23% of the CPU while measuring", "warning")
+    stolen = Disturbance(other_programs_cpu_share=0.1, steal_cpu_share=0.3)
+    text = caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b", disturbance=stolen))["disturbed"].text
+    assert (
+        text == "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU while measuring"
+    )
+    quiet = Disturbance(other_programs_cpu_share=0.04, steal_cpu_share=0.0)
+    assert "disturbed" not in caveats(make_run(**cpu, disturbance=quiet), make_run(**cpu, label="b"))
+    assert "disturbed" not in caveats(make_run(disturbance=busy), make_run(**AMD))
+
+
+def test_one_extreme_step_is_named():
+    run = make_run(**AMD, steps=120)
+    times = list(run.step_times)
+    times[70] = 60.0
+    found = caveats(make_run(steps=120), msgspec.structs.replace(run, step_times=tuple(times)))["outlier"]
+    assert found.text == "8×MI300X (BF16): one outlier step took 13.2% of the measured time"
+    assert found.severity == "info"
+
+
+def test_no_steady_state():
+    found = caveats(make_run(steps=12), make_run(**AMD))["no-steady-state"]
+    assert found.text == "no steady state in 8×H100 80GB HBM3 (BF16): the result may include warm-up"
+
+
+def test_a_change_of_speed_is_a_warning_where_it_is_all_there_is():
+    run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.4)
+    found = caveats(make_run(steps=300), run)["speed-changed"]
+    assert found.severity == "warning"
+    assert found.text.startswith("speed changed: 8×MI300X (BF16) at step 101 (2.6")
+
+
+def test_an_incomplete_run():
+    found = caveats(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
+    assert found["incomplete"].text == "8×MI300X (BF16) has no complete run"
+
+
+@pytest.mark.parametrize(("instructions", "emulated"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])
+def test_bf16_in_software(instructions, emulated):
+    cpu = {"device": None, "stack": "cpu", "gpus": 1, "environment": Environment(cpu_instructions=instructions)}
+    found = caveats(make_run(**cpu, step_time=64.0), make_run(**cpu, precision="fp32"))
+    assert ("bf16-emulated" in found) is emulated
+
+
+def test_runs_that_follow_their_order():
+    def rising(step_time, **fields):
+        return tuple(
+            make_run(
+                step_time=step_time * (1 + 0.01 * day), timestamp=f"2026-02-{day + 1:02d}T00:00:00+00:00", **fields
+            )
+            for day in range(8)
+        )
+
+    found = caveats(rising(3.2), rising(2.4, **AMD))["order-of-runs"]
+    assert "throughput falls from run to run" in found.text
+    assert found.text.endswith("interleave the runs of both systems")

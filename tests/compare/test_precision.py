@@ -1,0 +1,63 @@
+"""The precision that a user states, for all results that don't or system by system."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import MI300X, comparison, make_run
+
+from tprimat.analysis.efficiency import Options
+from tprimat.compare import Loaded
+from tprimat.compare.regression import check_regression
+from tprimat.compare.threshold import parse
+from tprimat.errors import UsageError
+
+AMD = {"device": MI300X, "stack": "rocm"}
+
+
+def precisions(*runs, **stated):
+    found = comparison(*runs, options=Options(precisions=stated))
+    (model,) = found.models
+    return {system.gpu: system.run.training_config.precision for system in model.systems}, found
+
+
+@pytest.fixture
+def runs():
+    return make_run(precision=None), make_run(**AMD, precision=None, step_time=2.4)
+
+
+def test_each_system_by_a_part_of_its_name(runs):
+    found, comparison = precisions(*runs, MI300X="fp8", H100="bf16")
+    assert set(found.values()) == {"fp8", "bf16"}
+    assert {system.name for system in comparison.systems} == {"8×MI300X (FP8)", "8×H100 80GB HBM3 (BF16)"}
+    assert sum("as given on the command line" in note for note in comparison.notes) == 2
+
+
+def test_the_others_stay_unknown(runs):
+    found, _ = precisions(*runs, mi300x="fp8")
+    assert sorted(map(str, found.values())) == ["None", "fp8"]
+
+
+def test_a_precision_that_the_result_states_stays_with_a_note(runs):
+    found, comparison = precisions(make_run(precision="bf16"), runs[1], H100="fp8", MI300X="fp8")
+    assert sorted(found.values()) == ["bf16", "fp8"]
+    assert "--precision H100=fp8 is not used: the results state their precision" in comparison.notes
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"A100": "fp8"}, "no system matches 'A100'"),
+        ({"8": "fp8", "H100": "bf16"}, "another --precision"),
+    ],
+)
+def test_wrong_names(runs, stated, words):
+    with pytest.raises(UsageError) as caught:
+        precisions(*runs, **stated)
+    assert words in caught.value.problem
+
+
+def test_a_regression_check_knows_the_systems_of_both(runs):
+    files = [[Loaded(f"{index}.json", str(index) * 64, (run,))] for index, run in enumerate(runs)]
+    found = check_regression(*files, parse("3%", ()), options=Options(precisions={"MI300X": "fp8", "H100": "bf16"}))
+    (pair,) = found.pairs
+    assert (pair.baseline.run.training_config.precision, pair.system.run.training_config.precision) == ("bf16", "fp8")

@@ -1,0 +1,328 @@
+"""The regression check: worse, within the threshold, or inconclusive."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_runs import H100, MI300X, failed_run, make_run
+
+from tprimat.compare import Loaded
+from tprimat.compare.regression import check_regression
+from tprimat.compare.threshold import CHECKED, parse
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.results.run import MemoryMetrics
+
+SPREAD = (0.995, 1.0, 1.005, 0.998, 1.002)
+
+
+def runs_of(step_time=3.2, count=5, *, spread=SPREAD, day=1, **fields):
+    """Runs whose means spread by some 0.4 %; those of another day are other measurements."""
+    return tuple(
+        make_run(
+            step_time=step_time * spread[index % len(spread)] * (1 + 1e-7 * day),
+            timestamp=f"2026-03-{day + index:02d}T00:00:00+00:00",
+            **fields,
+        )
+        for index in range(count)
+    )
+
+
+def checked(before, after, slower="3%", allow=(), **options):
+    files = [
+        [Loaded(f"{kind}_{index}.json", str(index) * 64, group) for index, group in enumerate(groups)]
+        for kind, groups in (("old", before), ("new", after))
+    ]
+    return check_regression(*files, parse(slower, allow), **options)
+
+
+def one(*arguments, **options):
+    (check,) = checked(*arguments, **options).checks
+    return check
+
+
+class TestAnswers:
+    def test_slower_than_the_threshold(self):
+        found = checked([runs_of()], [runs_of(3.4, day=11)])
+        (check,) = found.checks
+        assert (check.answer, found.status) == ("worse", ExitStatus.SLOWER)
+        assert check.change == pytest.approx(3.2 / 3.4, rel=1e-3)
+        assert check.high < 0.97
+        assert check.runs == (5, 5)
+
+    @pytest.mark.parametrize("step_time", [3.2, 3.22, 2.9])
+    def test_within_the_threshold(self, step_time):
+        found = checked([runs_of()], [runs_of(step_time, day=11)])
+        assert (found.checks[0].answer, found.status) == ("within", ExitStatus.OK)
+
+    def test_slower_but_less_than_the_threshold(self):
+        before, after = runs_of(), runs_of(3.4, day=11)
+        assert one([before], [after], "10%").answer == "within"
+        assert one([before], [after], None).answer == "worse"
+
+    def test_a_threshold_within_the_interval_is_inconclusive(self):
+        found = checked([runs_of()], [runs_of(3.2 / 0.97, day=11)])
+        (check,) = found.checks
+        assert (check.answer, found.status) == ("inconclusive", ExitStatus.OK)
+        assert check.low < 0.97 < check.high
+        assert check.text.startswith("beyond the threshold of -3%, but the 95% CI includes the threshold")
+        assert checked([runs_of()], [runs_of(3.2 / 0.97, day=11)], fail_on_inconclusive=True).status == 6
+
+    def test_more_runs_are_asked_for_and_would_decide(self):
+        before, after = runs_of(count=3), runs_of(3.2 / 0.975, count=3, day=11)
+        check = one([before], [after])
+        assert check.answer == "inconclusive"
+        assert 3 < check.runs_needed <= 100
+        assert f"about {check.runs_needed} runs each would decide" in check.text
+        many = [runs_of(step, count=14, day=day) for step, day in ((3.2, 1), (3.2 / 0.975, 15))]
+        assert one(many[:1], many[1:]).answer == "within"
+
+    @pytest.mark.parametrize("counts", [(1, 1), (1, 2), (2, 1)])
+    def test_too_few_runs_decide_nothing_but_name_a_large_regression(self, counts):
+        before, after = runs_of(count=counts[0]), runs_of(6.4, count=counts[1], day=11)
+        for fail, status in ((False, ExitStatus.OK), (True, ExitStatus.INCONCLUSIVE)):
+            found = checked([before], [after], fail_on_inconclusive=fail)
+            (check,) = found.checks
+            assert (check.answer, found.status) == ("inconclusive", status)
+            assert (check.low, check.runs_needed) == (None, 2)
+            assert check.text.startswith("beyond the threshold of -3%, but with ")
+            assert "run-to-run variation is unknown; about 2 runs each would decide" in check.text
+
+    def test_two_runs_each_find_a_large_regression(self):
+        found = checked([runs_of(count=2)], [runs_of(3.2 / 0.7, count=2, day=11)])
+        assert (found.checks[0].answer, found.checks[0].method, found.status) == ("worse", "welch", 1)
+
+    def test_two_runs_each_that_vary_a_lot_are_inconclusive(self):
+        before, after = (runs_of(step, count=2, spread=(0.8, 1.2), day=day) for step, day in ((3.2, 1), (4.6, 11)))
+        check = one([before], [after])
+        assert check.answer == "inconclusive"
+        assert check.text.startswith("beyond the threshold of -3%, but the 95% CI includes the threshold")
+
+    @pytest.mark.parametrize("counts", [(5, 1), (1, 5)])
+    def test_one_run_has_a_prediction_interval_from_three_others_on(self, counts):
+        before, after = runs_of(count=counts[0]), runs_of(3.4, count=counts[1], day=11)
+        check = one([before], [after])
+        assert (check.answer, check.method) == ("worse", "prediction")
+        assert one([before], [after], "5.5%").answer == "inconclusive"
+
+    def test_rounds_of_one_session_are_compared_in_pairs(self):
+        drift = (1.0, 1.05, 1.1, 1.15, 1.2)
+
+        def rounds(step_time, first):
+            return tuple(
+                msgspec.structs.replace(
+                    run,
+                    session="s",
+                    round=index + 1,
+                    timestamp=f"2026-03-0{index + 1}T0{(index + first) % 2}:00:00+00:00",
+                )
+                for index, run in enumerate(runs_of(step_time, spread=drift, day=first))
+            )
+
+        before, after = rounds(3.2, 1), rounds(3.4, 2)
+        check = one([before], [after])
+        assert (check.answer, check.method) == ("worse", "paired")
+        (_, in_seconds) = checked([before], [after], allow=["avg_step_time_seconds=0.1"]).checks
+        assert (in_seconds.answer, in_seconds.method) == ("worse", "paired")
+
+    def test_several_checks_are_corrected_by_holm(self):
+        before, after = runs_of(count=2, spread=(0.9995, 1.0005)), runs_of(3.33, count=2, day=11)
+        allow = [f"{name}=1000" for name in ("peak_memory_allocated_gb",)]
+        assert one([before], [after], None).answer == "worse"
+        alone = one([before], [after], None).p
+        others = [f"{name}=1.1%" for name in ("avg_step_time_seconds", "median_step_time_seconds")]
+        rate, *_ = checked([before], [after], None, allow=[*allow, *others]).checks
+        assert rate.p == alone > 0.05 / 3
+        assert (rate.answer, "Holm's correction for 4 checks" in rate.text) == ("inconclusive", True)
+
+    def test_a_small_difference_of_single_runs_takes_more_than_three(self):
+        check = one([runs_of(count=1)], [runs_of(3.25, count=1, day=11)])
+        assert check.runs_needed > 3
+        assert f"about {check.runs_needed} runs each would decide if runs vary by 1%" in check.text
+
+    def test_an_unchanged_program_at_a_threshold_of_0_is_inconclusive(self):
+        check = one([runs_of()], [runs_of(day=11)], None)
+        assert (check.answer, check.runs_needed) == ("inconclusive", None)
+        assert "set a larger threshold" in check.text
+
+
+class TestChangePoints:
+    def runs_with_a_change(self, first, second, day):
+        return tuple(
+            make_run(
+                steps=300,
+                warmup=(20.0, *[first * factor] * 149),
+                step_time=second * factor,
+                timestamp=f"2026-03-{day + index:02d}T00:00:00+00:00",
+            )
+            for index, factor in enumerate((0.99917, 1.00013, 1.00071))
+        )
+
+    def test_a_change_point_in_every_run_doesnt_hide_a_regression(self):
+        before = self.runs_with_a_change(2.6, 2.4, 1)
+        check = one([before], [self.runs_with_a_change(2.7, 2.5, 11)])
+        assert (check.answer, check.low is not None) == ("worse", True)
+
+    def test_nor_does_it_make_one(self):
+        before = self.runs_with_a_change(2.6, 2.4, 1)
+        assert one([before], [self.runs_with_a_change(2.62, 2.42, 11)]).answer == "within"
+
+
+class TestOtherMetrics:
+    def with_memory(self, peaks, day):
+        return tuple(
+            msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=peak))
+            for run, peak in zip(runs_of(day=day), peaks, strict=True)
+        )
+
+    @pytest.mark.parametrize(
+        ("amount", "answer"),
+        [("0.5", "worse"), ("1.0", "within"), ("2%", "worse"), ("2.5%", "within"), ("3", "within")],
+    )
+    def test_memory_that_never_varies_is_compared_as_it_is(self, amount, answer):
+        before, after = self.with_memory([40.0] * 5, 1), self.with_memory([41.0] * 5, 11)
+        rate, memory = checked([before], [after], allow=[f"peak_memory_reserved_gb={amount}"]).checks
+        assert rate.threshold.metric.name == "tokens_per_second_per_gpu"
+        assert memory.answer == answer
+
+    def test_less_memory_is_never_worse(self):
+        before, after = self.with_memory([40.0] * 5, 1), self.with_memory([30.0] * 5, 11)
+        assert checked([before], [after], allow=["peak_memory_reserved_gb=0"]).checks[1].answer == "within"
+
+    def test_memory_that_varies_has_an_interval(self):
+        before, after = (self.with_memory([40.0, 40.1, 39.9, 40.0, 40.2], 1), self.with_memory([40.4] * 4 + [41.0], 11))
+        check = checked([before], [after], allow=["peak_memory_reserved_gb=0.5"]).checks[1]
+        assert check.answer == "inconclusive"
+        assert check.low < 0.5 < check.high
+
+    def test_a_metric_that_nobody_measured_is_not_comparable(self):
+        found = checked([runs_of()], [runs_of(day=11)], allow=["peak_memory_device_used_gb=1"])
+        assert found.checks[1].answer == "not comparable"
+        assert "is unknown" in found.checks[1].text
+        assert found.status == ExitStatus.NOT_COMPARABLE
+
+    def test_a_step_time_in_seconds(self):
+        check = checked([runs_of()], [runs_of(3.4, day=11)], allow=["median_step_time_seconds=0.05"]).checks[1]
+        assert check.answer == "worse"
+        assert check.change == pytest.approx(0.2, abs=0.01)
+
+
+class TestPartners:
+    def test_each_model_has_its_own_check(self):
+        found = checked([runs_of(), runs_of(model="qwen")], [runs_of(3.4, day=11), runs_of(model="qwen", day=11)])
+        assert [(check.model, check.answer) for check in found.checks] == [
+            ("Llama 3.1 8B", "worse"),
+            ("Qwen 2.5 7B", "within"),
+        ]
+        assert found.status == ExitStatus.SLOWER
+
+    def test_a_setup_that_vanished_must_not_pass(self):
+        found = checked([runs_of(), runs_of(model="qwen")], [runs_of(day=11)])
+        assert [check.answer for check in found.checks] == ["within", "not comparable"]
+        assert found.status == ExitStatus.NOT_COMPARABLE
+
+    def test_a_setup_that_is_new_is_a_note(self):
+        found = checked([runs_of()], [runs_of(day=11), runs_of(model="qwen")])
+        assert found.status == ExitStatus.OK
+        assert any(note == "Qwen 2.5 7B: no baseline for 8×H100 80GB HBM3 (BF16); skipped" for note in found.notes)
+
+    def test_several_setups_are_matched_by_their_configuration(self):
+        before = [runs_of(precision="bf16"), runs_of(2.0, precision="fp8")]
+        after = [runs_of(2.3, precision="fp8", day=11), runs_of(3.2, precision="bf16", day=11)]
+        found = checked(before, after)
+        assert [check.answer for check in found.checks] == ["worse", "within"]
+
+    def test_other_software_is_what_is_compared(self):
+        environment = msgspec.structs.replace(make_run().environment, versions={"torch": "3.0"})
+        assert one([runs_of()], [runs_of(3.4, day=11, environment=environment)]).answer == "worse"
+
+    def test_two_versions_in_the_baseline_are_ambiguous(self):
+        environment = msgspec.structs.replace(make_run().environment, versions={"torch": "3.0"})
+        found = checked([runs_of(), runs_of(environment=environment, day=6)], [runs_of(day=11)])
+        assert found.status == ExitStatus.NOT_COMPARABLE
+        assert "several systems have this setup" in found.checks[0].text
+
+    def test_another_card_is_compared_when_it_is_the_only_one(self):
+        check = one([runs_of(device=H100)], [runs_of(6.4, device=MI300X, stack="rocm", day=11)])
+        assert check.answer == "worse"
+        assert check.candidate == "8×MI300X (BF16) (candidate)"
+
+
+class TestRefusals:
+    def test_the_same_runs_are_not_compared_with_themselves(self):
+        runs = runs_of()
+        found = checked([runs], [runs])
+        assert found.status == ExitStatus.NOT_COMPARABLE
+        assert "hold the same run (new_0.json)" in found.checks[0].text
+
+    def test_one_shared_run_is_enough(self):
+        before = runs_of()
+        assert one([before], [(before[2], *runs_of(day=11)[3:])]).answer == "not comparable"
+
+    def test_copies_count_once(self):
+        once = runs_of(count=1)
+        check = one([once, once, once], [runs_of(6.4, day=11)])
+        assert check.runs == (1, 5)
+        assert check.method == "prediction"
+
+    def test_a_failed_candidate_is_not_comparable(self):
+        found = checked([runs_of()], [(failed_run(H100, stack="cuda"),)])
+        assert found.status == ExitStatus.NOT_COMPARABLE
+        assert "its run failed (out of memory)" in found.checks[0].text
+
+    def test_implausible_results_are_status_4(self):
+        found = checked([runs_of()], [runs_of(0.5, day=11)])
+        assert (found.checks[0].answer, found.status) == ("implausible", ExitStatus.IMPLAUSIBLE)
+        assert "of the dense BF16 peak" in found.checks[0].text
+
+    def test_a_precision_that_the_user_states_is_checked_with(self):
+        before, after = runs_of(precision=None), runs_of(0.5, precision=None, day=11)
+        assert one([before], [after]).answer == "not comparable"
+        from tprimat.analysis.efficiency import Options
+
+        found = checked([before], [after], options=Options(precision="bf16"))
+        assert found.status == ExitStatus.IMPLAUSIBLE
+        assert any("precision bf16 as given on the command line" in note for note in found.notes)
+
+    def test_the_same_configuration_may_be_required(self):
+        before, after = runs_of(), runs_of(batch=128, step_time=6.4, day=11)
+        assert one([before], [after]).answer == "within"
+        assert one([before], [after], mode="same").answer == "not comparable"
+
+    def test_another_sequence_length_is_other_work(self):
+        assert one([runs_of()], [runs_of(length=4096, day=11)]).answer == "not comparable"
+
+
+class TestThresholds:
+    def test_the_default_is_0_percent(self):
+        (rate,) = parse(None, ())
+        assert (rate.metric.name, rate.percent, rate.amount) == ("tokens_per_second_per_gpu", True, 0.0)
+
+    def test_a_threshold_of_throughput_in_its_unit(self):
+        (rate,) = parse(None, ["tokens_per_second_per_gpu=100"])
+        assert (rate.percent, rate.amount, str(rate)) == (False, 100.0, "-100 tokens/s/GPU")
+
+    def test_percent_and_units(self):
+        rate, memory = parse(" 3 % ", ["peak_memory_reserved_gb= .5"])
+        assert (str(rate), str(memory)) == ("-3%", "+0.5 GB")
+
+    @pytest.mark.parametrize("text", ["3", "0.03", "-3%", "100%", "nan%", "inf%", "", "3%%", "three"])
+    def test_what_is_no_percentage(self, text):
+        with pytest.raises(UsageError) as caught:
+            parse(text, ())
+        assert caught.value.heading == "wrong-threshold"
+
+    @pytest.mark.parametrize(
+        "text", ["memory=1", "final_loss=1", "tokens_per_second", "=3%", "peak_memory_reserved_gb=-1", "x=1"]
+    )
+    def test_what_is_no_threshold(self, text):
+        with pytest.raises(UsageError) as caught:
+            parse(None, [text])
+        assert caught.value.heading == "wrong-threshold"
+        assert caught.value.line().splitlines()[1].startswith("hint: ")
+
+    def test_two_for_one_metric(self):
+        with pytest.raises(UsageError, match="two thresholds"):
+            parse("3%", ["tokens_per_second_per_gpu=100"])
+
+    def test_metrics_that_can_be_checked(self):
+        assert {"tokens_per_second_per_gpu", "peak_memory_reserved_gb"} <= {metric.name for metric in CHECKED}

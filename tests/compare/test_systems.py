@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from made_runs import H100, MI300X, make_run
+
+from tprimat.compare.systems import name_systems, same_system, short_device
+from tprimat.results.run import Environment
+
+
+def names(*runs, **models):
+    return [system.name for system in name_systems(models or {"llama": list(runs)})["llama"]]
+
+
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [
+        (H100, "H100 80GB HBM3"),
+        (MI300X, "MI300X"),
+        ("AMD Instinct MI300X OAM", "MI300X OAM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+        ("AMD Radeon Graphics", "Radeon Graphics"),
+        ("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "Intel Xeon Platinum 8481C"),
+        ("AMD EPYC 9454 48-Core Processor", "EPYC 9454 48-Core"),
+        ("NVIDIA", "NVIDIA"),
+    ],
+)
+def test_short_device_keeps_what_tells_cards_apart(device, short):
+    assert short_device(device) == short
+
+
+class TestNames:
+    def test_gpu_alone_where_it_tells_them_apart(self):
+        assert names(make_run(), make_run(MI300X, stack="rocm")) == ["8×H100 80GB HBM3 (BF16)", "8×MI300X (BF16)"]
+
+    def test_count(self):
+        assert names(make_run(), make_run(gpus=16)) == ["8×H100 80GB HBM3 (BF16)", "16×H100 80GB HBM3 (BF16)"]
+
+    def test_precision_alone_on_one_machine(self):
+        assert names(make_run(precision="fp32"), make_run(precision="bf16")) == [
+            "8×H100 80GB HBM3 (FP32)",
+            "8×H100 80GB HBM3 (BF16)",
+        ]
+
+    def test_precision_on_a_cpu_is_the_name(self):
+        runs = (make_run(None, gpus=1, stack="cpu", precision=precision) for precision in ("fp32", "bf16"))
+        assert names(*runs) == ["fp32", "bf16"]
+
+    def test_framework(self):
+        assert names(make_run(framework="nemo"), make_run(framework="megatron")) == ["nemo", "megatron"]
+
+    def test_a_label_is_shown_even_where_the_gpu_suffices(self):
+        runs = make_run(label="before"), make_run(MI300X, stack="rocm", label="after")
+        assert names(*runs) == ["8×H100 80GB HBM3, before (BF16)", "8×MI300X, after (BF16)"]
+
+    def test_a_label_on_one_system_only(self):
+        assert names(make_run(), make_run(label="tuned")) == ["8×H100 80GB HBM3", "tuned"]
+
+    def test_batch_tells_two_setups_of_a_machine_apart(self):
+        runs = make_run(batch=8, length=8192), make_run(), make_run(MI300X, stack="rocm")
+        assert names(*runs) == [
+            "8×H100 80GB HBM3, batch 8×8192 (BF16)",
+            "8×H100 80GB HBM3, batch 64×2048 (BF16)",
+            "8×MI300X, batch 64×2048 (BF16)",
+        ]
+
+    def test_a_system_is_called_the_same_in_every_model(self):
+        models = {"llama": [make_run(), make_run(batch=8)], "qwen": [make_run(model="qwen")]}
+        systems = name_systems(models)
+        assert [system.name for system in systems["llama"]] == ["batch 64×2048", "batch 8×2048"]
+        assert [system.name for system in systems["qwen"]] == ["batch 64×2048"]
+
+    def test_one_name_is_one_machine_in_every_model(self):
+        models = {
+            "llama": [make_run(precision="fp32"), make_run(precision="bf16")],
+            "qwen": [make_run(MI300X, stack="rocm", model="qwen")],
+        }
+        systems = name_systems(models)
+        assert [system.name for system in systems["llama"]] == ["8×H100 80GB HBM3 (FP32)", "8×H100 80GB HBM3 (BF16)"]
+        assert [system.name for system in systems["qwen"]] == ["8×MI300X (BF16)"]
+
+    def test_an_unknown_that_tells_apart_is_named(self):
+        assert names(make_run(precision=None), make_run(precision="fp8")) == [
+            "8×H100 80GB HBM3 (precision unknown)",
+            "8×H100 80GB HBM3 (FP8)",
+        ]
+
+    def test_what_every_system_states_comes_first(self):
+        assert names(make_run(precision=None), make_run(precision="fp8", batch=8)) == ["batch 64×2048", "batch 8×2048"]
+
+    def test_versions_tell_apart(self):
+        environments = (Environment(versions={"nemo": version}) for version in ("2.4", "2.5"))
+        assert names(*(make_run(environment=each) for each in environments)) == ["nemo 2.4", "nemo 2.5"]
+
+    def test_a_number_where_nothing_with_a_name_differs(self):
+        runs = [make_run(model_config=msgspec.structs.replace(make_run().model_config, source=s)) for s in ("a", "b")]
+        assert names(*runs) == ["8×H100 80GB HBM3 (BF16)", "8×H100 80GB HBM3 (BF16), setup 2"]
+
+    def test_an_unknown_device(self):
+        assert names(make_run(None, gpus=None, precision=None)) == ["unknown GPU"]
+        assert names(make_run(None, gpus=1, stack="cpu")) == ["1× unknown CPU"]
+
+    def test_a_processor(self):
+        run = make_run(None, gpus=1, stack="cpu", environment=Environment(cpu="AMD EPYC 9454 48-Core Processor"))
+        assert names(run) == ["EPYC 9454 48-Core"]
+
+    def test_long_names_are_cut_and_stay_apart(self):
+        found = names(*(make_run(label="x" * 200 + end) for end in "abc"))
+        assert len(set(found)) == 3
+        assert max(map(len, found)) < 80
+
+
+class TestSameSystem:
+    def test_another_day_or_host_is_the_same_system(self):
+        other = make_run(timestamp="2026-03-01T00:00:00+00:00", environment=Environment(hostname="b"))
+        assert same_system(make_run()) == same_system(other)
+
+    @pytest.mark.parametrize(
+        "change", [{"batch": 8}, {"precision": "fp8"}, {"gpus": 4}, {"label": "b"}, {"scale": "x"}]
+    )
+    def test_another_setup_is_another_system(self, change):
+        assert same_system(make_run()) != same_system(make_run(**change))
+
+    def test_another_version_is_another_system(self):
+        assert same_system(make_run()) != same_system(make_run(environment=Environment(versions={"nemo": "2.5"})))

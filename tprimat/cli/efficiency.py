@@ -1,0 +1,33 @@
+"""efficiency: MFU, memory, energy, cost and time to train of results; enhanced-metrics is its older name."""
+
+from __future__ import annotations
+
+import argparse
+
+from tprimat import console
+from tprimat.cli import _comparing
+from tprimat.compare import compare
+from tprimat.errors import ExitStatus
+from tprimat.report import console as console_report
+from tprimat.report import efficiency, json_values
+from tprimat.report.efficiency import efficiency_tables, micro_batches
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the metrics of results."""
+    names = [*arguments.results, *_comparing.files_apart(arguments)] or ["output"]
+    options = _comparing.options(arguments)
+    results, notes = _comparing.load(names, "run ./benchmark.py first, or name the results")
+    comparison = _comparing.priced(compare(results, notes=notes, options=options), arguments)
+    notes = [*comparison.notes, *micro_batches(comparison)]
+    tables = efficiency_tables(comparison)
+    if arguments.json:
+        console.echo(json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes}))
+    elif arguments.quiet:
+        console.echo("\n".join(efficiency.brief(tables)))
+    else:
+        width, color = console.terminal_size()
+        console.echo(efficiency.console(tables, notes, width=width, color=color))
+        if arguments.verbose:
+            console.echo(console_report.evidence(comparison))
+    return ExitStatus.OK

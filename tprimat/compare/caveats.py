@@ -1,0 +1,203 @@
+"""What could overturn the answer of a comparison, or should be known with it: a row each, by its effect."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from tprimat import units
+from tprimat.analysis.run_order import Order
+from tprimat.checks.compute import ConfigDiff
+from tprimat.compare.result import Caveat, Pair, SystemResult
+from tprimat.results.run import FROM_DESCRIPTION
+from tprimat.text import counted, join_names, plain
+
+CODES = (
+    "precision-unknown",
+    "precision-differs",
+    "precision-source",
+    "timer-differs",
+    "bf16-emulated",
+    "incomplete",
+    "disturbed",
+    "speed-changed",
+    "order-of-runs",
+    "few-runs",
+    "batch-differs",
+    "no-steady-state",
+    "drift",
+    "outlier",
+    "configuration-differs",
+    "not-reported",
+    "training-differs",
+    "synthetic-data",
+)
+"""Codes of caveats, by their effect on the decision."""
+
+DISTURBED_SHARE = 0.05
+"""Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
+
+OUTLIER_SHARE = 0.01
+"""Share of a run's steady time that one record may take beyond the median before it is named."""
+
+
+def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
+    """Return the caveats of systems that are compared in these pairs, each code once, the weightiest first."""
+    found: dict[str, Caveat] = {}
+    for caveat in (*_of_settings(systems, pairs), *_of_runs(systems), *_of_training(systems, pairs)):
+        found.setdefault(caveat.code, caveat)
+    return tuple(found[code] for code in CODES if code in found)
+
+
+def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
+    on_gpu = [system for system in systems if system.run.platform != "cpu"]
+    precisions = {system.name: system.run.training_config.precision for system in on_gpu}
+    unknown = [name for name, precision in precisions.items() if precision is None]
+    if unknown:
+        text = f"precision of {join_names(unknown)} is unknown, so MFU is not checked"
+        yield Caveat("precision-unknown", "warning", text)
+    known = list(dict.fromkeys(precision.upper() for precision in precisions.values() if precision))
+    described = dict.fromkeys(
+        config.precision.upper()
+        for system in on_gpu
+        if (config := system.run.training_config).precision
+        and (config.precision_detail or "").startswith(FROM_DESCRIPTION)
+    )
+    source = f"{' and '.join(described)} from the system description, not the log"
+    if len(known) > 1:
+        text = f"precision differs: {' vs '.join(known)}"
+        yield Caveat("precision-differs", "warning", f"{text} ({source})" if described else text)
+    elif described:
+        yield Caveat("precision-source", "info", f"precision {source}")
+    scopes = {system.name: system.run.timing.covers for system in systems if system.run.timing.covers}
+    if len(set(scopes.values())) > 1:
+        first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
+        text = f"step timers differ: {plain(first, 26)} vs {plain(second, 26)}"
+        yield Caveat("timer-differs", "warning", text)
+    emulated = [
+        system.name
+        for system in systems
+        if system.run.training_config.precision == "bf16" and system.run.environment.lacks_bf16
+    ]
+    if emulated:
+        text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
+        yield Caveat("bf16-emulated", "warning", text)
+    batches = list(dict.fromkeys(system.run.training_config.global_batch_size for system in systems))
+    if len(batches) > 1:
+        texts = " vs ".join("unknown" if batch is None else str(batch) for batch in batches[:4])
+        text = f"global batch differs: {texts} sequences; compare tokens/s, not step time"
+        yield Caveat("batch-differs", "warning", text)
+    yield from _of_config_diffs([pair.config_diff for pair in pairs])
+
+
+def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
+    named = {"precision", "global batch", "step time covers"}
+    different = dict.fromkeys(
+        entry.title for diff in diffs for entry in diff.of("different") if entry.title not in named
+    )
+    if different:
+        text = f"settings differ: {join_names(list(different))}"
+        yield Caveat("configuration-differs", "info", text)
+    unknown = dict.fromkeys(entry.title for diff in diffs for entry in diff.of("unknown"))
+    if unknown:
+        verb = "is" if len(unknown) == 1 else "are"
+        text = f"{counted(len(unknown), 'setting')} {verb} missing from at least one result"
+        yield Caveat("not-reported", "info", text)
+
+
+def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    # With a single run there is no interval, which the verdict itself says.
+    if min(len(system.valid_runs) for system in systems) == 2:
+        yield Caveat("few-runs", "warning", "two runs of a system give a wide interval")
+    disturbances = [
+        result.run.disturbance for system in systems for result in system.valid_runs if result.run.platform == "cpu"
+    ]
+    others = max((each.other_programs_cpu_share or 0.0 for each in disturbances), default=0.0)
+    stolen = max((each.steal_cpu_share or 0.0 for each in disturbances), default=0.0)
+    users = [
+        f"{user} used up to {share:.0%} of the CPU"
+        for user, share in (("other programs", others), ("the hypervisor", stolen))
+        if share > DISTURBED_SHARE
+    ]
+    if users:
+        yield Caveat("disturbed", "warning", f"{' and '.join(users)} while measuring")
+    changed = [
+        f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} → {units.seconds(after.mean)})"
+        for system in systems
+        for before, after in itertools.pairwise(system.segments)
+    ]
+    if changed:
+        yield Caveat(
+            "speed-changed", "warning", f"speed changed: {join_names(changed)}; the result depends on run length"
+        )
+    else:
+        runs = [result.summary for system in systems for result in system.valid_runs]
+        several = sum(len(summary.segments) > 1 for summary in runs)
+        if several:
+            text = f"{several} of {counted(len(runs), 'run')} changed speed midway"
+            yield Caveat("speed-changed", "info", text)
+    drifts = {
+        system.name: max(abs(drift) for drift in known)
+        for system in systems
+        if (known := [each.drift for run in system.valid_runs for each in run.summary.segments if each.drift])
+    }
+    if drifts:
+        text = f"step time drifted by up to {max(drifts.values()):.0%} within a run of {join_names(list(drifts))}"
+        yield Caveat("drift", "info", text)
+    unsteady = [
+        system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
+    ]
+    if unsteady:
+        text = f"no steady state in {join_names(unsteady)}: the result may include warm-up"
+        yield Caveat("no-steady-state", "info", text)
+    shares = {system.name: share for system in systems if (share := _longest_step_share(system)) > OUTLIER_SHARE}
+    if shares:
+        name = max(shares, key=lambda name: shares[name])
+        text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
+        yield Caveat("outlier", "info", text)
+    for system in systems:
+        if system.order is not None:
+            yield Caveat("order-of-runs", "warning", _order_text(system.name, system.order))
+    incomplete = [
+        system.name for system in systems if not any(result.run.status == "complete" for result in system.valid_runs)
+    ]
+    if incomplete:
+        yield Caveat("incomplete", "warning", f"{join_names(incomplete)} has no complete run")
+
+
+def _longest_step_share(system: SystemResult) -> float:
+    """Return the largest share of a run's steady time that its longest step took beyond the median."""
+    shares = [0.0]
+    for result in system.valid_runs:
+        values = result.summary.performance
+        longest, median = values.max_step_time_seconds, values.median_step_time_seconds
+        mean = values.avg_step_time_seconds
+        if longest is None or median is None or not mean or len(result.summary.segments) != 1:
+            continue
+        segment = result.summary.segments[0]
+        shares.append((longest - median) / (mean * (segment.last_step - segment.first_step + 1)))
+    return max(shares)
+
+
+def _order_text(name: str, order: Order) -> str:
+    size = f"{abs(order.size):.1%}"
+    if order.kind == "alternates":
+        return f"{name}: odd and even runs differ by {size}; interleave the runs of both systems"
+    return (
+        f"{name}: throughput {order.kind} from run to run ({size} between halves); interleave the runs of both systems"
+    )
+
+
+def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
+    different = [pair for pair in pairs if pair.training.same is False]
+    if different:
+        reasons = f" ({'; '.join(different[0].training.reasons)})" if len(pairs) == 1 else ""
+        text = f"training runs differ, so model quality is not compared{reasons}"
+        yield Caveat("training-differs", "info", text)
+    synthetic: dict[str, list[str]] = {}
+    for system in systems:
+        for finding in system.findings:
+            if finding.rule == "synthetic-data":
+                synthetic.setdefault(finding.text, []).append(system.name)
+    for text, names in itertools.islice(synthetic.items(), 1):
+        yield Caveat("synthetic-data", "info", f"{join_names(names)}: {text}" if len(names) < len(systems) else text)

@@ -1,0 +1,84 @@
+"""Which system costs less per token, and from which price on it is the other. Prices are the user's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tprimat.analysis import efficiency
+from tprimat.analysis.efficiency import Efficiency
+from tprimat.catalog import prices
+from tprimat.compare.result import Comparison, Pair, SystemResult
+
+
+@dataclasses.dataclass(frozen=True)
+class PairCost:
+    """What the speeds of a pair mean in money. Bounds are those of the speedup.
+
+    Attributes:
+        break_even: the faster one's price over the slower one's at which a token costs the same on both; it needs
+            no price.
+        cheaper: the one that costs less per token; None without prices, or where the bounds include both.
+        saving: by which share the cheaper one costs less per token; None without it.
+        break_even_price: USD per GPU-hour at which the other would cost the same per token as the cheaper one at its
+            price; None without it.
+    """
+
+    pair: Pair
+    break_even: tuple[float, float]
+    cheaper: SystemResult | None = None
+    saving: tuple[float, float] | None = None
+    break_even_price: tuple[float, float] | None = None
+
+    @property
+    def dearer(self) -> SystemResult:
+        """The one that isn't the cheaper one."""
+        return self.pair.slower if self.cheaper is self.pair.faster else self.pair.faster
+
+
+def with_prices(
+    comparison: Comparison, arguments: Sequence[str], *, source: str | None = None, date: str | None = None
+) -> Comparison:
+    """Return the comparison with the prices of its systems.
+
+    Args:
+        comparison: prices without a name belong to its systems in the order of their files.
+        arguments: see prices.parse, also for what it raises.
+        source: of the prices.
+        date: of the prices.
+    """
+    note = (
+        f"prices per GPU-hour as given on the command line ({source or 'no source given'}, {date or 'no date given'})"
+    )
+    # A system whose name leaves out what all share can still be called by its GPU.
+    known = {system.name: f"{system.gpu or ''} {system.full_name}" for system in comparison.systems}
+    found = prices.parse(arguments, comparison.system_names, known)
+    return dataclasses.replace(comparison, prices=found, notes=(*comparison.notes, note))
+
+
+def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficiency, ...]:
+    """Return the efficiency of a system; nothing for one without values or that is excluded."""
+    if system.exclusion is not None or not system.valid_runs:
+        return ()
+    options = dataclasses.replace(comparison.options, price=comparison.prices.get(system.name))
+    results = system.valid_runs
+    return (efficiency.of_runs([each.run for each in results], [each.summary for each in results], options),)
+
+
+def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
+    """Return what the speeds of a pair mean in money; None where they aren't compared."""
+    if pair.speedup is None:
+        return None
+    low, high = pair.speedup.bounds
+    fast, slow = (comparison.prices.get(system.name) for system in (pair.faster, pair.slower))
+    if fast is None or slow is None:
+        return PairCost(pair, (low, high))
+    # Cost per token of the faster one over the slower one's.
+    least, most = fast.low / (slow.high * high), fast.high / (slow.low * low)
+    if most < 1:
+        return PairCost(pair, (low, high), pair.faster, (1 - most, 1 - least), (fast.low / high, fast.high / low))
+    if least > 1:
+        return PairCost(
+            pair, (low, high), pair.slower, (1 - 1 / least, 1 - 1 / most), (slow.low * low, slow.high * high)
+        )
+    return PairCost(pair, (low, high))

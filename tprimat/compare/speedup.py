@@ -1,0 +1,130 @@
+"""The ratio of two systems' rates: by the means of their runs, and by segments where a speed changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from tprimat.analysis import intervals
+from tprimat.analysis.intervals import Difference
+from tprimat.analysis.summary import SegmentMetrics
+from tprimat.compare.result import Ratio, RunResult, SegmentRatio, SystemResult
+
+RATE = "tokens_per_second_per_gpu"
+
+PAIRS = 4
+"""Pairs of segments that are listed one by one; of more, the least and the largest ratio."""
+
+PAIRED_ROUNDS = 4
+"""From so many rounds of one session on, the rounds are compared in pairs."""
+
+
+def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
+    """Return how many times as fast as the baseline a system is; None where a rate is missing.
+
+    The ratio is that of the geometric means of the runs' rates. Change points, drift and a missing steady state never
+    take its interval away: they are part of what varies from run to run.
+    """
+    if not system.speeds or not baseline.speeds:
+        return None
+    value = statistics.geometric_mean(system.speeds) / statistics.geometric_mean(baseline.speeds)
+    segments = _by_segment(baseline, system)
+    found = difference(system.valid_runs, baseline.valid_runs)
+    if found is None:
+        return Ratio(value, None, None, segments=segments)
+    low, high = map(math.exp, found.interval())
+    needed = None
+    if low <= 1 <= high:
+        spread = max(map(_spread, (system.speeds, baseline.speeds)))
+        needed = intervals.runs_needed(abs(value - 1), spread)
+    return Ratio(value, low, high, found.method, found.minimum_detectable_effect, needed, segments)
+
+
+def difference(
+    system: Sequence[RunResult],
+    baseline: Sequence[RunResult],
+    metric: str = RATE,
+    transform: Callable[[float], float] = math.log,
+) -> Difference | None:
+    """Return the difference of a metric of two systems' runs, by default of its logarithm; None with too few runs.
+
+    Welch's t decides; with four or more rounds of one session, in which the two took turns in being first, the paired
+    differences of the rounds do: what drifts with time then meets both alike.
+    """
+    rounds = _rounds(system, baseline)
+    if len(rounds) >= PAIRED_ROUNDS:
+        logs = [_values(each, metric, transform) for each in zip(*rounds, strict=True)]
+        paired = intervals.paired(*logs) if all(len(each) == len(rounds) for each in logs) else None
+        if paired is not None:
+            return paired
+    floors = _rounding_variance(system, metric), _rounding_variance(baseline, metric)
+    values = (_values(each, metric, transform) for each in (system, baseline))
+    return intervals.difference(*values, floors=floors)
+
+
+def _values(results: Sequence[RunResult], metric: str, transform: Callable[[float], float]) -> list[float]:
+    known = (result.value(metric) for result in results)
+    return [transform(value) for value in known if value is not None and (value > 0 or transform is not math.log)]
+
+
+def _rounds(system: Sequence[RunResult], baseline: Sequence[RunResult]) -> list[tuple[RunResult, RunResult]]:
+    """Return the runs of each round of a session that measured all runs of both, the two in alternating order.
+
+    None unless every run belongs to that session.
+    """
+    sessions = {result.run.session for result in (*system, *baseline)}
+    if len(sessions) != 1 or sessions == {None} or len(system) != len(baseline):
+        return []
+    by_round = {result.run.round: result for result in baseline}
+    rounds = [
+        (result, by_round[number])
+        for result in sorted(system, key=lambda each: each.run.round or 0)
+        if (number := result.run.round) in by_round
+    ]
+    starts = [(one.run.started, other.run.started) for one, other in rounds]
+    first = [one < other for one, other in starts if one is not None and other is not None]
+    alternates = all(before != after for before, after in itertools.pairwise(first))
+    return rounds if len(rounds) == len(first) == len(system) and alternates else []
+
+
+def _rounding_variance(results: Sequence[RunResult], metric: str) -> float:
+    """Return the variance of a run's logarithm that comes from how coarsely its values were printed."""
+    if metric != RATE:
+        return 0.0
+    return max((result.summary.rounding**2 / 12 for result in results), default=0.0)
+
+
+def _spread(speeds: Sequence[float]) -> float:
+    return statistics.stdev(map(math.log, speeds)) if len(speeds) > 1 else 0.0
+
+
+def steps(segment: SegmentMetrics) -> str:
+    """Return the steps of a segment, as a report shows them."""
+    return f"{segment.first_step}–{segment.last_step}"
+
+
+def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRatio, ...]:
+    """Return the ratio of each segment of one system to each of the other; none where neither changes its speed."""
+    if not system.segments and not baseline.segments:
+        return ()
+    found = [
+        SegmentRatio(rate / of_baseline, system_steps, baseline_steps)
+        for system_steps, rate in _segment_speeds(system)
+        for baseline_steps, of_baseline in _segment_speeds(baseline)
+    ]
+    if len(found) > PAIRS:
+        found.sort(key=lambda segment: segment.value)
+        found = [found[0], found[-1]]
+    return tuple(found)
+
+
+def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
+    """Return steps and rate of each segment; one entry without steps for a system of one speed."""
+    known: list[tuple[str | None, float]] = [
+        (steps(segment), segment.tokens_per_second_per_gpu)
+        for segment in system.segments
+        if segment.tokens_per_second_per_gpu is not None
+    ]
+    return known or [(None, statistics.geometric_mean(system.speeds))]

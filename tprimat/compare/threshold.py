@@ -1,0 +1,82 @@
+"""Thresholds of the regression check: how much worse than a baseline a metric may become."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+
+from tprimat.analysis import metrics
+from tprimat.analysis.metrics import Metric
+from tprimat.compare.speedup import RATE as RATE
+from tprimat.errors import UsageError
+
+HEADING = "wrong-threshold"
+
+CHECKED = tuple(metric for metric in metrics.METRICS if metric.name not in ("final_loss", "steps_per_second"))
+"""Metrics that can be checked. A loss isn't one: which training is better depends on more than speed."""
+
+_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+    """How much worse a metric may become: not negative, in percent of the baseline or in the metric's unit."""
+
+    metric: Metric
+    percent: bool
+    amount: float
+
+    @property
+    def falls(self) -> bool:
+        """Whether worse is less; of metrics without a better direction, such as memory, more is worse."""
+        return self.metric.better == "higher"
+
+    @property
+    def limit(self) -> float:
+        """The worst change that passes: candidate over baseline, or minus it for one in the metric's unit."""
+        sign = -1 if self.falls else 1
+        return 1 + sign * self.amount / 100 if self.percent else sign * self.amount
+
+    def __str__(self) -> str:
+        return f"{'-' if self.falls else '+'}{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"
+
+
+def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
+    """Return the thresholds of a check; that of throughput per GPU is always the first.
+
+    Args:
+        slower: the text after --max-slowdown, such as 3%; None is 0%.
+        others: the texts after each --threshold: NAME=3% or NAME=0.5, in the metric's unit.
+
+    Raises:
+        UsageError: for an unknown metric, one that is named twice, or no amount.
+    """
+    found: dict[str, Threshold] = {}
+    if slower is not None:
+        percent, amount = _amount("--max-slowdown", slower)
+        if not percent:
+            problem = f"--max-slowdown: {slower!r} is not a percentage"
+            raise UsageError(problem, heading=HEADING, hint="use e.g. 3%")
+        found[RATE] = Threshold(metrics.by_name(RATE), True, amount)
+    for text in others:
+        name, equals, value = text.partition("=")
+        metric = next((each for each in CHECKED if each.name == name.strip()), None)
+        if not equals or metric is None:
+            names = ", ".join(each.name for each in CHECKED)
+            hint = f"use NAME=3% or NAME=0.5; NAME is one of {names}"
+            raise UsageError(f"--threshold: {text!r} names no metric and amount", heading=HEADING, hint=hint)
+        if metric.name in found:
+            raise UsageError(f"--threshold: {metric.name} has two thresholds", heading=HEADING, hint="give one")
+        found[metric.name] = Threshold(metric, *_amount(f"--threshold {metric.name}", value))
+    rate = found.pop(RATE, None) or Threshold(metrics.by_name(RATE), True, 0.0)
+    return (rate, *found.values())
+
+
+def _amount(option: str, text: str) -> tuple[bool, float]:
+    matched = _AMOUNT.fullmatch(text)
+    percent, amount = (bool(matched[2]), float(matched[1])) if matched else (False, math.inf)
+    if not math.isfinite(amount) or (percent and amount >= 100):
+        raise UsageError(f"{option}: invalid threshold {text.strip()!r}", heading=HEADING, hint="use e.g. 3% or 0.5")
+    return percent, amount

@@ -1,0 +1,102 @@
+"""The end of a session: a table of what was measured, the comparison of it, and what should be known of the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat import console, units
+from tprimat.analysis.summary import Summary
+from tprimat.checks import physics, training
+from tprimat.compare import Comparison, compare
+from tprimat.console import Verbosity
+from tprimat.frameworks.request import Request
+from tprimat.measure.display import framework_cell, print_table
+from tprimat.measure.plan import Plan
+from tprimat.report import console as console_report
+from tprimat.report.rates import rate_of, rate_unit
+from tprimat.results.run import Run
+from tprimat.store import store
+from tprimat.text import counted
+
+Group = tuple[Request, Sequence[tuple[Run, Summary]]]
+"""A request with those of its runs that left a result, complete or not."""
+
+MOST_NAMES = 3
+"""Runs that are named; of more, the number is printed."""
+
+
+def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
+    """Print a row for each request and who is faster, as compare_results.py has it: of all runs in the files."""
+    comparison = compare(store.find(files)[0])
+    systems = [system for model in comparison.models for system in model.systems]
+    by_run = {store.fingerprint(result.run): system for system in systems for result in system.runs}
+    named = len(comparison.system_names) > 1
+    rows = []
+    for request, runs in groups:
+        system = next((by_run[mark] for run, _ in runs if (mark := store.fingerprint(run)) in by_run), None)
+        statuses = [run.status for run, _ in runs] + ["failed"] * (plan.runs - len(runs))
+        row = {"model": request.model, **framework_cell(plan, request)}
+        if named:
+            row["system"] = system.name if system else request.label or request.precision
+        row |= {"runs": f"{statuses.count('complete')}/{plan.runs}", "steps": _steps(runs)}
+        step_time = system.value("avg_step_time_seconds") if system else None
+        row["step time"] = units.seconds(step_time) if step_time else units.UNKNOWN
+        row[rate_unit(systems) if systems else "tokens/s"] = rate_of(system) if system else units.UNKNOWN
+        row["status"] = next((status for status in statuses if status != "complete"), "complete")
+        if system is not None and system.exclusion is not None:
+            row["status"] = "excluded"
+        earlier = len(system.valid_runs) - statuses.count("complete") if system else 0
+        if earlier > 0:
+            row["runs"] += f" + {earlier} earlier"
+        rows.append(row)
+    print_table(rows)
+    if len(plan.frameworks) == 1:  # of several, the whole comparison follows
+        _answer(comparison)
+
+
+def _answer(comparison: Comparison) -> None:
+    """Print which system is faster, by how much and how sure that is, where there are two to compare."""
+    if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
+        console.info("")
+        text = console_report.render(
+            comparison, width=console.terminal_size()[0], verbosity=console_report.Verbosity.QUIET
+        )
+        console.info(text.rstrip("\n"))
+
+
+def _steps(runs: Sequence[tuple[Run, Summary]]) -> str:
+    counts = sorted(summary.performance.total_steps or 0 for _, summary in runs)
+    return "–".join(dict.fromkeys(map(str, (counts[0], counts[-1])))) if counts else units.UNKNOWN
+
+
+def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
+    """Return what should be known of the runs beyond the plan's notes, each text once and with the runs it concerns.
+
+    That is what the checks find to be wrong; with --verbose, all that the results hold.
+    """
+    verbose = console.verbosity() in (Verbosity.VERBOSE, Verbosity.JSON)
+    concerned: dict[str, list[str]] = {}
+    for request, runs in groups:
+        for number, (run, summary) in enumerate(runs, 1):
+            issues = [*training.findings(run), *physics.findings(run, summary)]
+            # Runs that a time limit ended have different steps in what comes before the last colon.
+            ended_early = run.status_reason if run.status == "complete" else None
+            texts = [
+                *([ended_early.rpartition(": ")[2]] if ended_early else []),
+                *((*run.warnings, *summary.warnings) if verbose else ()),
+                *(each.text for each in issues if verbose or each.severity != "info"),
+            ]
+            name = plan.name_of(request) + (f", run {number}" if len(runs) > 1 else "")
+            for text in dict.fromkeys(texts):
+                if text not in plan.notes:
+                    concerned.setdefault(text, []).append(name)
+    everywhere = sum(len(runs) for _, runs in groups)
+    return [
+        text if len(names) == everywhere > 1 else f"{_names(names, everywhere)}: {text}"
+        for text, names in concerned.items()
+    ]
+
+
+def _names(names: Sequence[str], everywhere: int) -> str:
+    return "; ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {counted(everywhere, 'run')}"

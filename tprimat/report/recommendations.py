@@ -1,0 +1,79 @@
+"""What would make an answer better: the next steps, the most useful first. For all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tprimat.compare import Group, Pair, SystemResult
+from tprimat.text import join_names
+
+MOST = 4
+"""Next steps that are listed."""
+
+
+def next_steps(group: Group) -> tuple[str, ...]:
+    """Return what would make the answer better, the most useful first."""
+    return tuple(dict.fromkeys(_recommendations(group)))[:MOST]
+
+
+def _recommendations(group: Group) -> Iterator[str]:
+    yield from _of_excluded(group.systems)
+    compared = [pair for pair in group.pairs if pair.ratio]
+    if not compared:
+        differ = any(pair.config_diff.verdict == "not comparable" for pair in group.pairs)
+        if differ and not any(system.exclusion for system in group.systems):
+            yield "repeat one setup on the other machine: ./benchmark.py --match RESULT"
+        return
+    systems = [group.baseline, *(pair.system for pair in compared)]
+    fewest = min(len(system.valid_runs) for system in systems)
+    needed = [pair.ratio.runs_needed for pair in compared if pair.ratio and pair.ratio.runs_needed is not None]
+    if any(caveat.code == "disturbed" for caveat in group.caveats):
+        yield "close other programs, then measure again: ./benchmark.py --runs 5"
+    elif fewest < 3:
+        yield "run each configuration 5 times, interleaved: ./benchmark.py --runs 5"
+    elif needed:
+        runs = max(needed)
+        yield f"about {runs} runs of each are needed to confirm this difference: ./benchmark.py --runs {runs}"
+    yield from _equal_batches(compared)
+    changed = next((system for system in systems if system.segments), None)
+    if changed is not None:
+        step = changed.segments[1].first_step
+        yield f"find out what changed in {changed.name} at step {step} (clocks? data? other programs?), or run longer"
+    elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
+        yield "run longer: ./benchmark.py --steps 500 (200 at least)"
+    unknown = [
+        system.name
+        for system in systems
+        if system.run.training_config.precision is None and system.run.platform != "cpu"
+    ]
+    if unknown:
+        yield f"set the precision of {join_names(unknown)} if you know it: --precision SYSTEM=PRECISION"
+    if len({system.run.timing.covers for system in systems}) > 1:
+        yield "for comparable timers, measure both with ./benchmark.py or BenchmarkCallback"
+    if any(pair.config_diff.of("different") for pair in compared if pair.config_diff.verdict != "same configuration"):
+        yield "for a like-for-like comparison: ./benchmark.py --match RESULT, then --mode same"
+
+
+def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
+    """Yield with which batch a system would do the baseline's steps, where its GPUs can divide that."""
+    for pair in compared:
+        config = pair.system.run.training_config
+        batch, gpus = pair.baseline.run.training_config.global_batch_size, pair.system.run.num_gpus
+        if not batch or not gpus or config.global_batch_size in (None, batch) or batch % gpus:
+            continue
+        # The encoder-decoder benchmark takes the batch of one GPU, as its users know it.
+        own = f"--batch-size {batch // gpus}" if pair.system.run.model == "encdec" else f"--global-batch-size {batch}"
+        yield f"run {pair.system.name} with {own}, to rule out batch size"
+
+
+def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
+    for system in systems:
+        name, finding = system.name, system.exclusion
+        if finding is None:
+            continue
+        if finding.rule == "precision-unstated":
+            yield f"set the precision of {name} if you know it: --precision SYSTEM=PRECISION"
+        else:
+            likely = [each.partition(":")[0].partition(" (")[0] for each in finding.explanations[:1]]
+            why = f" ({likely[0]}?)" if likely else ""
+            yield f"check the log and configuration of {name}{why}, then import it again"
