@@ -6,6 +6,8 @@ import importlib.util
 import shutil
 from pathlib import Path
 
+import msgspec
+import primus_tree
 import pytest
 from test_find_logs import log, put
 
@@ -150,13 +152,34 @@ class TestMeasures:
             benchmark.main(options())
 
 
-def test_on_rocm_without_logs_it_says_where_it_looked_and_how_to_go_on(here, machine, monkeypatch, capsys):
-    machine(AMD)
-    monkeypatch.setenv("PRIMUS_PATH", str(here / "Primus"))
-    put(here / "llama_notes.txt", "llama\n")
-    assert run("benchmark", []) == 2
-    line = capsys.readouterr().err.rstrip()
-    for words in (str(here), str(here / "Primus" / "output"), "llama_notes.txt: not a training log", "LLAMA_LOG=FILE",
-                  "./run_primus_all.sh", "--framework primus", "--framework lightning"):  # fmt: skip
-        assert words in line
-    assert line.endswith("docs/troubleshooting.md#no-logs-found")
+class TestOnRocmWithoutLogs:
+    """A GPU that can train trains: with Primus where it is installed and suits, else with the embedded framework."""
+
+    @pytest.fixture
+    def rocm(self, tmp_path, monkeypatch):
+        for name in ("LLAMA_LOG", "QWEN_LOG", "MISTRAL_LOG", "PRIMUS_CONFIG", "NNODES", "NODE_RANK", "GPUS_PER_NODE"):
+            monkeypatch.delenv(name, raising=False)
+        info = msgspec.structs.replace(AMD.gpu_info, total_memory_gb=206.1, architecture="gfx942")
+        monkeypatch.setattr(platforms, "detect", lambda *_: Machine("amd", info, Environment()))
+        monkeypatch.setattr(_local_logs, "REPOSITORY", tmp_path / "clone")
+        monkeypatch.setenv("PRIMUS_PATH", str(tmp_path / "Primus"))
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("words", "with_primus"),
+        [
+            ((), "primus"),
+            (("--model", "llama"), "primus"),
+            (("--model", "mistral"), "lightning"),
+            (("--scale", "tiny"), "lightning"),
+            (("--precision", "fp16"), "lightning"),
+        ],
+        ids=" ".join,
+    )
+    def test_measures(self, rocm, tmp_path, capsys, words, with_primus):
+        assert run("benchmark", ["--dry-run", *words]) == 0
+        assert "tprimat.frameworks.lightning.loop" in capsys.readouterr().out
+        primus_tree.make(tmp_path / "Primus")
+        assert run("benchmark", ["--dry-run", *words]) == 0
+        command = {"primus": "run_pretrain.sh", "lightning": "tprimat.frameworks.lightning.loop"}[with_primus]
+        assert command in capsys.readouterr().out

@@ -505,9 +505,10 @@ class TestFramework:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PRIMUS_PATH", str(tree))
 
-    def test_is_a_row_and_is_never_taken_unnamed(self):
+    def test_is_chosen_unnamed_on_amd_alone(self):
         assert frameworks.choose("primus") is frameworks.by_name("primus")
-        assert frameworks.choose(None).name != "primus"
+        assert frameworks.choose(None, "amd").name == "primus"
+        assert "primus" not in (frameworks.choose(None, "nvd").name, frameworks.choose(None, "cpu").name)
 
     def test_says_why_it_cannot_run(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PRIMUS_PATH", str(tmp_path / "none"))

@@ -13,7 +13,7 @@ from tprimat import console, units
 from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus
 from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
@@ -35,8 +35,8 @@ MOST_NAMED = 6
 def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
     """Read the logs that are here, where that is what a command without options means.
 
-    Returns the exit status; None where a measurement is requested. Raises UsageError where the trainings of this
-    machine run in Primus and no log is found, UnreadableError where LLAMA_LOG or its like names no file.
+    Returns the exit status; None where a measurement is requested or there is no log. Raises UnreadableError where
+    LLAMA_LOG or its like names no file.
     """
     named = [model for model in models.names() if os.environ.get(find_logs.variable(model), "").strip()]
     if any(getattr(options, name, None) is not None for name in MEASURING) or options.runs != 1:
@@ -48,8 +48,6 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     where = find_logs.folders(Path.cwd(), options.output_dir, REPOSITORY, os.environ)
     search = find_logs.search(requested, where, os.environ)
     if not search.logs:
-        if on_rocm:
-            raise UsageError(_no_logs(search, requested), heading="no-logs-found")
         return None
     _show(search, requested)
     if options.dry_run:
@@ -95,15 +93,3 @@ def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]
         console.info("")
         is_given = log.stated is None or log.why == find_logs.variable(log.model)
         yield str(log.path), GivenValues(model=log.model if is_given else None, label=label)
-
-
-def _no_logs(search: Search, names: Sequence[str]) -> str:
-    looked = ", ".join(str(path) for path in search.looked_in)
-    absent = f" ({', '.join(str(path) for path in search.missing)} don't exist)" if search.missing else ""
-    skipped = f"; skipped: {'; '.join(search.skipped[:MOST_NAMED])}" if search.skipped else ""
-    variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in names)
-    return (
-        f"no log of a training of {', '.join(names)} is in {looked}{absent}{skipped}: train with ./run_primus_all.sh "
-        f"or ./benchmark.py --framework primus; name logs with {variables}; or measure with what "
-        "TensorPrimat brings: ./benchmark.py --framework lightning"
-    )

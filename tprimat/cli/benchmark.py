@@ -16,7 +16,7 @@ from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.measure import torchrun
-from tprimat.measure.plan import plan_of, plan_of_several
+from tprimat.measure.plan import choose_framework, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
 
 
@@ -39,8 +39,7 @@ def main(options: argparse.Namespace) -> int:
             )
         plan = plan_of_several(names, options, machine)
     else:
-        elsewhere = options.dry_run or options.executor != "local"
-        framework = frameworks.choose(options.framework, machine.platform, to_show=elsewhere)
+        framework = choose_framework(options, machine)
         plan = plan_of(options, framework, machine)
         if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)

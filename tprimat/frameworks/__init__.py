@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 
 from tprimat.errors import INSTALL, UsageError, missing_package
 from tprimat.frameworks.framework import REQUIRED, Framework
@@ -20,6 +21,18 @@ FRAMEWORKS: tuple[Framework, ...] = (
         plans_anywhere=True,
         data="mock",
         profiles=True,
+    ),
+    Framework(
+        "primus",
+        trains="AMD's own configurations, `$PRIMUS_PATH`",
+        use_when="what AMD recommends for its GPUs",
+        models=("llama", "qwen"),
+        precisions=("bf16", "fp8", "mxfp8", "mxfp4"),
+        automatic_on=("amd",),
+        on_cpu=False,
+        full_size_only=True,
+        data="mock",
+        logged=True,
     ),
     Framework(
         "lightning",
@@ -68,22 +81,13 @@ FRAMEWORKS: tuple[Framework, ...] = (
         models=("llama",),
         precisions=("bf16",),
         on_cpu=False,
+        full_size_only=True,
         plans_anywhere=True,
         data="c4_test",
         logged=True,
     ),
-    Framework(
-        "primus",
-        trains="AMD's own configurations, `$PRIMUS_PATH`",
-        use_when="what AMD recommends for its GPUs",
-        models=("llama", "qwen"),
-        precisions=("bf16", "fp8", "mxfp8", "mxfp4"),
-        on_cpu=False,
-        data="mock",
-        logged=True,
-    ),
 )
-"""The first that can run here, and may without being named, is used when no framework is named."""
+"""Where no framework is named, the first is used that can run here, may be used unnamed, and suits the request."""
 
 ALL = "all"
 GROUPS = {"deepspeed": tuple(framework.name for framework in FRAMEWORKS if framework.folder == "deepspeed")}
@@ -125,8 +129,14 @@ def none_can_train(reasons: str) -> UsageError:
     return UsageError(reasons, heading="no-framework")
 
 
-def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = False) -> Framework:
-    """Return the framework of a name, or the first that can run here.
+def choose(
+    name: str | None,
+    platform: Platform = "cpu",
+    *,
+    to_show: bool = False,
+    suits: Callable[[Framework], bool] = lambda framework: True,
+) -> Framework:
+    """Return the framework of a name, or the first that can run here and suits; if none suits, the first.
 
     With `to_show` nothing will be run, so that one which only can't run here may be used. Raises UsageError where
     none can be used; it lists those that can.
@@ -137,7 +147,7 @@ def choose(name: str | None, platform: Platform = "cpu", *, to_show: bool = Fals
     if name is None:
         automatic = [framework for framework in able if platform in framework.automatic_on]
         if automatic:
-            return automatic[0]
+            return next(filter(suits, automatic), automatic[0])
         cannot = "".join(f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None)
         named = "".join(f"; --framework {framework.name} can" for framework in able)
         raise none_can_train(f"no framework can train here{cannot}{named}")

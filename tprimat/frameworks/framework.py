@@ -38,6 +38,7 @@ class Framework:
         packages: that it needs.
         automatic_on: platforms on which it may be used when no framework is named.
         on_cpu: whether it trains on a CPU too.
+        full_size_only: whether it trains no other scale than the full one.
         divides: whether it can divide a model over GPUs, and takes the options that go with that.
         plans_anywhere: whether it can show what it would run on a machine where it can't.
         data: what it trains on by default, as a result states it.
@@ -54,6 +55,7 @@ class Framework:
     packages: tuple[str, ...] = ()
     automatic_on: tuple[Platform, ...] = ()
     on_cpu: bool = True
+    full_size_only: bool = False
     divides: bool = False
     plans_anywhere: bool = False
     data: str = "markov"

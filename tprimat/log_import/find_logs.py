@@ -46,12 +46,11 @@ class LocalLog:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """One log for each model found, reasons for those that were not used, and folders that exist or do not."""
+    """One log for each model found, reasons for those that were not used, and the folders that were searched."""
 
     logs: tuple[LocalLog, ...]
     skipped: tuple[str, ...]
     looked_in: tuple[Path, ...]
-    missing: tuple[Path, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +102,6 @@ def search(models: Sequence[str], where: Mapping[Path, bool], environ: Mapping[s
         tuple(log_of[model] for model in models if model in log_of),
         tuple(text for key, text in searcher.skipped.items() if key not in used),
         tuple(folder for folder in where if folder.is_dir()),
-        tuple(folder for folder in where if not folder.is_dir()),
     )
 
 

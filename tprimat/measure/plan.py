@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tprimat import frameworks
+from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import match, profiling
+from tprimat.frameworks import match, profiling, scales
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
@@ -161,6 +162,24 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     )
 
 
+def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework:
+    """Return the framework that the options name, or the one that trains what they request on this machine.
+
+    Raises UsageError where it can't run here.
+    """
+    elsewhere = options.dry_run or options.executor != "local"
+    is_full = options.scale in (None, scales.FULL)
+    if options.framework is None and options.match is not None:
+        is_full = models.with_shape(store.read(options.match)[0].model_config) is not None
+
+    def suits(framework: Framework) -> bool:
+        has_models = set(options.model or ()) <= set(framework.models)
+        has_precisions = set(options.precision or ()) <= set(framework.precisions)
+        return has_models and has_precisions and (is_full or not framework.full_size_only)
+
+    return frameworks.choose(options.framework, machine.platform, to_show=elsewhere, suits=suits)
+
+
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
     """Return one plan for several frameworks, or `all` that can run here: for each model, all that can train it.
 
@@ -187,11 +206,11 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     if not plans:
         raise frameworks.none_can_train(f"no framework can train that here: {'; '.join(notes)}")
     requests = [request for plan in plans for request in plan.requests]
-    models = list(dict.fromkeys(request.model for request in requests))
+    order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
         plans[0],
         frameworks=tuple(framework for plan in plans for framework in plan.frameworks),
-        requests=tuple(sorted(requests, key=lambda request: models.index(request.model))),
+        requests=tuple(sorted(requests, key=lambda request: order.index(request.model))),
         notes=tuple(dict.fromkeys((*notes, *(note for plan in plans for note in plan.notes)))),
     )
 
