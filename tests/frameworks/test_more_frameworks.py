@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tprimat import frameworks
+from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name, external_frameworks
 from tprimat.frameworks.deepspeed import launch as deepspeed
@@ -90,6 +91,28 @@ class TestEmbedded:
         with pytest.raises(UsageError, match="a C\\+\\+ compiler is missing: install g\\+\\+ and ninja"):
             by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), CPU, OUT)
         assert by_name("deepspeed-zero1").resolve_config("llama", RequestedConfig(), H100S, OUT)
+
+    @pytest.mark.parametrize(
+        ("name", "per_parameter"),
+        [
+            ("lightning", 16),
+            ("fsdp", 4 + 12 / 8),
+            ("deepspeed-zero1", 2 + 2 + 12 / 8),
+            ("deepspeed-zero2", 2 + 14 / 8),
+            ("deepspeed-zero3", 4),
+        ],
+    )
+    def test_states_are_sharded_over_the_gpus(self, name, per_parameter):
+        requested = RequestedConfig(precision="bf16")
+        resolver = by_name(name).hook("Resolver")(by_name(name), models.by_name("llama"), requested, H100S)
+        assert resolver.bytes_per_parameter() == max(4, per_parameter)
+        assert resolver.largest_that_fits().name == ("full" if name != "lightning" else "quarter")
+
+    @pytest.mark.parametrize("name", ["fsdp", "deepspeed-zero2", "deepspeed-zero3"])
+    def test_full_size_trains_on_eight_gpus_and_not_on_one(self, name):
+        assert by_name(name).resolve_config("llama", RequestedConfig(scale="full"), H100S, OUT)[0].scale == "full"
+        with pytest.raises(UsageError, match="largest that fits"):
+            by_name(name).resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
 
     def test_fsdp_has_no_fp16(self):
         with pytest.raises(UsageError, match="fsdp does not support fp16 here"):

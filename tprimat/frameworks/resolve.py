@@ -118,9 +118,18 @@ class Resolver:
         # What fits into a CPU's memory would take minutes a step.
         return scales.SCALES[0] if self.device.platform == "cpu" else self.largest_that_fits()
 
-    def bytes_needed(self, shape: ModelConfig) -> float:
+    @property
+    def gpus(self) -> int:
+        """Processes that train on this machine."""
+        return self.requested.num_gpus or (1 if self.device.platform == "cpu" else self.device.devices)
+
+    def bytes_per_parameter(self) -> float:
         """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations."""
-        return scales.BYTES_PER_PARAMETER * scales.parameters(self.model, shape)
+        return scales.BYTES_PER_PARAMETER
+
+    def bytes_needed(self, shape: ModelConfig) -> float:
+        """Return what a model takes of one GPU, without activations."""
+        return self.bytes_per_parameter() * scales.parameters(self.model, shape)
 
     def largest_that_fits(self) -> Scale:
         """Return the largest scale that fits into a GPU; the smallest where none does."""
@@ -138,7 +147,7 @@ class Resolver:
         """Return how many processes train, and on how many machines."""
         device, requested = self.device, self.requested
         nodes = (requested.num_nodes or 1) if self.framework.divides else 1
-        gpus = requested.num_gpus or (1 if device.platform == "cpu" else device.devices) * nodes
+        gpus = requested.num_gpus or self.gpus * nodes
         if gpus % nodes:
             raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="nemo-parallelism")
         # What other machines have is not known from here.

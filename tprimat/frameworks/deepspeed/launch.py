@@ -33,6 +33,19 @@ class Resolver(resolve.Resolver):
                 heading="deepspeed",
             )
 
+    def bytes_per_parameter(self) -> float:
+        """Return the memory of one GPU: weights, gradients and optimizer states, each sharded from its stage on.
+
+        Rajbhandari et al., arXiv 1910.02054, section 5: the optimizer's states are fp32 weights and AdamW's two. The
+        model is built whole in fp32.
+        """
+        if self.device.platform == "cpu":
+            return super().bytes_per_parameter()
+        size = 4 if self.precision() == "fp32" else 2
+        stage = int(self.framework.name.removeprefix("deepspeed-zero"))
+        parts = {3: size, 2: size, 1: 12}
+        return max(4, sum(part / self.gpus if stage >= first else part for first, part in parts.items()))
+
 
 def launch(request: Request) -> Launch:
     """Return the command for a request."""

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from importlib import metadata
 
+from tprimat.frameworks import resolve
+
 OLDEST = (2, 6)
 """Version of torch from which on fully_shard is in torch.distributed.fsdp."""
+
+
+class Resolver(resolve.Resolver):
+    """The choices of FSDP2."""
+
+    def bytes_per_parameter(self) -> float:
+        """Return the memory of one GPU: its share of weights and AdamW's states, and whole gradients.
+
+        Until the last micro-batch of a step, whose backward pass reduces them, FSDP2 adds gradients up unsharded, in
+        fp32. As much is in use before sharding: the model is built whole.
+        """
+        return super().bytes_per_parameter() if self.device.platform == "cpu" else 4 + 12 / self.gpus
 
 
 def unavailable() -> str | None:

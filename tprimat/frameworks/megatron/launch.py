@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from tprimat.catalog import models
-from tprimat.frameworks import scales
 from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Launch, Request
@@ -22,26 +21,19 @@ class Resolver(ExternalResolver):
 
     clone = CLONE
 
-    def bytes_needed(self, shape: ModelConfig) -> float:
-        """Return the memory of one GPU for weights, gradients and its share of Adam's states."""
-        precision = self.requested.precision or self.default_precision()
-        gpus = self.requested.num_gpus or self.device.devices
-        return bytes_per_parameter(precision, gpus) * scales.parameters(self.model, shape)
+    def bytes_per_parameter(self) -> float:
+        """Return the memory of one GPU for weights, gradients and its share of Adam's states.
+
+        As the guide to Megatron Core's distributed optimizer states them for fp32 and bf16; with fp16
+        gradients it would be less.
+        """
+        return 8 + 8 / self.gpus if self.precision() == "fp32" else 6 + 12 / self.gpus
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Refuse what the memory can't hold."""
         needed = self.bytes_needed(shape)
         check_memory(self.model.title, needed, self.device, self.advise_scale, "its share of Adam's states")
         return request
-
-
-def bytes_per_parameter(precision: str, gpus: int) -> float:
-    """Return bytes of weights, gradients and Adam's states on one GPU, with the states divided over all.
-
-    As the guide to Megatron Core's distributed optimizer states them for fp32 and bf16; with fp16
-    gradients it would be less.
-    """
-    return 8 + 8 / gpus if precision == "fp32" else 6 + 12 / gpus
 
 
 def launch(request: Request) -> Launch:
