@@ -6,8 +6,10 @@ import pytest
 from stored_runs import series
 
 from tprimat.errors import UsageError
-from tprimat.record.options import Benchmark
 from tprimat.results.run import Run, TrainingConfig
+
+pytest.importorskip("torch")
+from tprimat.record.options import Benchmark
 
 WELL = {
     "output_dir": "./output",
