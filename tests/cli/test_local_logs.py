@@ -177,6 +177,7 @@ class TestOnRocmWithoutLogs:
         ids=" ".join,
     )
     def test_measures(self, rocm, tmp_path, capsys, words, with_primus):
+        pytest.importorskip("torch")
         assert run("benchmark", ["--dry-run", *words]) == 0
         assert "tprimat.frameworks.lightning.loop" in capsys.readouterr().out
         primus_tree.make(tmp_path / "Primus")
