@@ -15,9 +15,9 @@ from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
 from tprimat.catalog.prices import Price
 from tprimat.compare.cost import cost
-from tprimat.report import Picture, Provenance, page
+from tprimat.report import Plot, Sources, page
 from tprimat.report.page import library, windows
-from tprimat.report.verdict import cost_sentence
+from tprimat.report.verdict import cost_sentence, report
 from tprimat.results.run import Data
 
 pytestmark = pytest.mark.browser
@@ -77,7 +77,9 @@ def opened(browser, tmp_path):
 
     def open_(result, picture=None, with_library=True):
         path = tmp_path / "comparison_report.html"
-        path.write_bytes(page.render_with(result, Provenance("1.2.3", "x"), picture, found if with_library else None))
+        path.write_bytes(
+            page.render_with(report(result), Sources("1.2.3", "x"), picture, found if with_library else None)
+        )
         browser.open(path)
         return browser
 
@@ -119,7 +121,7 @@ def test_the_policy_would_stop_what_is_not_of_the_page(opened):
 
 
 def test_without_the_library_the_plot_and_the_tables_are_there(opened):
-    browser = opened(CASES["pair"](), Picture("plot.png", "png", PIXEL), with_library=False)
+    browser = opened(CASES["pair"](), Plot("plot.png", "png", PIXEL), with_library=False)
     browser.unfold("tables")
     assert browser.run("return document.images[0].naturalWidth") == 1
     assert browser.complaints() == []

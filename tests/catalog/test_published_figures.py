@@ -6,9 +6,10 @@ import pytest
 from made_runs import MI300X, comparison, make_run
 
 from tprimat.catalog import gpus, models, published
-from tprimat.report import Provenance, console, document
+from tprimat.report import Sources, console, document
 from tprimat.report.markdown import text_of
 from tprimat.report.published import beside
+from tprimat.report.verdict import report
 
 LENGTH, BATCH = 8192, 128
 NVIDIA_FP8 = 14451
@@ -97,13 +98,13 @@ class TestReport:
 
     def test_console_and_report_show_it(self):
         found = comparison(like_nvidia(), like_nvidia(share=0.4, framework="megatron"))
-        shown = " ".join(console.render(found, width=100, verbosity=console.Verbosity.VERBOSE).split())
+        shown = " ".join(console.render(report(found), width=100, verbosity=console.Verbosity.VERBOSE).split())
         assert "reaches 35% of the published result of NVIDIA" in shown
         assert "reaches 40% of the published result of NVIDIA" in shown
-        report = text_of(document.blocks(found, Provenance("1", "compare"), picture=False))
-        assert "Published results for the same GPU, model, precision and sequence length:" in report
-        assert "reaches 35% of the published result of NVIDIA" in report
+        written = text_of(document.blocks(report(found), Sources("1", "compare"), plot=False))
+        assert "Published results for the same GPU, model, precision and sequence length:" in written
+        assert "reaches 35% of the published result of NVIDIA" in written
 
     def test_without_a_row_nothing_is_said(self):
         found = comparison(make_run(), make_run(MI300X, stack="rocm"))
-        assert "ublished" not in console.render(found)
+        assert "ublished" not in console.render(report(found))

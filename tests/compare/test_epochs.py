@@ -7,7 +7,7 @@ import pytest
 from made_runs import MI300X, comparison, make_run
 
 from tprimat.compare.cost import efficiencies, with_prices
-from tprimat.report.verdict import verdicts
+from tprimat.report.verdict import report
 from tprimat.results.run import ModelConfig, Run
 
 LAYERS = {"num_layers": 3, "hidden_size": 128, "num_attention_heads": 4, "ffn_hidden_size": 512, "vocab_size": 5480}
@@ -88,23 +88,21 @@ def test_other_models_have_none():
 
 
 def test_the_batch_that_would_be_the_same_is_named():
-    (answer,) = verdicts(
-        comparison(training(), training(gpus=4, batch=128, device=MI300X, stack="rocm"), reference="H100").models[0]
-    )
+    runs = training(), training(gpus=4, batch=128, device=MI300X, stack="rocm")
+    answer = report(comparison(*runs, reference="H100")).answers[0].verdict
     assert "batch-differs" in [caveat.code for caveat in answer.caveats]
     assert "run 4×MI300X (BF16) with --batch-size 64, to rule out batch size" in answer.next_steps
 
 
 def test_a_batch_that_the_gpus_cannot_share_is_not_advised():
-    (answer,) = verdicts(
-        comparison(training(), training(gpus=3, batch=96, device=MI300X, stack="rocm"), reference="H100").models[0]
-    )
+    runs = training(), training(gpus=3, batch=96, device=MI300X, stack="rocm")
+    answer = report(comparison(*runs, reference="H100")).answers[0].verdict
     assert not any("batch size" in text for text in answer.next_steps)
 
 
 def test_language_models_have_their_own_option():
     runs = (make_run(), make_run(MI300X, stack="rocm", batch=128))
-    (answer,) = verdicts(comparison(*runs, reference="H100").models[0])
+    answer = report(comparison(*runs, reference="H100")).answers[0].verdict
     assert "run 8×MI300X (BF16) with --global-batch-size 64, to rule out batch size" in answer.next_steps
 
 

@@ -7,7 +7,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.analysis.efficiency import Options
 from tprimat.errors import ExitStatus
-from tprimat.report.verdict import verdicts
+from tprimat.report.verdict import report
 from tprimat.store import store
 
 
@@ -19,8 +19,8 @@ def published(repository):
 
 
 def judged(published, precision):
-    (model,) = comparison(*published, options=Options(precision=precision)).models
-    return model, verdicts(model)[0]
+    (answer,) = report(comparison(*published, options=Options(precision=precision))).answers
+    return answer.model, answer.verdict
 
 
 class TestInBf16:

@@ -8,7 +8,8 @@ import pytest
 from made_runs import MI300X, comparison, make_run
 
 from tprimat.analysis import summary as summaries
-from tprimat.report import Provenance, console, frameworks, markdown, page
+from tprimat.report import Sources, console, frameworks, markdown, page
+from tprimat.report.verdict import report
 from tprimat.results.run import Environment
 
 EMULATED = Environment(emulated=True)
@@ -32,7 +33,7 @@ def test_it_has_no_speeds_and_says_why():
 
 
 def test_the_console(compared):
-    text = console.render(compared, width=120)
+    text = console.render(report(compared), width=120)
     shown = rows(text, "tokens/s/GPU", "step time, mean")
     assert len(shown) == 2
     assert all(line.count("emulated") == 1 for line in shown)
@@ -40,7 +41,7 @@ def test_the_console(compared):
 
 
 def test_the_markdown(compared):
-    text = markdown.render(compared, Provenance("1", "x"), None).decode()
+    text = markdown.render(report(compared), Sources("1", "x"), None).decode()
     shown = rows(text, "| Throughput,", "| Step time,")
     assert len(shown) == 7
     assert all("emulated" in line for line in shown)
@@ -49,7 +50,7 @@ def test_the_markdown(compared):
 
 
 def test_the_page(compared):
-    text = page.render_with(compared, Provenance("1", "x"), None, None).decode()
+    text = page.render_with(report(compared), Sources("1", "x"), None, None).decode()
     shown = re.findall(r"<tr>.*?</tr>", text, re.DOTALL)
     for title in ("Throughput, tokens/s/GPU", "Step time, mean", "Step time, median"):
         (row,) = [each for each in shown if f'<th scope="row">{title}</th>' in each]
@@ -61,5 +62,7 @@ def test_the_page(compared):
 
 
 def test_the_comparison_of_frameworks(compared):
-    (line,) = [each for each in frameworks.render(compared, width=160).splitlines() if each.startswith("Primus,")]
+    (line,) = [
+        each for each in frameworks.render(report(compared), width=160).splitlines() if each.startswith("Primus,")
+    ]
     assert line.count("emulated") == 3

@@ -15,13 +15,13 @@ from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 
 from tprimat.catalog.prices import Price
 from tprimat.compare.cost import cost
-from tprimat.report import Picture, Provenance, page
+from tprimat.report import Plot, Sources, page
 from tprimat.report.page import library, view
-from tprimat.report.verdict import cost_sentence, verdicts
+from tprimat.report.verdict import cost_sentence, report
 from tprimat.results.run import Data, Source, SourceFile
 
 AMD = {"device": MI300X, "stack": "rocm"}
-PICTURE = Picture("pictures/plot.png", "png", b"\x89PNG picture")
+PICTURE = Plot("pictures/plot.png", "png", b"\x89PNG picture")
 VOID = {"meta", "img", "input", "br"}
 FOLDS = ("next", "tables", "config_diff", "method", "charts", "evidence", "warnings", "reproduce")
 ALWAYS = {"tables", "method", "charts", "evidence", "reproduce"}
@@ -57,8 +57,8 @@ class Page(HTMLParser):
 
 
 def text_of(result, picture=PICTURE, found=None):
-    provenance = Provenance("1.2.3", "python3 compare_results.py 'a b.json'")
-    return page.render_with(result, provenance, picture, found).decode()
+    sources = Sources("1.2.3", "python3 compare_results.py 'a b.json'")
+    return page.render_with(report(result), sources, picture, found).decode()
 
 
 def parsed(result, picture=PICTURE, found=None):
@@ -159,7 +159,7 @@ def chips(text):
 class TestCard:
     def test_the_headline_is_that_of_the_verdict(self):
         result = CASES["several_runs"]()
-        (answer,) = verdicts(result.models[0])
+        answer = report(result).answers[0].verdict
         card = card_of(text_of(result))
         assert '<p class="headline">8×MI300X (BF16) is <strong>33% faster</strong> per GPU than 8×H100' in card
         assert f'<p class="certainty">{answer.certainty}</p>' in card
@@ -310,13 +310,13 @@ class TestWithoutTheLibrary:
         assert not [tag for tag, _ in parsed(CASES["one_system"](), None).tags if tag == "img"]
 
     def test_a_pdf_is_named_since_no_browser_shows_it_as_an_image(self):
-        found = parsed(CASES["one_system"](), Picture("plot.pdf", "pdf", b"%PDF"))
+        found = parsed(CASES["one_system"](), Plot("plot.pdf", "pdf", b"%PDF"))
         assert not [tag for tag, _ in found.tags if tag == "img"]
         assert "plot.pdf" in found.texts["code"]
 
     def test_the_command_writes_that_page(self, monkeypatch):
         monkeypatch.setattr(library, "load", lambda: None)
-        assert b"pip install plotly" in page.render(CASES["one_system"](), Provenance("1", "x"), None)
+        assert b"pip install plotly" in page.render(report(CASES["one_system"]()), Sources("1", "x"), None)
 
 
 def test_four_runs_of_500_steps_fit_a_mailbox(plotly):

@@ -12,12 +12,13 @@ from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import parse
 from tprimat.report import json_values
 from tprimat.report import regression as regression_report
+from tprimat.report.verdict import report
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
 
 def values(found):
-    return json.loads(json_values.dumped(json_values.comparison_values(found)))
+    return json.loads(json_values.dumped(json_values.comparison_values(report(found))))
 
 
 def test_a_comparison_and_its_metrics():

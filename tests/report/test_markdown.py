@@ -11,17 +11,18 @@ from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from markdown_it import MarkdownIt
 
 from tprimat.compare.cost import with_prices
-from tprimat.report import Picture, Provenance, blocks, markdown
+from tprimat.report import Plot, Sources, blocks, markdown
+from tprimat.report.verdict import report
 from tprimat.results.run import Source, SourceFile
 from tprimat.text import plain
 
 AMD = {"device": MI300X, "stack": "rocm"}
-PROVENANCE = Provenance("1.2.3", "python3 compare_results.py 'a b.json'")
+SOURCES = Sources("1.2.3", "python3 compare_results.py 'a b.json'")
 
 
 def render(result, link="comparison_plot.png"):
-    picture = None if link is None else Picture(link, "png", b"\x89PNG")
-    return markdown.render(result, PROVENANCE, picture).decode()
+    picture = None if link is None else Plot(link, "png", b"\x89PNG")
+    return markdown.render(report(result), SOURCES, picture).decode()
 
 
 def tokens(text):

@@ -17,6 +17,7 @@ from tprimat.errors import ExitStatus
 from tprimat.report import page
 from tprimat.report.page import charts, windows
 from tprimat.report.page.view import View, wall_times
+from tprimat.report.verdict import report
 from tprimat.results.run import Data
 from tprimat.store import store
 
@@ -65,7 +66,7 @@ def loaded(paths):
 
 def held(result) -> str:
     """Return the data of a page as text: values by six digits, times by their last one, every sixth window."""
-    data = page.data(View(result))
+    data = page.data(View(report(result)))
     for run in data["runs"]:
         known = [time for time in run["wall"] if time is not None]
         run["wall"] = [len(run["wall"]), known[-1] if known else None]
@@ -220,12 +221,12 @@ class TestCharts:
             make_run(LONG, label=f"{'x' * 60} {name} {'y' * 60}", step_time=time)
             for name, time in (("a", 3.2), ("b", 3.3))
         ]
-        chart = charts.memory(View(comparison(*runs)).systems)
+        chart = charts.memory(View(report(comparison(*runs))).systems)
         assert len(set(chart["order"])) == 2
 
     @staticmethod
     def of(result):
-        view = View(result)
+        view = View(report(result))
         return view, [run for run in view.runs if run.result.is_valid]
 
 

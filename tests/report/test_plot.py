@@ -13,13 +13,14 @@ from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tprimat.report import plot
+from tprimat.report.verdict import report
 from tprimat.results.run import Data, MemoryMetrics
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
 
 def panels(result):
-    figure = plot.figure(result)
+    figure = plot.figure(report(result))
     averages, throughput, memory, steps = figure.axes
     return figure, averages, throughput, memory, steps
 
@@ -266,7 +267,7 @@ class TestWhatIsMissing:
     def test_gaps_in_the_series(self):
         times = make_run().step_times
         run = make_run(step_times=(*times[:30], None, *times[31:]), loss_values=(None,) * 59 + (2.0,))
-        assert plot.render(comparison(run)).startswith(b"\x89PNG")
+        assert plot.render(report(comparison(run))).startswith(b"\x89PNG")
 
 
 class TestSizes:
@@ -294,7 +295,8 @@ class TestSizes:
 
     def test_more_bars_make_a_higher_picture(self):
         few, many = (
-            plot.figure(comparison(*(make_run(label=str(index)) for index in range(count)))) for count in (2, 20)
+            plot.figure(report(comparison(*(make_run(label=str(index)) for index in range(count)))))
+            for count in (2, 20)
         )
         assert many.get_figheight() > 1.3 * few.get_figheight()
 
@@ -318,11 +320,11 @@ class TestOutsideInfluence:
         other = make_run(**AMD, label="图形卡 \U0001f680", model=HOSTILE)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert plot.render(comparison(run, other)).startswith(b"\x89PNG")
+            assert plot.render(report(comparison(run, other))).startswith(b"\x89PNG")
 
     @pytest.mark.parametrize(("form", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
     def test_forms(self, pair, form, start):
-        assert plot.render(pair, form=form).startswith(start)
+        assert plot.render(report(pair), form=form).startswith(start)
 
     def test_settings_and_logging_are_left_as_they_were(self, pair, monkeypatch):
         import matplotlib
@@ -330,7 +332,7 @@ class TestOutsideInfluence:
         monkeypatch.setenv("MPLBACKEND", "svg")
         with matplotlib.rc_context({"font.size": 33}):
             before = dict(matplotlib.rcParams)
-            figure = plot.figure(pair)
+            figure = plot.figure(report(pair))
             assert dict(matplotlib.rcParams) == before
         assert figure.axes[0].get_yticklabels()[0].get_fontsize() < 20
         assert logging.getLogger("matplotlib").level == logging.NOTSET
@@ -339,13 +341,13 @@ class TestOutsideInfluence:
     def test_without_matplotlib_there_is_the_command_that_brings_it(self, pair, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(plot.NoMatplotlibError, match=r"matplotlib is not installed: pip install matplotlib$"):
-            plot.render(pair)
+            plot.render(report(pair))
 
     def test_a_cache_folder_that_cant_be_written_and_a_back_end_that_isnt_there(self, repository, tmp_path):
         (tmp_path / "file").write_text("")
         program = (
-            "from made_runs import *; from tprimat.report import plot; "
-            "assert plot.render(comparison(make_run())).startswith(b'\\x89PNG')"
+            "from made_runs import *; from tprimat.report import plot; from tprimat.report.verdict import report; "
+            "assert plot.render(report(comparison(make_run()))).startswith(b'\\x89PNG')"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -366,7 +368,7 @@ class TestFrameworks:
     """The plot of compare-frameworks and nvd_compare, whose users know a panel of the loss."""
 
     def test_panels(self, pair):
-        figure = plot.figure(pair, layout="frameworks")
+        figure = plot.figure(report(pair), layout="frameworks")
         assert [axes.get_title(loc="left") for axes in figure.axes] == [
             "Throughput, tokens/s/GPU (higher is better)",
             "Loss over tokens",
@@ -376,21 +378,21 @@ class TestFrameworks:
         assert title(figure)[0].startswith("8×MI300X (BF16) is 33% faster")
 
     def test_loss_over_tokens(self, pair):
-        loss = plot.figure(pair, layout="frameworks").axes[1]
+        loss = plot.figure(report(pair), layout="frameworks").axes[1]
         line = loss.lines[0]
         assert line.get_xdata()[-1] == pytest.approx(60 * 64 * 2048 / 1e6)
         assert line.get_ydata()[0] == pytest.approx(11.8)
         assert (loss.get_ylabel(), loss.get_xlabel()) == ("loss, nats/token", "10⁶ tokens")
 
     def test_entropy_of_the_data_is_a_floor(self):
-        figure = plot.figure(comparison(make_run(data=Data(kind="markov", entropy=1.9))), layout="frameworks")
+        figure = plot.figure(report(comparison(make_run(data=Data(kind="markov", entropy=1.9)))), layout="frameworks")
         assert list(figure.axes[1].lines[-1].get_ydata()) == [1.9, 1.9]
         assert texts(figure.axes[1]) == ["dotted: 1.9 nats/token, data entropy (lowest achievable loss)"]
 
     def test_loss_without_tokens(self):
-        loss = plot.figure(comparison(make_run(batch=None)), layout="frameworks").axes[1]
+        loss = plot.figure(report(comparison(make_run(batch=None))), layout="frameworks").axes[1]
         assert "tokens per step are unknown" in texts(loss)[0]
 
     def test_without_any_times(self):
-        figure = plot.figure(comparison(failed_run(), failed_run("NVIDIA H100")), layout="frameworks")
+        figure = plot.figure(report(comparison(failed_run(), failed_run("NVIDIA H100"))), layout="frameworks")
         assert "not measured" in texts(figure.axes[3])[0]

@@ -4,15 +4,15 @@ import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
 from tprimat.report.rates import rate, rate_unit
-from tprimat.report.verdict import verdicts
+from tprimat.report.verdict import report
 from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
 
 def answer(*runs, **options):
-    (found,) = verdicts(comparison(*runs, **options).models[0])
-    return found
+    (found,) = report(comparison(*runs, **options)).answers
+    return found.verdict
 
 
 @pytest.mark.parametrize(
@@ -141,3 +141,19 @@ def test_next_steps_ask_for_runs_first():
     assert answer(make_run(), make_run(**AMD)).next_steps[0] == (
         "run each configuration 5 times, interleaved: ./benchmark.py --runs 5"
     )
+
+
+class TestShortened:
+    def test_the_fastest_and_the_baseline_stay(self):
+        found = report(comparison(*(make_run(label=f"s{index:02}", step_time=1 + index / 10) for index in range(9))))
+        (answer,) = found.shortened(3).answers
+        assert [system.name for system in answer.group.systems] == ["s00", "s01", "s02", "s08"]
+        assert [pair.system.name for pair in answer.group.pairs] == ["s00", "s01", "s02"]
+        assert {len(row.values) for row in answer.group.settings} == {4}
+        assert answer.verdict == found.answers[0].verdict
+        assert found.shortened(3).comparison.notes[-1] == "5 more systems are not listed here: --json has all"
+        assert len(found.shortened(3).comparison.files) == 4
+
+    def test_few_systems_are_all_there(self):
+        found = report(comparison(make_run(), make_run(MI300X, stack="rocm")))
+        assert found.shortened(3) is found

@@ -15,6 +15,7 @@ from tprimat.cli.options.compare import PRECISIONS
 from tprimat.compare import Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.report import plot
+from tprimat.report.verdict import Report
 from tprimat.results.result_file import Loaded
 from tprimat.store import store
 
@@ -100,10 +101,10 @@ def plot_path(folder: Path, name: str) -> Path:
     return folder / path
 
 
-def draw(comparison: Comparison, path: Path, layout: plot.Layout = "standard") -> bytes | None:
+def draw(report: Report, path: Path, layout: plot.Layout = "standard") -> bytes | None:
     """Return the plot; None, with one line on the standard error, where matplotlib is missing."""
     try:
-        return plot.render(comparison, form=path.suffix.lower().removeprefix("."), layout=layout)
+        return plot.render(report, form=path.suffix.lower().removeprefix("."), layout=layout)
     except plot.NoMatplotlibError as error:
         console.error(f"no plot: {error}")
         return None

@@ -13,13 +13,14 @@ from typing import Any
 from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
 from tprimat.cli.options import compare as options
-from tprimat.compare import Comparison, compare
+from tprimat.compare import compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
-from tprimat.report import FORMS, Picture, Provenance, efficiency, json_values
+from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, verdict
 from tprimat.report import console as console_report
 from tprimat.report.console import Verbosity
 from tprimat.report.efficiency import efficiency_tables, micro_batches
+from tprimat.report.verdict import Report
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -27,20 +28,20 @@ def main(arguments: argparse.Namespace) -> int:
     arguments.results += _comparing.files_apart(arguments)
     if _regression.is_requested(arguments):
         return _regression.run(arguments, _command_line(arguments.argv))
-    comparison, picture = _compared(arguments)
-    _print(comparison, arguments)
-    written = _write(comparison, arguments, picture)
+    report, path = _compared(arguments)
+    _print(report, arguments)
+    written = _write(report, arguments, path)
     if not arguments.json and not arguments.quiet:
         console.echo("\n" + "   ".join(written))
-    return comparison.status
+    return report.comparison.status
 
 
 def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
     """Compare for a command that has a document of its own; return the exit status, and what --json would print."""
     arguments = options.parser().parse_args(argv)
-    comparison, picture = _compared(arguments)
-    _write(comparison, arguments, picture)
-    return comparison.status, json_values.comparison_values(comparison)
+    report, path = _compared(arguments)
+    _write(report, arguments, path)
+    return report.comparison.status, json_values.comparison_values(report)
 
 
 def _command_line(argv: Sequence[str]) -> str:
@@ -48,11 +49,11 @@ def _command_line(argv: Sequence[str]) -> str:
     return shlex.join([*(["python3"] if program.endswith(".py") else []), *program.split(), *argv])
 
 
-def _compared(arguments: argparse.Namespace) -> tuple[Comparison, Path]:
-    """Return the comparison, and where its plot goes."""
+def _compared(arguments: argparse.Namespace) -> tuple[Report, Path]:
+    """Return what the reports show, and where its plot goes."""
     hint = "run ./benchmark.py first, or name the results to compare"
     folder = Path(arguments.results_dir)
-    picture = _comparing.plot_path(folder, arguments.output)
+    path = _comparing.plot_path(folder, arguments.output)
     if not arguments.results and not folder.is_dir():
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     loaded, notes = _comparing.load(arguments.results or [folder], hint)
@@ -64,44 +65,46 @@ def _compared(arguments: argparse.Namespace) -> tuple[Comparison, Path]:
         mode=arguments.mode,
         options=_comparing.options(arguments),
     )
-    return _comparing.priced(comparison, arguments), picture
+    return verdict.report(_comparing.priced(comparison, arguments)), path
 
 
-def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
+def _print(report: Report, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        console.echo(json_values.dumped(json_values.comparison_values(comparison)))
+        console.echo(json_values.dumped(json_values.comparison_values(report)))
         return
     width, color = console.terminal_size()
     verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL
-    console.echo(console_report.render(comparison, width=width, color=color, verbosity=verbosity))
+    console.echo(console_report.render(report, width=width, color=color, verbosity=verbosity))
     if arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp:
-        text = efficiency.console(efficiency_tables(comparison), micro_batches(comparison), width=width, color=color)
+        text = efficiency.console(
+            efficiency_tables(report.comparison), micro_batches(report.comparison), width=width, color=color
+        )
         console.echo(f"\n{text}")
 
 
-def _write(comparison: Comparison, arguments: argparse.Namespace, picture: Path) -> list[str]:
+def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:
     """Write the plot and the reports; return lines that name them."""
     folder = Path(arguments.results_dir)
-    content = None if arguments.no_plot else _comparing.draw(comparison, picture)
+    content = None if arguments.no_plot else _comparing.draw(report, path)
     shown = None
     if content is not None:
-        write_output(picture, content, "--results-dir")
-        shown = Picture(_link(picture, folder), picture.suffix.lower().removeprefix("."), content)
-    provenance = Provenance(__version__, _command_line(arguments.argv))
-    for form in FORMS:
-        report = importlib.import_module(form.module).render(comparison, provenance, shown)
-        write_output(folder / form.file_name, report, "--results-dir")
-    *others, main_form = FORMS
-    names = [f"Report: {folder / main_form.file_name}", *(Path(form.file_name).suffix for form in others)]
-    written = [", ".join(names), *([] if shown is None else [f"Plot: {picture}"])]
+        write_output(path, content, "--results-dir")
+        shown = Plot(_link(path, folder), path.suffix.lower().removeprefix("."), content)
+    sources = Sources(__version__, _command_line(arguments.argv))
+    for each in FORMATS:
+        content = importlib.import_module(each.module).render(report, sources, shown)
+        write_output(folder / each.file_name, content, "--results-dir")
+    *others, main = FORMATS
+    names = [f"Report: {folder / main.file_name}", *(Path(each.file_name).suffix for each in others)]
+    written = [", ".join(names), *([] if shown is None else [f"Plot: {path}"])]
     line = "   ".join(written)
     return [line] if len(line) <= console.NOTE_WIDTH else written
 
 
-def _link(picture: Path, folder: Path) -> str:
+def _link(plot: Path, folder: Path) -> str:
     """Return the plot's path from the report's directory."""
     try:
-        return Path(os.path.relpath(picture, folder)).as_posix()
+        return Path(os.path.relpath(plot, folder)).as_posix()
     except ValueError:
         # On Windows there is no relative path from one drive to another.
-        return picture.resolve().as_uri()
+        return plot.resolve().as_uri()

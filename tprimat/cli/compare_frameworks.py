@@ -14,7 +14,7 @@ from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
 from tprimat.report import console as console_report
-from tprimat.report import frameworks, json_values
+from tprimat.report import frameworks, json_values, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -27,28 +27,28 @@ def main(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.results_dir)
     path = _comparing.plot_path(folder, arguments.output)
     platform = arguments.only_platform or PLATFORMS.get(arguments.platform or "")
-    comparison = _comparison(arguments, folder, platform)
-    _print(comparison, arguments)
-    content = None if arguments.no_plot else _comparing.draw(comparison, path, "frameworks")
+    report = verdict.report(_comparison(arguments, folder, platform))
+    _print(report, arguments)
+    content = None if arguments.no_plot else _comparing.draw(report, path, "frameworks")
     if content is not None:
         write_output(path, content, "--output")
         if not arguments.quiet and not arguments.json:
             console.echo(f"\nPlot: {path}")
-    return comparison.status
+    return report.comparison.status
 
 
-def _print(comparison: Comparison, arguments: argparse.Namespace) -> None:
+def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        console.echo(json_values.dumped(json_values.comparison_values(comparison)))
+        console.echo(json_values.dumped(json_values.comparison_values(report)))
         return
     room, _ = console.terminal_size()
     width = max(room, 100) if sys.stdout.isatty() else 100
     if arguments.quiet:
-        console.echo(console_report.render(comparison, width=width, verbosity=console_report.Verbosity.QUIET))
+        console.echo(console_report.render(report, width=width, verbosity=console_report.Verbosity.QUIET))
         return
-    console.echo(frameworks.render(comparison, width=width, verbose=arguments.verbose))
+    console.echo(frameworks.render(report, width=width, verbose=arguments.verbose))
     if arguments.verbose:
-        console.echo(console_report.evidence(comparison))
+        console.echo(console_report.evidence(report.comparison))
 
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> Comparison:

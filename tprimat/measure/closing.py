@@ -15,6 +15,7 @@ from tprimat.measure.display import framework_cell, print_table
 from tprimat.measure.plan import Plan
 from tprimat.report import console as console_report
 from tprimat.report.rates import rate_of, rate_unit
+from tprimat.report.verdict import report
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.text import counted
@@ -60,7 +61,7 @@ def _answer(comparison: Comparison) -> None:
     if any(len(group.systems) > 1 for model in comparison.models for group in model.groups):
         console.info("")
         text = console_report.render(
-            comparison, width=console.terminal_size()[0], verbosity=console_report.Verbosity.QUIET
+            report(comparison), width=console.terminal_size()[0], verbosity=console_report.Verbosity.QUIET
         )
         console.info(text.rstrip("\n"))
 

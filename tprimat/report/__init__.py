@@ -1,6 +1,6 @@
-"""Comparison -> bytes or text: a file for each form. Reports judge nothing and write no files.
+"""Comparison -> bytes or text: a file for each format. Reports judge nothing and write no files.
 
-FORMS is the list of those that the compare command writes beside its terminal summary.
+FORMATS is the list of those that the compare command writes beside its terminal summary.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
-class Provenance:
-    """What a report says of its own making: the program's version, and the command that makes it again."""
+class Sources:
+    """Where a report comes from: the program's version, and the command that makes it again."""
 
     version: str
     command: str
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
-    """The picture of a comparison: its path from the report's folder; png, svg or pdf; and its content."""
+class Plot:
+    """The plot of a comparison: its path from the report's folder; png, svg or pdf; and its content."""
 
     link: str
     kind: str
@@ -26,11 +26,11 @@ class Picture:
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class OutputFormat:
     """A report that is a file.
 
     Attributes:
-        module: holds render(comparison, provenance, picture) -> bytes, where picture is a Picture,
+        module: holds render(report, sources, plot) -> bytes, where report is a verdict.Report and plot a Plot,
             or None where none was drawn.
         file_name: what it is called.
     """
@@ -39,7 +39,7 @@ class Form:
     file_name: str
 
 
-FORMS = (
-    Form("tprimat.report.markdown", "comparison_report.md"),
-    Form("tprimat.report.page", "comparison_report.html"),
+FORMATS = (
+    OutputFormat("tprimat.report.markdown", "comparison_report.md"),
+    OutputFormat("tprimat.report.page", "comparison_report.html"),
 )

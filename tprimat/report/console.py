@@ -15,7 +15,7 @@ from tprimat.report.breakdown import breakdowns
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.tables import Footnotes, Row
 from tprimat.report.terminal import Terminal
-from tprimat.report.verdict import Verdict, speedup_text
+from tprimat.report.verdict import Answer, Report, speedup_text
 from tprimat.text import counted, plain, shortened
 
 MOST_EXCLUDED = 3
@@ -42,57 +42,54 @@ class Verbosity(enum.Enum):
     VERBOSE = enum.auto()
 
 
-def render(
-    comparison: Comparison, *, width: int = 80, color: bool = False, verbosity: Verbosity = Verbosity.NORMAL
-) -> str:
+def render(report: Report, *, width: int = 80, color: bool = False, verbosity: Verbosity = Verbosity.NORMAL) -> str:
     """Return the summary as text, each line at most `width` wide and ended by a newline."""
     out = Terminal(width=width, color=color)
-    answers = verdict.answers(comparison)
+    comparison, answers = report.comparison, report.answers
     if verbosity is Verbosity.QUIET:
-        for model, _, answer in answers:
-            title = f"{model.title}: " if len(comparison.models) > 1 else ""
-            out.line(f"{title}{answer.headline}", "bold")
-            out.line(answer.certainty)
+        for answer in answers:
+            title = f"{answer.model.title}: " if len(comparison.models) > 1 else ""
+            out.line(f"{title}{answer.verdict.headline}", "bold")
+            out.line(answer.verdict.certainty)
         return out.text()
-    pairs = [(model, group) for model, group, _ in answers]
-    if len(answers) > 1 and all(verdict.is_pair(group) for _, group in pairs):
+    if report.headline:
         if shared := tables.shared(comparison):
             out.line(shared)
             out.line()
-        out.line(verdict.headline_models([(group, answer) for _, group, answer in answers]), "bold", indent=2)
+        out.line(report.headline, "bold", indent=2)
         out.line()
-        _models_table(out, pairs)
+        _models_table(out, answers)
         _closing(out, answers, verbosity)
     else:
-        for model, group, answer in answers:
-            out.line(", ".join(filter(None, [model.title, tables.shared(comparison)])))
+        for answer in answers:
+            out.line(", ".join(filter(None, [answer.model.title, tables.shared(comparison)])))
             out.line()
-            out.line(answer.headline, "bold", indent=2)
-            if answer.certainty:
-                out.line(answer.certainty, indent=2)
+            out.line(answer.verdict.headline, "bold", indent=2)
+            if answer.verdict.certainty:
+                out.line(answer.verdict.certainty, indent=2)
             out.line()
-            _group_table(out, comparison, group)
-            if group.leaders is None and verbosity is Verbosity.NORMAL:
-                _breakdowns(out, model)
-            _closing(out, [(model, group, answer)], verbosity)
+            _group_table(out, comparison, answer.group)
+            if answer.group.leaders is None and verbosity is Verbosity.NORMAL:
+                _breakdowns(out, answer.model)
+            _closing(out, [answer], verbosity)
     if verbosity is Verbosity.VERBOSE:
         _details(out, comparison)
     return out.text()
 
 
-def _models_table(out: Terminal, pairs: Sequence[tuple[ModelComparison, Group]]) -> None:
+def _models_table(out: Terminal, answers: Sequence[Answer]) -> None:
     """Add a table with a row for each model of two systems."""
-    names = [system.name for system in sorted(pairs[0][1].systems, key=lambda system: system.name)]
-    unit = rate_unit(system for _, group in pairs for system in group.systems)
-    short = _short_names([system for _, group in pairs for system in group.systems])
+    names = [system.name for system in sorted(answers[0].group.systems, key=lambda system: system.name)]
+    unit = rate_unit(system for answer in answers for system in answer.group.systems)
+    short = _short_names([system for answer in answers for system in answer.group.systems])
     rows = []
-    for model, group in pairs[:MOST_ROWS]:
-        rates = {system.name: rate_of(system) for system in group.systems}
-        leaders = group.leaders
+    for answer in answers[:MOST_ROWS]:
+        rates = {system.name: rate_of(system) for system in answer.group.systems}
+        leaders = answer.group.leaders
         assert leaders is not None
         rows.append(
             [
-                shortened(model.title.partition(", ")[0], 24),
+                shortened(answer.model.title.partition(", ")[0], 24),
                 *(rates.get(name, units.UNKNOWN) for name in names),
                 units.UNKNOWN
                 if leaders.speedup and leaders.speedup.is_significant is False
@@ -144,9 +141,9 @@ def _group_table(out: Terminal, comparison: Comparison, group: Group) -> None:
             out.line()
 
 
-def _closing(out: Terminal, answers: Sequence[tuple[ModelComparison, Group, Verdict]], verbosity: Verbosity) -> None:
+def _closing(out: Terminal, answers: Sequence[Answer], verbosity: Verbosity) -> None:
     """Add excluded systems, explanations, caveats with counts, and the next step."""
-    for _, group, answer in answers:
+    for group, answer in ((each.group, each.verdict) for each in answers):
         shown = len(answer.excluded) if verbosity is Verbosity.VERBOSE else MOST_EXCLUDED
         for text in answer.excluded[:shown]:
             out.line(text, indent=2)
@@ -166,21 +163,19 @@ def _closing(out: Terminal, answers: Sequence[tuple[ModelComparison, Group, Verd
         more = f" ({len(caveats) - most} more: --verbose)" if len(caveats) > most else ""
         marked = [("!" if caveat.severity == "warning" else "i", text) for caveat, text in caveats[:most]]
         out.entries(f"Caveats{more}", marked)
-    steps = list(dict.fromkeys(step for _, _, answer in answers for step in answer.next_steps))
+    steps = list(dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps))
     for step in steps if verbosity is Verbosity.VERBOSE else steps[:1]:
         out.line(f"Next: {step}")
     if steps:
         out.line()
 
 
-def _counted_caveats(
-    answers: Sequence[tuple[ModelComparison, Group, Verdict]],
-) -> list[tuple[Caveat, str]]:
+def _counted_caveats(answers: Sequence[Answer]) -> list[tuple[Caveat, str]]:
     """Return each code's first caveat; of several models, with whose it is or how many of them it concerns."""
     found: dict[str, list[tuple[str, Caveat]]] = {}
-    for model, _, answer in answers:
-        for caveat in answer.caveats:
-            found.setdefault(caveat.code, []).append((model.title, caveat))
+    for answer in answers:
+        for caveat in answer.verdict.caveats:
+            found.setdefault(caveat.code, []).append((answer.model.title, caveat))
     counted_caveats = []
     for each in sorted(found.values(), key=lambda each: CODES.index(each[0][1].code)):
         (title, caveat), count = each[0], len(each)

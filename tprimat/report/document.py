@@ -13,7 +13,7 @@ from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import Provenance, efficiency, published, rates, tables, verdict
+from tprimat.report import Sources, efficiency, published, rates, tables, verdict
 from tprimat.report.blocks import (
     Block,
     Bullets,
@@ -30,6 +30,7 @@ from tprimat.report.blocks import (
 )
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.tables import Cell, Row
+from tprimat.report.verdict import Report
 from tprimat.results.run import Run
 from tprimat.text import join_names, plain
 from tprimat.units import UNKNOWN
@@ -39,7 +40,7 @@ MEMORY = (
     "Allocated and reserved memory are counted by PyTorch's allocator; memory in use on the device is counted by the "
     "driver and includes other processes. Compare each kind with itself only."
 )
-PICTURE = "Average step time, throughput, memory and step time over the steps"
+PLOT = "Average step time, throughput, memory and step time over the steps"
 
 _OTHER_METRICS = (
     "min_step_time_seconds",
@@ -56,11 +57,16 @@ METHOD = (
     "Warm-up is excluded. Throughput is the tokens of a step divided by the mean step time and the number of GPUs; of "
     f"several runs it is the geometric mean, with its 95% confidence interval. {LOSS}"
 )
+MOST_SYSTEMS = 100
+"""Systems of a group that the tables have; nobody reads more, and --json has all."""
+
 EFFICIENCY = "Values in brackets are 95% confidence intervals. Missing values are explained below the table."
 
 
-def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> Iterator[Block]:
+def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
     """Yield the report, block by block, with the place of a plot where there is one."""
+    report = report.shortened(MOST_SYSTEMS)
+    comparison = report.comparison
 
     def each_model(section: Callable[[ModelComparison], Iterable[Block]]) -> Iterator[Block]:
         for model in comparison.models:
@@ -70,7 +76,7 @@ def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> 
 
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
     for title, opening, section in (
-        ("Executive summary", "", _summary(comparison, picture)),
+        ("Executive summary", "", _summary(report, plot)),
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
         ("Configuration diff", "", each_model(_config_diff)),
         ("Efficiency and cost", EFFICIENCY, each_model(lambda model: _efficiency(comparison, model))),
@@ -78,7 +84,7 @@ def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> 
         ("Hardware configuration", "", hardware(comparison)),
         ("Detailed analysis", "", each_model(_details)),
         ("Sources", "", (*files(comparison), *titled_bullets("Notes:", comparison.notes))),
-        ("Reproduce", "", repeat(comparison, provenance)),
+        ("Reproduce", "", repeat(comparison, sources)),
     ):
         yield Heading(2, title)
         if opening:
@@ -86,28 +92,27 @@ def blocks(comparison: Comparison, provenance: Provenance, *, picture: bool) -> 
         yield from section
 
 
-def _summary(comparison: Comparison, picture: bool) -> Iterator[Block]:
-    answers = verdict.answers(comparison)
-    if len(answers) > 1 and all(verdict.is_pair(group) for _, group, _ in answers):
-        yield Paragraph([Strong(verdict.headline_models([(group, answer) for _, group, answer in answers]))])
+def _summary(report: Report, plot: bool) -> Iterator[Block]:
+    if report.headline:
+        yield Paragraph([Strong(report.headline)])
     caveats: dict[tuple[str, str], list[str]] = {}
-    for model, _, answer in answers:
-        title = f"{model.title}: " if len(comparison.models) > 1 else ""
+    for model, answer in ((each.model, each.verdict) for each in report.answers):
+        title = f"{model.title}: " if len(report.comparison.models) > 1 else ""
         yield Paragraph([Strong(f"{title}{answer.headline}")])
         yield from (Paragraph(text) for text in (answer.certainty, *answer.excluded) if text)
         for caveat in answer.caveats:
             caveats.setdefault((caveat.code, caveat.text), []).append(model.title)
     ordered = sorted(caveats.items(), key=lambda item: CODES.index(item[0][0]))
     texts = [
-        text if len(titles) == len(answers) else f"{text} ({join_names(list(dict.fromkeys(titles)))})"
+        text if len(titles) == len(report.answers) else f"{text} ({join_names(list(dict.fromkeys(titles)))})"
         for (_, text), titles in ordered
     ]
     yield from titled_bullets("Caveats:", texts)
     yield from titled_bullets(
-        "Next steps:", list(dict.fromkeys(step for *_, each in answers for step in each.next_steps))
+        "Next steps:", list(dict.fromkeys(step for each in report.answers for step in each.verdict.next_steps))
     )
-    if picture:
-        yield Image(PICTURE)
+    if plot:
+        yield Image(PLOT)
 
 
 def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Block]:
@@ -332,10 +337,10 @@ def files(comparison: Comparison) -> Iterator[Block]:
         yield Table(["Log", "sha256"], [[Code(path), Code(digest)] for path, digest in sorted(logs)], right_from=99)
 
 
-def repeat(comparison: Comparison, provenance: Provenance) -> Iterator[Block]:
+def repeat(comparison: Comparison, sources: Sources) -> Iterator[Block]:
     """Yield the commands that make the report, and the runs, again."""
-    yield Paragraph(f"Made with TensorPrimat {provenance.version}:")
-    yield Script(provenance.command)
+    yield Paragraph(f"Made with TensorPrimat {sources.version}:")
+    yield Script(sources.command)
     commands = {
         system.name: " ".join(map(plain, system.run.source.command))
         for system in comparison.systems

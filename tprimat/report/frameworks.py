@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
-from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
-from tprimat.report import tables, verdict
+from tprimat.compare import Group, ModelComparison, SystemResult
+from tprimat.report import tables
 from tprimat.report.rates import rate_of, rate_unit, untimed
 from tprimat.report.terminal import Terminal
+from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -34,8 +35,9 @@ MOST_CAVEATS = 4
 STEP_TIME = "avg_step_time_seconds"
 
 
-def render(comparison: Comparison, *, width: int = 80, verbose: bool = False) -> str:
+def render(report: Report, *, width: int = 80, verbose: bool = False) -> str:
     """Return the summary as text, ended by a newline."""
+    comparison = report.comparison
     out = Terminal(width=max(width, 60), color=False)
     devices = _each(system.gpu for system in comparison.systems)
     _title(out, f"{' and '.join(devices) or 'Unknown GPU'}: framework comparison", "=")
@@ -53,7 +55,7 @@ def render(comparison: Comparison, *, width: int = 80, verbose: bool = False) ->
     out.line()
     _title(out, "Performance summary", "=")
     for model in comparison.models:
-        _summary(out, model, verbose)
+        _summary(out, model, [each for each in report.answers if each.model is model], verbose)
     if verbose:
         out.entries("Notes", [("-", note) for note in comparison.notes])
     return out.text()
@@ -104,9 +106,9 @@ def _differing(group: Group) -> list[tuple[str, str]]:
     return texts
 
 
-def _summary(out: Terminal, model: ModelComparison, verbose: bool) -> None:
+def _summary(out: Terminal, model: ModelComparison, answers: Sequence[Answer], verbose: bool) -> None:
     out.line(model.title, "bold")
-    for group, answer in zip(model.groups, verdict.verdicts(model), strict=True):
+    for group, answer in ((each.group, each.verdict) for each in answers):
         for text in (answer.headline, answer.certainty, *answer.excluded, *_fastest(group)):
             if text:
                 out.line(text, indent=2)

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from tprimat.analysis.summary import summarize
-from tprimat.compare import Comparison, Group, Pair, SystemResult
+from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import Check, RegressionCheck
-from tprimat.report import verdict
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
+from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 
 
@@ -32,13 +32,12 @@ def _finite(value: Any) -> Any:
     return [_finite(each) for each in value] if isinstance(value, list) else value
 
 
-def comparison_values(comparison: Comparison) -> dict[str, Any]:
+def comparison_values(report: Report) -> dict[str, Any]:
     """Return a comparison with the efficiency of its systems. Speedups are of tokens/s/GPU, 1 or more."""
+    comparison = report.comparison
     models = []
     for model in comparison.models:
-        groups = [
-            _group(comparison, group, each) for group, each in zip(model.groups, verdict.verdicts(model), strict=True)
-        ]
+        groups = [_group(comparison, answer) for answer in report.answers if answer.model is model]
         models.append({"model": model.model, "title": model.title, "groups": groups})
     files = [{"name": file.name, "sha256": file.sha256, "runs": len(file.runs)} for file in comparison.files]
     return {
@@ -128,9 +127,10 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _group(comparison: Comparison, group: Group, answer: verdict.Verdict) -> dict[str, Any]:
+def _group(comparison: Comparison, answer: Answer) -> dict[str, Any]:
+    group = answer.group
     return {
-        **msgspec.to_builtins(answer),
+        **msgspec.to_builtins(answer.verdict),
         "baseline": group.baseline.name,
         "systems": [_system(system) for system in group.systems],
         "leaders": group.leaders and _pair(comparison, group.leaders),

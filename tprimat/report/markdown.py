@@ -9,22 +9,22 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from tprimat.compare import Comparison
-from tprimat.report import Picture, Provenance, blocks, document
+from tprimat.report import Plot, Sources, blocks, document
+from tprimat.report.verdict import Report
 from tprimat.text import plain
 
 _MARKUP = re.compile(r"[\\`*\[\]<>&|~#$@!]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;", ".": "&#46;"}
 
 
-def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
-    """The report as a file. See report.Form for the arguments."""
-    return text_of(document.blocks(comparison, provenance, picture=picture is not None), picture).encode()
+def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
+    """Return the report as a file. See report.OutputFormat for the arguments."""
+    return text_of(document.blocks(report, sources, plot=plot is not None), plot).encode()
 
 
-def text_of(parts: Iterable[blocks.Block], picture: Picture | None = None) -> str:
-    """Blocks as Markdown."""
-    return "\n\n".join(_block(block, picture) for block in parts) + "\n"
+def text_of(parts: Iterable[blocks.Block], plot: Plot | None = None) -> str:
+    """Return blocks as Markdown."""
+    return "\n\n".join(_block(block, plot) for block in parts) + "\n"
 
 
 def escape(text: object) -> str:
@@ -56,7 +56,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: i
     return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
-def _block(block: blocks.Block, picture: Picture | None) -> str:
+def _block(block: blocks.Block, plot: Plot | None) -> str:
     match block:
         case blocks.Heading():
             return f"{'#' * block.level} {escape(block.text)}"
@@ -74,7 +74,7 @@ def _block(block: blocks.Block, picture: Picture | None) -> str:
                 right_from=block.right_from,
             )
         case blocks.Image():
-            return "" if picture is None else f"![{escape(block.text)}]({quote(picture.link)})"
+            return "" if plot is None else f"![{escape(block.text)}]({quote(plot.link)})"
         case blocks.Script():
             return "\n".join(["````sh", plain(block.text), "````"])
         case blocks.Footnotes():

@@ -47,18 +47,71 @@ class Verdict:
     standing: str = "excluded"
 
 
-def verdicts(model: ModelComparison) -> tuple[Verdict, ...]:
-    """Return one verdict for each group of systems of a model."""
-    return tuple(_verdict(group) for group in model.groups)
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The verdict on a group of systems that trained a model."""
+
+    model: ModelComparison
+    group: Group
+    verdict: Verdict
 
 
-def answers(comparison: Comparison) -> list[tuple[ModelComparison, Group, Verdict]]:
-    """Return each model's groups of systems with their verdicts, in the order of the comparison."""
-    return [
-        (model, group, verdict)
-        for model in comparison.models
-        for group, verdict in zip(model.groups, verdicts(model), strict=True)
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What every report shows: a comparison, and its answers in the order of its models and their groups."""
+
+    comparison: Comparison
+    answers: tuple[Answer, ...]
+
+    @property
+    def headline(self) -> str:
+        """One headline for two systems that trained several models; empty where each group has its own."""
+        if len(self.answers) < 2 or not all(_is_pair(answer.group) for answer in self.answers):
+            return ""
+        return _headline_models([(answer.group, answer.verdict) for answer in self.answers])
+
+    def shortened(self, most: int) -> Report:
+        """Return the report with at most so many systems of each group: the fastest, and the baseline."""
+        shown = {id(group): _first(group, most) for model in self.comparison.models for group in model.groups}
+        models = {
+            id(model): dataclasses.replace(model, groups=tuple(shown[id(group)] for group in model.groups))
+            for model in self.comparison.models
+        }
+        kept = {result.file for model in models.values() for system in model.systems for result in system.runs}
+        comparison = dataclasses.replace(
+            self.comparison,
+            models=tuple(models.values()),
+            files=tuple(file for file in self.comparison.files if file.name in kept),
+        )
+        left = len(self.comparison.systems) - len(comparison.systems)
+        if not left:
+            return self
+        note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed here: --json has all"
+        comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
+        answers = (Answer(models[id(each.model)], shown[id(each.group)], each.verdict) for each in self.answers)
+        return Report(comparison, tuple(answers))
+
+
+def _first(group: Group, most: int) -> Group:
+    """Return a group with its first systems and its baseline."""
+    kept = [system for number, system in enumerate(group.systems) if number < most or system is group.baseline]
+    indices = [number for number, system in enumerate(group.systems) if number < most or system is group.baseline]
+    ids = set(map(id, kept))
+    settings = [
+        dataclasses.replace(row, values=tuple(row.values[index] for index in indices)) for row in group.settings
     ]
+    return dataclasses.replace(
+        group,
+        systems=tuple(kept),
+        pairs=tuple(pair for pair in group.pairs if id(pair.system) in ids),
+        settings=tuple(settings),
+    )
+
+
+def report(comparison: Comparison) -> Report:
+    """Return a comparison with the verdict on each group of systems."""
+    answers = (Answer(model, group, _verdict(group)) for model in comparison.models for group in model.groups)
+    return Report(comparison, tuple(answers))
 
 
 def _verdict(group: Group) -> Verdict:
@@ -129,12 +182,12 @@ def _headline_segments(pair: Pair, per_gpu: str) -> str:
     return f"{faster.name} is {gain} {slower.name}; {join_names(changes)}"
 
 
-def is_pair(group: Group) -> bool:
+def _is_pair(group: Group) -> bool:
     """Return whether a group is two systems that are compared: of several models, a row in one answer."""
     return len(group.systems) == 2 and group.leaders is not None
 
 
-def headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
+def _headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
     """Return one headline for two systems that trained several models."""
     count = len(answers)
     leaders = [(group.leaders, answer.standing) for group, answer in answers if group.leaders is not None]

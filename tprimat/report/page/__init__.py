@@ -17,12 +17,13 @@ from typing import Any
 import msgspec
 
 from tprimat.compare import Comparison
-from tprimat.report import Picture, Provenance, document, tables
+from tprimat.report import Plot, Sources, document, tables
 from tprimat.report.blocks import Heading, Image, plain_bullets
 from tprimat.report.page import card, charts, evidence, library, sections, windows
 from tprimat.report.page.markup import Part, Writer, escape
 from tprimat.report.page.view import DARK, View, wall_times
 from tprimat.report.plot.items import COLORS
+from tprimat.report.verdict import Report
 from tprimat.text import counted, plain
 
 _HERE = Path(__file__).parent
@@ -34,20 +35,19 @@ _CHARTS = (sections.step_times, sections.loss, sections.memory, sections.breakdo
 """Each writes a model's part of the charts."""
 
 
-def render(comparison: Comparison, provenance: Provenance, picture: Picture | None) -> bytes:
-    """Return the report as a file. See report.Form for the arguments.
+def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
+    """Return the report as a file. See report.OutputFormat for the arguments.
 
     Without the package that carries the charts' script the page shows the plot instead, with a line on how to get it.
     """
-    return render_with(comparison, provenance, picture, library.load())
+    return render_with(report, sources, plot, library.load())
 
 
-def render_with(
-    comparison: Comparison, provenance: Provenance, picture: Picture | None, found: library.Library | None
-) -> bytes:
+def render_with(report: Report, sources: Sources, plot: Plot | None, found: library.Library | None) -> bytes:
     """Return the page as a file, with a chart library or None."""
-    view = View(comparison)
-    body = "\n".join(_body(view, provenance, picture, found))
+    view = View(report.shortened(document.MOST_SYSTEMS))
+    comparison = view.comparison
+    body = "\n".join(_body(view, sources, plot, found))
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     style = (_HERE / "page.css").read_text(encoding="utf-8")
     hashes = [library.digest(script.encode())] + ([found.digest] if found else [])
@@ -130,8 +130,8 @@ def _data(name: str, value: Any, *, readable: int | None = None) -> str:
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
-def _body(view: View, provenance: Provenance, picture: Picture | None, found: library.Library | None) -> Iterator[str]:
-    comparison, writer = view.comparison, Writer(picture)
+def _body(view: View, sources: Sources, plot: Plot | None, found: library.Library | None) -> Iterator[str]:
+    comparison, writer = view.comparison, Writer(plot)
     steps, every = sections.next_steps(view), sections.pairs(view)
     diff = every[0].config_diff if every else None
     counts = f"({len(diff.of('different'))} differ, {len(diff.of('unknown'))} not reported)" if diff else ""
@@ -144,7 +144,7 @@ def _body(view: View, provenance: Provenance, picture: Picture | None, found: li
         ("charts", "Charts", "of step time, loss and memory", _charts(view, found)),
         ("evidence", "Evidence", "runs, files, log lines", _evidence(view)),
         ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
-        ("reproduce", "Reproduce", "", document.repeat(comparison, provenance)),
+        ("reproduce", "Reproduce", "", document.repeat(comparison, sources)),
     ]
     yield card.section(view)
     yield '<div id="folds">'
@@ -174,7 +174,7 @@ def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
             '<p class="hint">Charts need the plotly package: '
             f"<code>{escape(library.HOW_TO_GET)}</code>, then create the report again.</p>"
         )
-        yield Image(document.PICTURE)
+        yield Image(document.PLOT)
     else:
         yield '<noscript><p class="hint">Charts need JavaScript; the tables have the same values.</p></noscript>'
         if len(view.systems) > 1:

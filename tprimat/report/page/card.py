@@ -13,9 +13,9 @@ from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
 from tprimat.report import tables
 from tprimat.report.page.markup import escape
-from tprimat.report.page.view import Answer, Placed, View
+from tprimat.report.page.view import Placed, View
 from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit
-from tprimat.report.verdict import cost_sentence, headline_models, is_pair, speedup_text
+from tprimat.report.verdict import Answer, cost_sentence, speedup_text
 from tprimat.text import counted, join_names
 
 MOST_ANSWERS = 4
@@ -47,12 +47,9 @@ class Chip:
 def section(view: View) -> str:
     """Return the card; its border says how certain the answer is. Several models are a row each below one headline."""
     several = len(view.answers) > 1
-    are_pairs = several and all(is_pair(answer.group) for answer in view.answers)
-    answers = [_answer(view, answer, several=several, are_pairs=are_pairs) for answer in view.answers]
-    headline, style = "", "" if several else f" {view.answers[0].verdict.standing}"
-    if are_pairs:
-        overall = headline_models([(answer.group, answer.verdict) for answer in view.answers])
-        headline = f'<p class="headline">{escape(overall)}</p>'
+    answers = [_answer(view, answer, several=several) for answer in view.answers]
+    style = "" if several else f" {view.answers[0].verdict.standing}"
+    headline = f'<p class="headline">{escape(view.headline)}</p>' if view.headline else ""
     listed = _folded("".join, answers, MOST_ANSWERS, "more answers")
     right = f"<div>{_throughput(view)}{_cost(view)}</div>"
     return f'<section id="card" class="card{style}"><div>{headline}{listed}</div>{_chips(view)}{right}</section>'
@@ -66,11 +63,11 @@ def _folded(write: Callable[[Sequence[str]], str], entries: Sequence[str], most:
     return text
 
 
-def _answer(view: View, answer: Answer, *, several: bool, are_pairs: bool) -> str:
+def _answer(view: View, answer: Answer, *, several: bool) -> str:
     verdict, leaders = answer.verdict, answer.group.leaders
     headline = _AMOUNT.sub(lambda match: f"<strong>{match[0]}</strong>", escape(verdict.headline), count=1)
     if several:
-        if are_pairs and leaders is not None:
+        if view.headline and leaders is not None:
             headline = f"{escape(leaders.faster.name)} vs {escape(leaders.slower.name)}"
         texts = ", ".join(filter(None, (headline, escape(verdict.certainty))))
         parts = [f"<p><strong>{escape(answer.model.title)}:</strong> {texts}</p>"]

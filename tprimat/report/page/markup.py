@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from html import escape as escape_entities
 
-from tprimat.report import Picture, blocks
+from tprimat.report import Plot, blocks
 from tprimat.text import plain
 
 WIDE = 3
@@ -40,11 +40,11 @@ class Writer:
     """Writes parts as HTML.
 
     Args:
-        picture: what an Image block shows; None leaves it out.
+        plot: what an Image block shows; None leaves it out.
     """
 
-    def __init__(self, picture: Picture | None = None) -> None:
-        self._picture = picture
+    def __init__(self, plot: Plot | None = None) -> None:
+        self._plot = plot
         self._referred: set[int] = set()
 
     def text(self, parts: Iterable[Part]) -> str:
@@ -109,12 +109,12 @@ class Writer:
         )
 
     def _image(self, block: blocks.Image) -> str:
-        if self._picture is None:
+        if self._plot is None:
             return ""
-        kind = _MEDIA.get(self._picture.kind)
+        kind = _MEDIA.get(self._plot.kind)
         if kind is None:
-            return f"<p>{escape(block.text)}: <code>{escape(self._picture.link)}</code></p>"
-        data = base64.b64encode(self._picture.content).decode("ascii")
+            return f"<p>{escape(block.text)}: <code>{escape(self._plot.link)}</code></p>"
+        data = base64.b64encode(self._plot.content).decode("ascii")
         return f'<p><img alt="{escape(block.text)}" src="data:{kind};base64,{data}"></p>'
 
     def _footnotes(self, block: blocks.Footnotes) -> str:

@@ -6,10 +6,10 @@ import dataclasses
 import html
 import textwrap
 
-from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SystemResult
+from tprimat.compare import ModelComparison, Pair, RunResult, SystemResult
 from tprimat.report.plot.items import COLORS
 from tprimat.report.tables import Footnotes
-from tprimat.report.verdict import Verdict, answers
+from tprimat.report.verdict import Report
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -57,22 +57,13 @@ class PlacedRun:
     result: RunResult
 
 
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """The verdict on a group of systems."""
-
-    model: ModelComparison
-    group: Group
-    verdict: Verdict
-
-
 class View:
     """A comparison in the order of the page: its answers, all its systems, their names (each once), runs and pairs."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
+    def __init__(self, report: Report) -> None:
+        comparison = self.comparison = report.comparison
+        self.headline, self.answers = report.headline, report.answers
         self.footnotes = Footnotes(comparison)
-        self.answers = [Answer(*each) for each in answers(comparison)]
         self.systems: list[Placed] = []
         self.runs: list[PlacedRun] = []
         self.pairs: list[Pair] = comparison.pairs

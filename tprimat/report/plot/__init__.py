@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tprimat.compare import Comparison, Group
-from tprimat.report import tables, verdict
+from tprimat.report import tables
 from tprimat.report.plot import bars, lines
 from tprimat.report.plot.items import items_of
+from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
 
 if TYPE_CHECKING:
@@ -78,29 +78,29 @@ Layout = Literal["standard", "frameworks"]
 """standard: average step time, throughput, memory, step times. frameworks: throughput, loss, step times, average."""
 
 
-def render(comparison: Comparison, *, form: str = "png", layout: Layout = "standard") -> bytes:
+def render(report: Report, *, form: str = "png", layout: Layout = "standard") -> bytes:
     """Return the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
     with _matplotlib():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        drawn = _figure(comparison, layout)
+        drawn = _figure(report, layout)
         FigureCanvasAgg(drawn)
         stream = io.BytesIO()
         drawn.savefig(stream, format=form, dpi=120)
     return stream.getvalue()
 
 
-def figure(comparison: Comparison, *, layout: Layout = "standard") -> Figure:
+def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     """Return the plot as matplotlib's object. Raises NoMatplotlibError."""
     with _matplotlib():
-        return _figure(comparison, layout)
+        return _figure(report, layout)
 
 
-def _figure(comparison: Comparison, layout: Layout) -> Figure:
+def _figure(report: Report, layout: Layout) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    items = items_of(comparison)[:MOST_SYSTEMS]
+    items = items_of(report.comparison)[:MOST_SYSTEMS]
     rows = bars.rows(items), bars.memory_rows(items) if layout == "standard" else bars.rows(items)
     heights = [max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * each) for each in rows]
     # Long names beside the bars of two panels take room from them.
@@ -109,7 +109,7 @@ def _figure(comparison: Comparison, layout: Layout) -> Figure:
     longest = max((len(item.label) for item in items), default=0)
     columns = max(1, min(4, int(width / (longest * LETTER_WIDTH + 0.6))))
     entries = -(-len(items) // columns)
-    points, title, subtitle = _titles(comparison, width)
+    points, title, subtitle = _titles(report, width)
     below = TOP + LINE_HEIGHT * points * len(title)
     head = below + LINE_HEIGHT * SUBTITLE_POINTS * len(subtitle) + TOP
     height = sum(heights) + 0.3 + ENTRY_HEIGHT * entries + head
@@ -134,21 +134,20 @@ def _figure(comparison: Comparison, layout: Layout) -> Figure:
     return drawn
 
 
-def _titles(comparison: Comparison, width: float) -> tuple[float, list[str], list[str]]:
+def _titles(report: Report, width: float) -> tuple[float, list[str], list[str]]:
     """Return the title's size in points and its lines; and those below it: the certainty, and what all share."""
-    several = len(comparison.models) > 1
+    comparison, several = report.comparison, len(report.comparison.models) > 1
     answers = [
-        (f"{plain(model.title.partition(', ')[0], 40)}: " if several else "", group, answer)
-        for model, group, answer in verdict.answers(comparison)
+        (f"{plain(each.model.title.partition(', ')[0], 40)}: " if several else "", each) for each in report.answers
     ]
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
-    certainty = [f"{name}{answer.certainty}" for name, _, answer in shown if answer.certainty]
-    if several and all(verdict.is_pair(group) for _, group, _ in answers):
-        headlines = [verdict.headline_models([(group, answer) for _, group, answer in answers])]
-        certainty = [f"{name}{_row(group, answer)}" for name, group, answer in shown]
+    certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]
+    if report.headline:
+        headlines = [report.headline]
+        certainty = [f"{name}{_row(each)}" for name, each in shown]
     else:
-        headlines = [f"{name}{answer.headline}" for name, _, answer in shown]
+        headlines = [f"{name}{each.verdict.headline}" for name, each in shown]
         points = TITLE_POINTS if len(answers) == 1 else SEVERAL_POINTS
     title = _wrapped(headlines, int(width / (TITLE_LETTER * points)))
     if len(answers) > len(shown):
@@ -161,11 +160,12 @@ def _titles(comparison: Comparison, width: float) -> tuple[float, list[str], lis
     return points, title, subtitle
 
 
-def _row(group: Group, answer: verdict.Verdict) -> str:
+def _row(answer: Answer) -> str:
     """Return the answer for one of several models, below their headline."""
-    if group.leaders is None or answer.standing == "unknown":
-        return answer.headline
-    return f"{group.leaders.faster.name} vs {group.leaders.slower.name}, {answer.certainty}"
+    leaders = answer.group.leaders
+    if leaders is None or answer.verdict.standing == "unknown":
+        return answer.verdict.headline
+    return f"{leaders.faster.name} vs {leaders.slower.name}, {answer.verdict.certainty}"
 
 
 def _wrapped(texts: Sequence[str], letters: int) -> list[str]:
