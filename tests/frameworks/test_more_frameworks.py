@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +16,33 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import by_name, external_frameworks
 from tprimat.frameworks.deepspeed import launch as deepspeed
 from tprimat.frameworks.megatron import launch as megatron
-from tprimat.frameworks.request import Device, RequestedConfig
+from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.frameworks.torchtitan import launch as torchtitan
+from tprimat.frameworks.torchtitan import registry
+
+
+@dataclasses.dataclass(frozen=True)
+class Packed:
+    """How torchtitan's newer versions name a data set."""
+
+    dataset: str
+
+
+TITAN_GENERATIONS = {
+    "2026-06-04": (
+        {"lr": 3e-4, "beta1": 0.9, "beta2": 0.9, "eps": 1e-6, "weight_decay": 0.0},
+        {"mode": "selective"},
+        {"seq_len": 8192, "local_batch_size": 1, "global_batch_size": -1},
+        "c4",
+    ),
+    "2026-08-21": (
+        {"param_groups": []},
+        {"preserve_rng_state": True},
+        {"num_tokens_per_microbatch_per_dp_rank": 1, "num_tokens_per_train_step": -1, "max_context_length": 8192},
+        Packed("c4"),
+    ),
+}
+"""Fields of torchtitan's configuration that were renamed: optimizer, checkpointing, training; and its data set."""
 
 CPU = Device("cpu", 4, 24e9)
 H100S = Device("nvd", 8, 85e9, "sm_90")
@@ -193,18 +221,62 @@ class TestMegatron:
 
 
 class TestTorchtitan:
-    def test_the_words_of_either_generation(self, torchtitan_clone):
+    def test_the_options_of_releases_up_to_0_2_2(self, torchtitan_clone):
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
-        older = torchtitan.launch(request).argv
-        assert f"--job.config_file={torchtitan.CONFIGURATION}" in older
-        assert "--training.dataset=c4_test" in older
-        registry = torchtitan_clone / torchtitan.REGISTRY
-        registry.parent.mkdir(parents=True)
-        registry.write_text("")
-        newer = torchtitan.launch(request).argv
-        assert {"--module=llama3", "--config=llama3_8b", "--dataloader.dataset=c4_test"} <= set(newer)
-        for word in ("--local-ranks-filter=0", "--metrics.log_freq=1", "--training.global_batch_size=64"):
-            assert word in newer
+        words = torchtitan.launch(request).argv
+        assert {
+            "--local-ranks-filter=0",
+            f"--job.config_file={torchtitan.CONFIGURATION}",
+            "--training.dataset=c4_test",
+            "--training.global_batch_size=64",
+            "--metrics.log_freq=1",
+            "--compile.enable",
+            "--profiling.no-enable_profiling",
+        } <= set(words)
+
+    def test_newer_ones_take_a_configuration_of_ours(self, torchtitan_clone):
+        path = torchtitan_clone / torchtitan.REGISTRY
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
+        made = torchtitan.launch(request)
+        assert made.argv[-2:] == ("--module=tprimat.frameworks.torchtitan.registry", "--config=requested")
+        assert Request.from_arguments(shlex.split(made.env[registry.REQUEST])) == request
+
+    @pytest.mark.parametrize("generation", TITAN_GENERATIONS)
+    def test_the_configuration_has_the_requests_choices(self, torchtitan_clone, monkeypatch, generation):
+        request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
+        monkeypatch.setenv(registry.REQUEST, shlex.join(request.to_arguments()))
+        optimizer, checkpointing, training, dataset = TITAN_GENERATIONS[generation]
+        config = SimpleNamespace(
+            profiler=SimpleNamespace(enable_profiling=True),
+            metrics=SimpleNamespace(log_freq=10, enable_tensorboard=True),
+            compile=SimpleNamespace(enable=False),
+            lr_scheduler=SimpleNamespace(warmup_steps=200, decay_ratio=None),
+            optimizer=SimpleNamespace(**optimizer),
+            dataloader=SimpleNamespace(dataset=dataset),
+            training=SimpleNamespace(steps=1000, max_norm=2.0, **training),
+            activation_checkpoint=SimpleNamespace(**checkpointing),
+        )
+        modules = {
+            "torchtitan.models.llama3": {"config_registry": SimpleNamespace(llama3_8b=lambda: config)},
+            "torchtitan.components.optimizer": {"default_adamw": lambda **settings: SimpleNamespace(**settings)},
+            "torchtitan.hf_datasets.text_datasets": {"DATASETS": {"c4_test": "the extract"}},
+        }
+        for name, content in modules.items():
+            monkeypatch.setitem(sys.modules, name, SimpleNamespace(**content))
+        assert registry.requested() is config
+        assert not config.profiler.enable_profiling
+        assert config.compile.enable
+        assert (config.metrics.log_freq, config.training.steps, config.optimizer.lr) == (1, 200, 1.25e-4)
+        if "seq_len" in training:
+            assert (config.training.local_batch_size, config.training.global_batch_size) == (1, 64)
+            assert (config.activation_checkpoint.mode, config.dataloader.dataset) == ("none", "c4_test")
+        else:
+            assert config.training.num_tokens_per_train_step == 64 * config.training.max_context_length
+            assert config.training.num_tokens_per_microbatch_per_dp_rank == config.training.max_context_length == 2048
+            assert config.activation_checkpoint is None
+            assert config.dataloader.dataset.dataset == "the extract"
 
     @pytest.mark.parametrize(
         ("model", "wishes", "words"),

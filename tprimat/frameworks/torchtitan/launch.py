@@ -5,13 +5,14 @@ It trains Llama 3.1 8B at full size, with its own weights.
 
 from __future__ import annotations
 
-from pathlib import Path
+import shlex
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Launch, Request
+from tprimat.frameworks.torchtitan import registry
 from tprimat.results.run import ModelConfig
 
 CLONE = Clone(
@@ -22,8 +23,10 @@ CLONE = Clone(
 )
 
 REGISTRY = "torchtitan/models/llama3/config_registry.py"
+"""Where torchtitan keeps its configurations from 2026-02-23 on."""
+
 CONFIGURATION = "torchtitan/models/llama3/train_configs/llama3_8b.toml"
-"""Where releases of 2026, and those before, keep their configurations."""
+"""The configuration of releases up to 0.2.2."""
 
 unavailable = CLONE.unavailable
 
@@ -55,19 +58,21 @@ def launch(request: Request) -> Launch:
     """Return the command for a request."""
     # Every process prints each step; one is enough.
     launcher = ["--local-ranks-filter=0", "--role=rank", "--tee=3"]
-    words = ["-m", "torchtitan.train", *options(request, CLONE.folder())]
-    return CLONE.launch(request, launcher, words, {"NO_COLOR": "1"})
-
-
-def options(request: Request, folder: Path) -> list[str]:
-    """Return torchtitan's options as the release in the clone calls them."""
-    optimizer = recipe.hyperparameters(recipe.shape_of(request))
-    if (folder / REGISTRY).is_file():
-        configuration = ["--module=llama3", "--config=llama3_8b", "--dataloader.dataset=c4_test"]
+    environment = {"NO_COLOR": "1"}
+    if (CLONE.folder() / REGISTRY).is_file():
+        words = [f"--module={registry.__name__}", f"--config={registry.requested.__name__}"]
+        environment[registry.REQUEST] = shlex.join(request.to_arguments())
     else:
-        configuration = [f"--job.config_file={CONFIGURATION}", "--training.dataset=c4_test"]
+        words = options(request)
+    return CLONE.launch(request, launcher, ["-m", "torchtitan.train", *words], environment)
+
+
+def options(request: Request) -> list[str]:
+    """Return the options of torchtitan's releases up to 0.2.2."""
+    optimizer = recipe.hyperparameters(recipe.shape_of(request))
     return [
-        *configuration,
+        f"--job.config_file={CONFIGURATION}",
+        f"--training.dataset={registry.DATA}",
         f"--training.steps={request.steps}",
         f"--training.seq_len={request.sequence_length}",
         f"--training.local_batch_size={request.micro_batch_size}",
@@ -81,5 +86,9 @@ def options(request: Request, folder: Path) -> list[str]:
         "--lr_scheduler.warmup_steps=0",
         "--lr_scheduler.decay_ratio=0",
         "--activation_checkpoint.mode=none",
+        "--compile.enable",
+        # The configuration profiles every hundredth step.
+        "--profiling.no-enable_profiling",
+        "--metrics.no-enable_tensorboard",
         "--metrics.log_freq=1",
     ]
