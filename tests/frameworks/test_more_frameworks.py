@@ -184,6 +184,11 @@ class TestMegatron:
             "--clip-grad=1.0",
             "--lr-decay-style=constant",
             "--log-interval=1",
+            "--overlap-grad-reduce",
+            "--overlap-param-gather",
+            "--cross-entropy-loss-fusion",
+            "--manual-gc",
+            "--no-create-attention-mask-in-dataloader",
         ):
             assert word in made.argv
         assert any("its own mock data and draws its own weights" in note for note in notes)

@@ -84,6 +84,9 @@ def options(request: Request) -> list[str]:
         settings["exit-duration-in-mins"] = math.ceil(request.time_limit_s / 60)
     flags = ["swiglu", "group-query-attention", "disable-bias-linear"]
     flags += ["mock-data", "log-throughput", "use-distributed-optimizer"]
+    # As Megatron's own examples/llama/train_llama3_8b_h100_fp8.sh has them.
+    flags += ["overlap-grad-reduce", "overlap-param-gather", "cross-entropy-loss-fusion", "manual-gc"]
+    flags.append("no-create-attention-mask-in-dataloader")
     if model.architecture == "Qwen2Config":
         flags.append("add-qkv-bias")
     if not shape.tie_word_embeddings:
