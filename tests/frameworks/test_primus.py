@@ -486,12 +486,38 @@ class TestChecks:
         (doubt,) = self.check(made, tmp_path).warnings
         assert "BookCorpus" in doubt
 
-    def test_no_gpu_and_hidden_gpus_are_said(self, tree, tmp_path):
+    def test_no_gpu_is_said(self, tree, tmp_path):
         machine = Machine("cpu", GpuInfo(software_stack="cpu"), Environment())
-        environ = {"HF_TOKEN": "x", "HIP_VISIBLE_DEVICES": "4,5"}
-        doubts = self.check(planned(tree, primus_request("llama", num_gpus=2)), tmp_path, environ, machine).warnings
-        assert any("no AMD GPU" in doubt for doubt in doubts)
-        assert any("sets it to 0,1" in doubt for doubt in doubts)
+        made = planned(tree, primus_request("llama", num_gpus=2))
+        assert any("no AMD GPU" in doubt for doubt in self.check(made, tmp_path, machine=machine).warnings)
+
+    def test_mock_data_need_no_tokenizer(self, tree, tmp_path):
+        environ = {"HOME": str(tmp_path)}
+        made = planned(tree, primus_request("llama"))
+        assert "--tokenizer_type NullTokenizer --vocab_size 128255" in self.check(made, tmp_path, environ).errors[0]
+        patch = tree / primus_installation.MOCK_DATA
+        patch.parent.mkdir(parents=True, exist_ok=True)
+        patch.write_text('args.tokenizer_type = "NullTokenizer"\n')
+        assert self.check(made, tmp_path, environ).errors == ()
+        real = planned(tree, primus_request("llama", passed=("--mock_data", "False")))
+        assert len(self.check(real, tmp_path, environ).errors) == 1
+
+
+class TestVisibleGpus:
+    """Primus' launchers overwrite HIP_VISIBLE_DEVICES: a training must not take the GPUs of others."""
+
+    @pytest.mark.parametrize("name", ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"])
+    def test_the_allowed_ones_train(self, tree, name):
+        made = planned(tree, primus_request("llama", num_gpus=2), {name: "4,5"})
+        assert made.launch("now").env["ROCR_VISIBLE_DEVICES"] == "4,5"
+        assert made.launch("now").env["GPUS_PER_NODE"] == "2"
+
+    def test_all_train_where_nothing_is_set(self, tree):
+        assert "ROCR_VISIBLE_DEVICES" not in planned(tree, primus_request("llama"), {}).launch("now").env
+
+    def test_two_limits_are_refused(self, tree):
+        with pytest.raises(UsageError, match="ROCR_VISIBLE_DEVICES"):
+            planned(tree, primus_request("llama"), {"HIP_VISIBLE_DEVICES": "0", "ROCR_VISIBLE_DEVICES": "4,5"})
 
 
 class TestFramework:

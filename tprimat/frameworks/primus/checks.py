@@ -53,8 +53,11 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping
 
 
 def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
-    kind, name = (request.configuration.settings.value(f"tokenizer_{what}") for what in ("type", "model"))
+    value = request.configuration.settings.value
+    kind, name, is_mock = (value(each) for each in ("tokenizer_type", "tokenizer_model", "mock_data"))
     if not isinstance(name, str) or not name or "Null" in str(kind):
+        return
+    if is_mock is True and request.installation.needs_no_tokenizer():
         return
     path = Path(name).expanduser()
     if path.is_absolute() or name.startswith(("./", "../", "~")):
@@ -70,10 +73,13 @@ def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterat
         return
     token = environ.get("HF_TOKEN") or environ.get("HUGGING_FACE_HUB_TOKEN")
     files = [Path(environ["HF_TOKEN_PATH"])] if environ.get("HF_TOKEN_PATH") else [cache / "token" for cache in caches]
+    # NullTokenizer adds one token, for the end of a document.
+    vocabulary = models.by_name(request.model).shape.vocab_size or 1
     if name.startswith(GATED) and not token and not any(file.is_file() for file in files):
         yield (
             f"the tokenizer of {name} is gated: accept its licence on https://huggingface.co/{name} and set HF_TOKEN, "
-            "or give one that you have with -- --tokenizer_model DIR"
+            "or give one that you have with -- --tokenizer_model DIR; mock data need none: "
+            f"-- --tokenizer_type NullTokenizer --vocab_size {vocabulary - 1}"
         )
 
 
@@ -114,6 +120,3 @@ def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
         )
     if machine.platform != "amd":
         yield NO_AMD_GPU
-    visible, used = environ.get("HIP_VISIBLE_DEVICES"), ",".join(map(str, range(request.gpus)))
-    if visible and visible != used and request.launcher == "run_pretrain.sh":
-        yield f"HIP_VISIBLE_DEVICES is {visible}, but Primus' run_pretrain.sh sets it to {used}"

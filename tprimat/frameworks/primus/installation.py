@@ -26,6 +26,7 @@ CONFIGS = Path("examples/megatron/configs")
 SCRIPT = Path("examples/run_pretrain.sh")
 CLI = Path("runner/primus-cli")
 CLI_DIRECT = Path("runner/primus-cli-direct.sh")
+MOCK_DATA = Path("primus/backends/megatron/patches/args/mock_data_patches.py")
 
 FILES = {"llama": "llama3.1_8B", "qwen": "qwen2.5_7B"}
 """What Primus calls our models; there is none for Mistral 7B."""
@@ -84,13 +85,20 @@ class Installation:
         files = (CLI, CLI_DIRECT) if launcher == "primus-cli" else (SCRIPT,)
         return all((self.path / file).is_file() for file in files)
 
+    def needs_no_tokenizer(self) -> bool:
+        """Return whether mock data replace a configuration's tokenizer by NullTokenizer, as from v26.3 on."""
+        return "NullTokenizer" in self._text(MOCK_DATA)
+
     def evaluates(self, launcher: str) -> bool:
         """Return whether a launcher's shell reads our arguments a second time, so that they must be quoted."""
-        file = self.path / (CLI_DIRECT if launcher == "primus-cli" else SCRIPT)
+        text = self._text(CLI_DIRECT if launcher == "primus-cli" else SCRIPT)
+        return not text or 'eval "$CMD"' in text
+
+    def _text(self, file: Path) -> str:
         try:
-            return 'eval "$CMD"' in file.read_text(encoding="utf-8", errors="replace")
+            return (self.path / file).read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return True
+            return ""
 
     def config(self, model: str, gpu: str | None, precision: str) -> ConfigFile:
         """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError without one."""

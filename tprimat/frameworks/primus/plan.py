@@ -64,6 +64,7 @@ class PrimusTraining(Request):
         setup: as the training's log would state it.
         arguments: the command line.
         node: which of the machines this is, from 0.
+        visible: the GPUs that HIP_VISIBLE_DEVICES allows; None for all.
     """
 
     installation: Installation
@@ -72,6 +73,7 @@ class PrimusTraining(Request):
     setup: Run
     arguments: tuple[str, ...]
     node: int
+    visible: str | None
     notes: tuple[str, ...]
 
     @property
@@ -118,6 +120,9 @@ class PrimusTraining(Request):
             "GPUS_PER_NODE": str(self.gpus),
             "PYTHONUNBUFFERED": "1",
         }
+        if self.visible is not None:
+            # Primus' launchers set HIP_VISIBLE_DEVICES to the first GPUs: the first of these.
+            environment["ROCR_VISIBLE_DEVICES"] = self.visible
         evaluated = self.installation.evaluates(self.launcher)
         words = [shlex.quote(word) if evaluated else word for word in self.arguments]
         command = ["bash", str(SCRIPT)]
@@ -236,6 +241,7 @@ def plan(
         setup=setup,
         arguments=tuple(words),
         node=node,
+        visible=_visible(environ),
         notes=tuple(notes),
     )
     _check_sizes(planned)
@@ -289,6 +295,19 @@ def _check_sizes(planned: PrimusTraining) -> None:
         )
     if planned.global_batch_size and planned.micro_batch_size:
         check_batch(planned.global_batch_size, planned.micro_batch_size, planned.data_parallel_size)
+
+
+def _visible(environ: Mapping[str, str]) -> str | None:
+    """Return the GPUs that the environment allows, which Primus' launchers would replace by the first ones."""
+    names = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+    allowed = next((text for name in names if (text := environ.get(name, "").strip())), None)
+    if allowed is not None and environ.get("ROCR_VISIBLE_DEVICES", "").strip():
+        raise UsageError(
+            f"Primus replaces HIP_VISIBLE_DEVICES ({allowed}), which ROCR_VISIBLE_DEVICES limits as well",
+            hint="set ROCR_VISIBLE_DEVICES alone, to the GPUs that are to train",
+            heading="wrong-usage",
+        )
+    return allowed
 
 
 def _whole(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
