@@ -7,6 +7,7 @@ comparison of two platforms each at its best; it is listed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Literal
 
 from tprimat.checks.settings import SETTINGS, Setting
@@ -68,4 +69,8 @@ def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
         status = "equal"
     elif setting.forbids or (mode == "same" and setting.identity):
         status = "disqualifying"
-    return Entry(setting.title, status, values)
+    return _shared(setting.title, status, values)
+
+
+_shared = functools.lru_cache(maxsize=4096)(Entry)
+"""Makes an entry, one for many pairs: thousands of them differ in little."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -80,7 +81,7 @@ class SystemResult(System):
     findings: tuple[Finding, ...] = ()
     order: Order | None = None
 
-    @property
+    @functools.cached_property
     def exclusion(self) -> Finding | None:
         """Why the system is excluded from every ranking; None where it isn't."""
         return next((each for each in self.findings if each.severity in ("error", "unverified")), None)
@@ -114,7 +115,7 @@ class SystemResult(System):
         words = {"failed": "failed", "incomplete": "is incomplete"}.get(run.status, "holds no step times")
         return f"{words} ({plain(run.status_reason, 120)})" if run.status_reason else words
 
-    @property
+    @functools.cached_property
     def valid_runs(self) -> tuple[RunResult, ...]:
         """The runs that the figures are of."""
         return tuple(result for result in self.runs if result.is_valid)

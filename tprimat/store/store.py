@@ -6,6 +6,7 @@ setup, and a file of another setup that stands in the way moves to history/.
 
 from __future__ import annotations
 
+import array
 import codecs
 import contextlib
 import hashlib
@@ -97,7 +98,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
 
 def fingerprint(run: Run) -> str:
     """Return a run's fingerprint, hexadecimal: a hash of its setup, start and times."""
-    content = msgspec.json.encode([run.timestamp, run.status, run.steps, run.step_times, run.loss_values])
+    content = msgspec.json.encode([run.timestamp, run.status, run.steps, run.step_times, tuple(run.loss_values)])
     return hashlib.sha256(setup_key(run) + content).hexdigest()[:32]
 
 
@@ -122,7 +123,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
 
     Return them in the order of the arguments and within a folder by name, and a warning for each file in a folder
     that is no result. What vanishes from a folder meanwhile counts as never there. A broken file that was named
-    itself raises UnreadableError.
+    itself raises UnreadableError. The runs' long series are packed, so that thousands of results fit into memory.
     """
     loaded: dict[str, Loaded] = {}
     warnings: list[str] = []
@@ -137,18 +138,28 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
         except (OSError, ValueError) as error:
             raise files.unreadable(path, error) from error
         if not is_folder:
-            loaded.setdefault(os.path.realpath(path), _load(path))
+            loaded.setdefault(os.path.realpath(path), _packed(_load(path)))
             continue
         for file in sorted(files_below(path, pass_over)):
             # Reading a pipe that lies in a folder would wait for ever.
             if file.suffix != ".json" or (file.exists() and not file.is_file()):
                 continue
             try:
-                loaded.setdefault(os.path.realpath(file), _load(file))
+                loaded.setdefault(os.path.realpath(file), _packed(_load(file)))
             except UnreadableError as error:
                 if os.path.lexists(file):
                     warnings.append(f"passed over: {error.message}")
     return list(loaded.values()), warnings
+
+
+def _packed(file: Loaded) -> Loaded:
+    """Make arrays of a file's series of known values, a quarter of the size of tuples; return it."""
+    for run in file.runs:
+        for name in ("loss_values", "learning_rates", "grad_norms"):
+            if None not in (series := getattr(run, name)):
+                # The run is as frozen as before: nobody else has it yet.
+                msgspec.structs.force_setattr(run, name, array.array("d", series))
+    return file
 
 
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:

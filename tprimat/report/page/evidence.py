@@ -39,7 +39,7 @@ def results(view: View) -> list[dict[str, Any]]:
             "file": plain(placed.result.file),
             "sha256": digests.get(placed.result.file),
             "valid": placed.result.is_valid,
-            "run": msgspec.to_builtins(placed.result.run, str_keys=True),
+            "run": msgspec.to_builtins(placed.result.run, str_keys=True, enc_hook=list),
         }
         for placed in view.runs
     ]
