@@ -94,7 +94,23 @@ class TestResolving:
 
     def test_a_gpu_that_is_too_small_names_what_fits(self):
         with pytest.raises(UsageError, match=r"144\.5\d GB of each GPU.*use more GPUs, or --scale quarter"):
-            resolve(where=device(1))
+            resolve(where=device(1), scale="full")
+
+    @pytest.mark.parametrize(
+        ("model", "gpus", "memory", "scale"),
+        [
+            ("llama", 1, 85e9, "quarter"),
+            ("qwen", 1, 85e9, "quarter"),
+            ("mistral", 1, 85e9, "half"),
+            ("llama", 1, 25.8e9, "medium"),
+            ("llama", 8, 85e9, "full"),
+        ],
+    )
+    def test_without_a_scale_the_largest_that_fits_is_trained(self, model, gpus, memory, scale):
+        request, notes = resolve(model, device(gpus, memory))
+        assert request.scale == scale
+        said = f"scale {scale} is trained, the largest that fits"
+        assert any(said in note for note in notes) is (scale != "full")
 
     def test_fp8_takes_a_card_that_has_it(self):
         with pytest.raises(UsageError, match="FP8 needs a GPU of sm_89"):
@@ -155,6 +171,16 @@ class TestLaunch:
         monkeypatch.setenv(nemo.ALSO_ALLOCATOR, "backend:native")
         assert nemo.ALLOCATOR not in nemo.environment(resolve()[0])
 
+    @pytest.mark.parametrize(
+        ("gpu", "settings"),
+        [("NVIDIA B200", None), ("NVIDIA GB200", None), ("NVIDIA H100", ("model.config.enable_cuda_graph=true",))],
+    )
+    def test_cuda_graphs_go_without_expandable_segments(self, monkeypatch, gpu, settings):
+        # Megatron-LM core_v0.15.3, cuda_graphs.py:1062, asserts that the variable has no expandable_segments:True.
+        monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
+        request, _ = resolve(where=device(8, 180e9, "sm_100", gpu), settings=settings)
+        assert nemo.ALLOCATOR not in nemo.environment(request)
+
     def test_what_is_set_is_recorded(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         monkeypatch.delenv(nemo.ALSO_ALLOCATOR, raising=False)
@@ -198,6 +224,21 @@ class TestAvailability:
         assert "lacks modelopt" in nemo.unavailable()
         packages(dict.fromkeys(("nemo", "nemo_run", "megatron", "lightning", "modelopt"), tmp_path))
         assert nemo.unavailable() is None
+
+    @pytest.mark.parametrize(
+        ("parameters", "trains"),
+        [("config, model_chunks, no_weight_decay_cond", True), ("config, model_chunks, config_overrides", False)],
+    )
+    def test_megatron_core_without_an_argument_that_nemo_passes(self, packages, tmp_path, parameters, trains):
+        # As get_megatron_optimizer is in Megatron-LM's tags core_v0.15.3 and core_v0.16.1.
+        (tmp_path / "collections" / "llm" / "recipes").mkdir(parents=True)
+        optimizer = tmp_path / nemo.OPTIMIZER
+        optimizer.parent.mkdir(parents=True)
+        optimizer.write_text(f"def get_megatron_optimizer({parameters}): ...")
+        packages(dict.fromkeys(("nemo", "nemo_run", "megatron", "lightning", "modelopt"), tmp_path))
+        reason = nemo.unavailable()
+        assert (reason is None) is trains
+        assert trains or ("0.15.3 is the last" in reason and nemo.LAST_CONTAINER in reason)
 
 
 def test_the_memory_of_a_divided_model():

@@ -20,12 +20,20 @@ MODULE = "tprimat.frameworks.nemo.training"
 ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SEGMENTS = "expandable_segments:True"
 """Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
-variable's second name is that of torch from 2.9 on, which takes both."""
+variable's second name is that of torch from 2.9 on, which takes both. Megatron Core refuses it with CUDA graphs."""
 
 SEED_VARIABLE = "PL_GLOBAL_SEED"
 """Where Lightning, and through it NeMo, takes the seed of the weights from."""
 
-_INSTALL = "run in NeMo's container, or make an environment with python3 tools/make_nemo_env.py (docs/nemo.md)"
+LAST_CONTAINER = "nvcr.io/nvidia/nemo:25.11"
+"""The last of NVIDIA's containers whose Megatron Core fits its NeMo 2: 26.02 has Megatron Core 0.16 beside NeMo 2.7.0,
+26.04 and later have no NeMo (docs/releases/software-versions.md of Megatron-Bridge 067f987)."""
+
+_INSTALL = f"run in {LAST_CONTAINER}, or make an environment with python3 tools/make_nemo_env.py (docs/nemo.md)"
+
+OPTIMIZER, PASSED = "core/optimizer/__init__.py", "no_weight_decay_cond"
+"""Where Megatron Core defines get_megatron_optimizer, and an argument that NeMo 2 passes to it: 0.15.3 has it, 0.16.0
+doesn't. Its source is asked, since containers have a clone of Megatron whose version says little."""
 
 
 def unavailable() -> str | None:
@@ -43,6 +51,11 @@ def unavailable() -> str | None:
         # Without modelopt NeMo drops its recipes with a line in the log.
         brings = "pip install -r requirements-nemo.txt"
         return f"{named} lacks {', '.join(missing)}, without which it has no recipes: {brings}"
+    megatron = importlib.util.find_spec("megatron")
+    sources = [Path(folder) / OPTIMIZER for folder in (megatron and megatron.submodule_search_locations) or ()]
+    if any(source.is_file() and PASSED not in source.read_text(encoding="utf-8") for source in sources):
+        core = f"Megatron Core {installed_version('megatron-core') or ''}".rstrip()
+        return f"{named} can't train with {core}; 0.15.3 is the last that it can: {_INSTALL}"
     return None
 
 
@@ -57,6 +70,11 @@ def environment(request: Request) -> dict[str, str]:
     if request.platform != "cpu":
         # Megatron's communication would otherwise overtake the computation that it waits for.
         settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
-        if ALSO_ALLOCATOR not in os.environ:
+        if ALSO_ALLOCATOR not in os.environ and not records_graphs(request):
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
+
+
+def records_graphs(request: Request) -> bool:
+    """Return whether the training records CUDA graphs, by its configuration or by a field that the user set."""
+    return request.cuda_graphs or any("cuda_graph" in setting for setting in request.settings)

@@ -130,32 +130,45 @@ class Resolver(resolve.Resolver):
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with NeMo's own fields; refuse what the memory can't hold."""
-        self._check_memory(request, shape)
+        smaller = self._check_memory(request, shape)
+        if smaller is not None:
+            self.requested = dataclasses.replace(self.requested, scale=smaller.name)
+            return self.resolve(request.output_dir)
         self._note_duration(request, shape)
         data, settings = self.requested.data or MOCK, self.requested.settings or ()
         return dataclasses.replace(request, data=data, cuda_graphs=self.row.cuda_graphs, settings=settings)
 
-    def _check_memory(self, request: Request, shape: ModelConfig) -> None:
+    def _check_memory(self, request: Request, shape: ModelConfig) -> Scale | None:
+        """Return the scale to train instead where the memory can't hold a model whose scale the user left open."""
         memory = self.device.memory_bytes
         if memory is None:
             if self.device.platform != "cpu":
                 self.notes.append("the memory of a GPU here is unknown: it may run out")
-            return
+            return None
         needed = bytes_needed(request, shape)
         what = (
             f"{self.model.title} takes {gigabytes(needed / GB)} of each GPU for weights, gradients and Adam's states, "
             "without activations"
         )
-        if needed > memory:
-            smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(request, shape))
-            can_divide = request.num_gpus > request.tensor_model_parallel_size
-            divide = "divide the model (--tensor-model-parallel-size), " if can_divide else ""
-            raise UsageError(
-                f"{what}, and one has {gigabytes(memory / GB)}",
-                hint=f"{divide}use more GPUs, or --scale {smaller.name}",
-                heading="model-too-large",
-            )
-        self.note_tight(f"{what},", needed)
+        if needed <= memory:
+            self.note_tight(f"{what},", needed)
+            return None
+        problem = f"{what}, and one has {gigabytes(memory / GB)}"
+        # A smaller model is divided only as the user says.
+        undivided = dataclasses.replace(
+            request,
+            tensor_model_parallel_size=self.requested.tensor_model_parallel_size or 1,
+            pipeline_model_parallel_size=self.requested.pipeline_model_parallel_size or 1,
+            context_parallel_size=self.requested.context_parallel_size or 1,
+        )
+        smaller = scales.largest_that_fits(self.model, memory, lambda shape: bytes_needed(undivided, shape))
+        if self.requested.scale is None and self.requested.shape is None:
+            self.notes[:] = [f"{problem}: scale {smaller.name} is trained, the largest that fits"]
+            return smaller
+        can_divide = request.num_gpus > request.tensor_model_parallel_size
+        divide = "divide the model (--tensor-model-parallel-size), " if can_divide else ""
+        hint = f"{divide}use more GPUs, or --scale {smaller.name}"
+        raise UsageError(problem, hint=hint, heading="model-too-large")
 
     def _note_duration(self, request: Request, shape: ModelConfig) -> None:
         """Note how long it will take, as far as that is known before."""
