@@ -54,6 +54,8 @@ NAMES = {
     "NVIDIA L40S": "l40s",
     "NVIDIA L40": "l40",
     "NVIDIA L4": "l4",
+    "NVIDIA GeForce RTX 4080": "rtx-4080",
+    "NVIDIA GeForce RTX 4080 SUPER": "rtx-4080-super",
     "NVIDIA GeForce RTX 4090": "rtx-4090",
     "NVIDIA GeForce RTX 5090": "rtx-5090",
     "NVIDIA RTX 6000 Ada Generation": "rtx-6000-ada",
