@@ -156,6 +156,24 @@ class TestSetUp:
         }
         assert {name for name in [*kept, *OTHERS] if make_venv.KEPT.fullmatch(name)} == {*kept, "nvidia-ml-py"}
 
+    @pytest.mark.parametrize(
+        ("answer", "is_older"),
+        [
+            ("", False),
+            ("580.65.06, 9.0\n580.65.06, 9.0", False),
+            ("550.54.15, 9.0", True),
+            ("580.65.06, 7.0", True),
+        ],
+    )
+    def test_the_build_fits_the_driver_and_the_gpu(self, make_venv, monkeypatch, answer, is_older):
+        monkeypatch.setattr(make_venv, "_output", lambda command: answer)
+        assert make_venv.cuda_12_index() == (make_venv.CUDA_12_INDEX if is_older else "")
+
+    def test_a_driver_that_fits_no_build_stops(self, make_venv, monkeypatch):
+        monkeypatch.setattr(make_venv, "_output", lambda command: "470.82.01, 8.0")
+        with pytest.raises(make_venv.SetupError, match="update it to 580"):
+            make_venv.cuda_12_index()
+
     def test_a_cuda_build_is_announced_with_its_size_and_the_way_round(self, make_venv, monkeypatch):
         monkeypatch.setattr(make_venv, "download_size", lambda urls: 2_900_000_000)
         monkeypatch.setattr(make_venv, "has_nvidia_gpu", lambda: False)

@@ -29,6 +29,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+CUDA_12_INDEX = "https://download.pytorch.org/whl/cu126"
+# torch's default build has CUDA 13, which needs driver 580 and drops Volta; its build with CUDA 12.6 needs driver 525.
+# CUDA Toolkit release notes, table of minimum driver versions.
+CUDA_13_DRIVER, CUDA_12_DRIVER = 580, 525
+CUDA_13_CAPABILITY = 7.5
 MEASURE = "requirements.txt"
 OUTER_VERSIONS = "outer-versions.txt"
 
@@ -181,7 +186,7 @@ class Environment:
         installed = self._version("torch")
         if installed and installed.split("+")[0] == torch.split("==")[1]:
             return
-        index = os.environ.get("TORCH_INDEX_URL", "").strip()
+        index = os.environ.get("TORCH_INDEX_URL", "").strip() or cuda_12_index()
         if index:
             show(f"installing {torch} from {index}")
             self._pip("install", torch, "--index-url", index)
@@ -206,6 +211,27 @@ class Environment:
         if done.returncode != 0 and not fails:
             raise SetupError(f"pip {arguments[0]} ended with status {done.returncode}, for the reason above")
         return done.returncode
+
+
+def cuda_12_index() -> str:
+    """Return the index of torch's build with CUDA 12 where the GPU or its driver is too old for CUDA 13; else "".
+
+    Raises SetupError for a driver that is too old for both.
+    """
+    answer = _output(["nvidia-smi", "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"])
+    rows = re.findall(r"^(\d+)\.[\d.]+, *(\d+\.\d+)$", answer, re.MULTILINE)
+    if not rows:
+        return ""
+    driver, capability = int(rows[0][0]), min(float(row[1]) for row in rows)
+    if driver < CUDA_12_DRIVER:
+        raise SetupError(
+            f"NVIDIA's driver {driver} is too old for PyTorch: update it to {CUDA_13_DRIVER} or newer "
+            f"({CUDA_12_DRIVER} at least), or for a benchmark of the CPU set TORCH_INDEX_URL={CPU_INDEX}"
+        )
+    if driver >= CUDA_13_DRIVER and capability >= CUDA_13_CAPABILITY:
+        return ""
+    show(f"driver {driver}, compute capability {capability}: torch with CUDA 12, since CUDA 13 doesn't support these")
+    return CUDA_12_INDEX
 
 
 def announcement(report: dict[str, Any]) -> list[str]:

@@ -126,6 +126,12 @@ def refusal(argv, machine=CPU):
     return refused.value.message
 
 
+def test_a_gpu_that_cannot_be_used_is_no_cpu_benchmark():
+    broken = dataclasses.replace(CPU, unusable_gpu="torch found no GPU, though the NVIDIA driver is here")
+    assert "though the NVIDIA driver is here" in refusal([], broken)
+    assert plan(["--dry-run"], broken).requests
+
+
 class TestOptions:
     @pytest.mark.parametrize(
         ("argv", "words"),

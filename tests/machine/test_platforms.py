@@ -278,6 +278,8 @@ def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, fil
     assert machine.gpu_info.pytorch_version == torch.__version__
     assert any(said in each for each in machine.warnings), machine.warnings
     assert not any("\n" in each for each in machine.warnings)
+    is_usable = not files or "hides all" in said or "of AMD" in said
+    assert (machine.unusable_gpu is None) is is_usable
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may open every file")

@@ -44,6 +44,7 @@ class Machine:
         gpu_info: the first device and how many there are; without a GPU, the CPU.
         devices: the GPUs; empty without any.
         warnings: doubtful or unknown facts, and why.
+        unusable_gpu: why torch can't train on a GPU that is here and that nobody has hidden; None for no such GPU.
     """
 
     platform: Platform
@@ -51,6 +52,7 @@ class Machine:
     environment: Environment
     devices: tuple[Device, ...] = ()
     warnings: tuple[str, ...] = ()
+    unusable_gpu: str | None = None
 
 
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
@@ -67,7 +69,8 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     devices, problems = _devices(torch, stack, host)
     warnings += problems
     if not devices:
-        return _without_gpu(host, warnings, str(torch.__version__))
+        machine = _without_gpu(host, warnings, str(torch.__version__))
+        return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if _has_gpu(stack, host) else None)
     warnings += _device_warnings(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
     return _machine(host, _VENDOR[stack][0], info, warnings, torch_build.versions(torch, stack), devices)
@@ -142,9 +145,8 @@ def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
         ]
     vendor, file = _VENDOR[stack][1], _DRIVER_FILE[stack]
     start = f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found no GPU"
-    for variable in _VISIBLE[stack]:
-        if host.environ.get(variable, "unset").strip() in ("", "-1"):
-            return [f"{start}: {variable} hides all: unset it to train on a GPU"]
+    if variable := _hiding(stack, host):
+        return [f"{start}: {variable} hides all: unset it to train on a GPU"]
     if not host.exists(file):
         other = next((name for name in _VENDOR if name != stack and host.exists(_DRIVER_FILE[name])), None)
         if other:
@@ -154,6 +156,20 @@ def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
     if not os.access(host.path(file), os.R_OK | os.W_OK):
         return [f"{start}: this user may not open {file}: join its group (on AMD machines render and video)"]
     return [f"{start}, though the {vendor} driver is here ({file}): is it older than this build needs?"]
+
+
+def _hiding(stack: str, host: Host) -> str | None:
+    """Return the variable that hides all GPUs; None for none."""
+    return next((name for name in _VISIBLE[stack] if host.environ.get(name, "unset").strip() in ("", "-1")), None)
+
+
+def _has_gpu(stack: str, host: Host) -> bool:
+    """Return whether a driver is here for GPUs that somebody wants to train on.
+
+    Without a ROCm build an AMD GPU may be the one that is part of a CPU.
+    """
+    name = "rocm" if stack == "rocm" else "cuda"
+    return host.exists(_DRIVER_FILE[name]) and _hiding(name, host) is None
 
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:

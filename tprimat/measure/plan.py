@@ -120,6 +120,12 @@ def plan_for(
 
 def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
     """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it can't do."""
+    if machine.unusable_gpu and framework.on_cpu and not options.dry_run:
+        raise UsageError(
+            machine.unusable_gpu,
+            hint="make this GPU work; for a benchmark of the CPU instead, set CUDA_VISIBLE_DEVICES=-1",
+            heading="unusable-gpu",
+        )
     notes: list[str] = []
     device = device_of(machine)
     if framework.divides:
