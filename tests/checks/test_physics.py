@@ -39,7 +39,7 @@ def test_january_result_needs_four_times_its_tokens(samples):
     (finding,) = judge(run)
     assert finding.severity == "error"
     assert finding.rule == "own-rate"
-    assert "4.000 times the declared 128 × 2048" in finding.text
+    assert "107,401 tokens/s reported, 26,850 recomputed (128 × 2,048 tokens / 9.763 s), 4.000× less" in finding.text
     sequence, batch, gpus = finding.explanations
     assert sequence.startswith("sequence length 8192 instead of 2048: the default of primus")
     assert batch.startswith("global batch 512 instead of 128")

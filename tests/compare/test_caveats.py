@@ -103,7 +103,7 @@ def test_a_change_of_speed_is_a_warning_where_it_is_all_there_is():
 
 def test_an_incomplete_run():
     found = caveats(make_run(), make_run(**AMD, status="incomplete", status_reason="interrupted"))
-    assert found["incomplete"].text == "8×MI300X (BF16) has no complete run"
+    assert found["incomplete"].text == "no run of 8×MI300X (BF16) is complete"
 
 
 @pytest.mark.parametrize(("instructions", "emulated"), [(("avx2",), True), (("avx512_bf16",), False), (None, False)])

@@ -143,5 +143,5 @@ class TestVerbosity:
 
     @pytest.mark.parametrize("name", CASES)
     def test_verbose_holds_what_the_normal_one_holds(self, name):
-        normal = console.render(report(CASES[name]())).split("Caveats")[0]
+        normal = console.render(report(CASES[name]())).split("Caveats")[0].split("Next")[0]
         assert normal in console.render(report(CASES[name]()), verbosity=Verbosity.VERBOSE)

@@ -229,7 +229,8 @@ class TestCard:
         text = text_of(CASES["two_models"]())
         card = card_of(text)
         assert card.count('<p class="headline">') == 1
-        assert '<p class="headline">8×MI300X (BF16) is faster in 1 of 2 models; undecided in 1</p>' in card
+        assert '<p class="headline">Preliminary: 8×MI300X (BF16) is 42% faster per GPU than' in card
+        assert " in 1 of 2 models; no significant difference in 1</p>" in card
         rows = re.findall(r'<div class="answer row (\w+)"><p><strong>(.*?):</strong>', card)
         assert rows == [("none", "Llama 3.1 8B"), ("preliminary", "Qwen 2.5 7B")]
         assert len(re.findall("data-price=", card)) == 2

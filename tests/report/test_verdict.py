@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
+from tprimat.compare.cost import with_prices
 from tprimat.report.rates import rate, rate_unit
-from tprimat.report.verdict import report
+from tprimat.report.verdict import cost_texts, report
 from tprimat.store import store
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -77,15 +78,13 @@ class TestHeadline:
 
     def test_an_interval_that_includes_one_is_no_significant_difference(self):
         found = answer(repeated(3.2, (0.9, 1.1)), repeated(3.1, (0.9, 1.1), **AMD))
-        assert found.headline == (
-            f"No significant difference between {MI300X_NAME} and {H100_NAME} (2 runs each, preliminary)"
-        )
+        assert found.headline == (f"No significant difference between {MI300X_NAME} and {H100_NAME}")
         assert found.standing == "none"
 
     def test_one_run_against_three(self):
         found = answer(repeated(3.2), make_run(**AMD, step_time=2.4))
         assert "95% prediction interval" in found.certainty
-        assert found.certainty.endswith(", 1 run vs 3; assumes equal run-to-run variation")
+        assert found.certainty.endswith(", 1 and 3 runs; assumes equal run-to-run variation")
 
     def test_a_single_run_that_changed_its_speed(self):
         run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.0)
@@ -110,7 +109,7 @@ class TestHeadline:
 
     def test_of_three_the_fastest_and_the_second_fastest(self):
         found = answer(make_run(), make_run(**AMD, step_time=1.6), make_run("NVIDIA H200", step_time=2.0))
-        assert found.headline == f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the second fastest of 3"
+        assert found.headline == f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the second of 3"
 
     def test_one_system(self):
         found = answer(make_run())
@@ -139,7 +138,7 @@ def test_february_is_a_range_and_never_another_number(samples):
 
 def test_next_steps_ask_for_runs_first():
     assert answer(make_run(), make_run(**AMD)).next_steps[0] == (
-        "run each configuration 5 times, interleaved: ./benchmark.py --runs 5"
+        "measure each system in 5 runs: ./benchmark.py --runs 5"
     )
 
 
@@ -157,3 +156,23 @@ class TestShortened:
     def test_few_systems_are_all_there(self):
         found = report(comparison(make_run(), make_run(MI300X, stack="rocm")))
         assert found.shortened(3) is found
+
+
+class TestCost:
+    def texts(self, *runs, prices):
+        found = report(with_prices(comparison(*runs), prices))
+        return cost_texts(found.comparison, found.answers)
+
+    def test_the_cheapest_of_three_is_named_with_its_price_and_beside_the_fastest(self):
+        runs = make_run(), make_run(**AMD, step_time=1.2), make_run("NVIDIA H200", step_time=1.5)
+        (text,) = self.texts(*runs, prices=["H100=1", "MI300X=4", "H200=4"])
+        assert text.startswith(f"{H100_NAME} at $1.00 per GPU-hour costs least per token, ")
+        assert text.endswith(f"% less than {MI300X_NAME} at $4.00")
+
+    def test_one_sentence_where_it_is_the_same_in_several_models(self):
+        runs = [
+            make_run(**each, model=model) for model in ("llama", "qwen") for each in ({}, {**AMD, "step_time": 1.6})
+        ]
+        (text,) = self.texts(*runs, prices=["H100=3", "MI300X=2"])
+        assert text.startswith(f"{MI300X_NAME} at $2.00 is ")
+        assert text.endswith(f"% cheaper per token than {H100_NAME} at $3.00 in both models")

@@ -175,14 +175,16 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
             f"the source printed {printed:,.0f} tokens/s, {factor - 1:+.1%} from what batch, sequence and the time of "
             f"{closest} give",
         )
-    declared = f"{run.training_config.global_batch_size} × {run.training_config.sequence_length}"
+    batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
+    texts = (
+        f"{printed:,.0f} tokens/s reported, {printed / factor:,.0f} recomputed ({batch:,} × {length:,} tokens / "
+        f"{windows[closest]:.4g} s)"
+    )
     # Who counts no padding prints fewer tokens than are computed.
     severity: Severity = "error" if factor > 1 else "warning"
-    why = "" if factor > 1 else "; padding may not be counted"
-    return Finding(
-        severity,
-        "own-rate",
-        f"the printed {printed:,.0f} tokens/s and the step times need {factor:.3f} times the declared {declared} "
-        f"tokens per step{why}",
-        explain.tokens_per_step(run, factor),
+    text = (
+        f"the result contradicts itself: {texts}, {factor:.3f}× less"
+        if factor > 1
+        else f"{texts}; padding may not be counted"
     )
+    return Finding(severity, "own-rate", text, explain.tokens_per_step(run, factor))

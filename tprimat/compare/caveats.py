@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from tprimat import units
@@ -33,6 +34,8 @@ CODES = (
     "synthetic-data",
 )
 """Codes of caveats, by their effect on the decision."""
+
+LONGEST_CLAUSE = 44
 
 DISTURBED_SHARE = 0.05
 """Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
@@ -72,7 +75,7 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     scopes = {system.name: system.run.timing.covers for system in systems if system.run.timing.covers}
     if len(set(scopes.values())) > 1:
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)
-        text = f"step timers differ: {plain(first, 26)} vs {plain(second, 26)}"
+        text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
         yield Caveat("timer-differs", "warning", text)
     emulated = [
         system.name
@@ -88,6 +91,12 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         text = f"global batch differs: {texts} sequences; compare tokens/s, not step time"
         yield Caveat("batch-differs", "warning", text)
     yield from _of_config_diffs([pair.config_diff for pair in pairs])
+
+
+def _brief(covers: str) -> str:
+    """Return the first clause of what a step time covers, cut between two words where it is long."""
+    clause = plain(covers).partition(";")[0].partition(",")[0] if len(covers) > LONGEST_CLAUSE else plain(covers)
+    return textwrap.shorten(clause, LONGEST_CLAUSE, placeholder=" …")
 
 
 def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
@@ -148,7 +157,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
     ]
     if unsteady:
-        text = f"no steady state in {join_names(unsteady)}: the result may include warm-up"
+        where = join_names(unsteady) if len(unsteady) < max(3, len(systems)) else "any system"
+        text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)
     shares = {system.name: share for system in systems if (share := _longest_step_share(system)) > OUTLIER_SHARE}
     if shares:
@@ -162,7 +172,7 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         system.name for system in systems if not any(result.run.status == "complete" for result in system.valid_runs)
     ]
     if incomplete:
-        yield Caveat("incomplete", "warning", f"{join_names(incomplete)} has no complete run")
+        yield Caveat("incomplete", "warning", f"no run of {join_names(incomplete)} is complete")
 
 
 def _longest_step_share(system: SystemResult) -> float:

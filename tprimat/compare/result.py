@@ -201,8 +201,12 @@ class Ratio:
         """The least and most that it may be: its interval; without one by its segments; else twice the value."""
         if self.low is not None and self.high is not None:
             return self.low, self.high
-        values = [segment.value for segment in self.segments] or [self.value]
-        return min(values), max(values)
+        return min(self.estimates), max(self.estimates)
+
+    @property
+    def estimates(self) -> list[float]:
+        """The ratio of each pair of segments without an interval; else the ratio."""
+        return [segment.value for segment in self.segments if self.low is None] or [self.value]
 
     @property
     def is_significant(self) -> bool | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tprimat import units
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SettingRow, SystemResult
 from tprimat.compare.caveats import CODES
-from tprimat.compare.cost import cost
 from tprimat.compare.systems import short_device
 from tprimat.report import published, tables, verdict
 from tprimat.report.breakdown import breakdowns
@@ -51,6 +51,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, verbosity: V
             title = f"{answer.model.title}: " if len(comparison.models) > 1 else ""
             out.line(f"{title}{answer.verdict.headline}", "bold")
             out.line(answer.verdict.certainty)
+            _cost(out, comparison, [answer])
         return out.text()
     if report.headline:
         if shared := tables.shared(comparison):
@@ -59,6 +60,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, verbosity: V
         out.line(report.headline, "bold", indent=2)
         out.line()
         _models_table(out, answers)
+        _cost(out, comparison, answers)
         _closing(out, answers, verbosity)
     else:
         for answer in answers:
@@ -69,6 +71,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, verbosity: V
                 out.line(answer.verdict.certainty, indent=2)
             out.line()
             _group_table(out, comparison, answer.group)
+            _cost(out, comparison, [answer])
             if answer.group.leaders is None and verbosity is Verbosity.NORMAL:
                 _breakdowns(out, answer.model)
             _closing(out, [answer], verbosity)
@@ -114,31 +117,38 @@ def _group_table(out: Terminal, comparison: Comparison, group: Group) -> None:
     longest = LONGEST_NAME if len(group.systems) <= 2 else 24
     names = [shortened(plain(system.name), longest) for system in group.systems]
     if len(group.systems) <= 2:
-        leaders = group.leaders
-        header = ["", *names] + (["speedup"] if leaders else [])
-        speedup = speedup_text(leaders.speedup).partition(" ")[0] if leaders else ""
-        cells = [[row.title, *(cell.text for cell in row.cells), *([""] if leaders else [])] for row in rows]
-        if leaders and cells:
-            cells[0][-1] = speedup
+        leaders, header = group.leaders, ["", *names]
+        cells = [[row.title, *(cell.text for cell in row.cells)] for row in rows]
+        if leaders is None:
+            cells += [[row.title, *(cell.text for cell in row.cells)] for row in tables.mismatch_rows(group)]
+        else:
+            short = _short_names(group.systems)
+            header.append(f"{short[leaders.faster.name]} / {short[leaders.slower.name]}")
+            for row in cells:
+                row.append("")
+            cells[0][-1] = speedup_text(leaders.speedup).partition(" ")[0]
         out.table(header, cells)
     else:
         speedups = {id(pair.system): pair for pair in group.pairs}
         cells = []
         for index, system in enumerate(group.systems[:MOST_ROWS]):
             pair = speedups.get(id(system))
-            text = "1.00× (baseline)" if pair is None else tables.versus(pair)
+            text = "baseline" if pair is None else tables.versus(pair)
             cells.append([names[index], *(row.cells[index].text for row in rows), text])
         has_interval = any(pair.ratio and pair.ratio.low is not None for pair in group.pairs)
         versus = "vs baseline [95% CI]" if has_interval else "vs baseline"
-        out.table(["", *(row.short for row in rows), versus], cells)
+        out.table(["", *(row.short for row in rows), versus], cells, gap=1)
         if len(group.systems) > MOST_ROWS:
             out.line(f"{len(group.systems) - MOST_ROWS} more systems: --verbose", indent=2)
     out.line()
-    if comparison.prices and group.leaders is not None:
-        found = cost(comparison, group.leaders)
-        if found is not None:
-            out.line(f"Cost: {verdict.cost_sentence(found, comparison.prices)}.", indent=2)
-            out.line()
+
+
+def _cost(out: Terminal, comparison: Comparison, answers: Sequence[Answer]) -> None:
+    """Add which system costs least per token, where there are prices."""
+    if comparison.prices:
+        for text in verdict.cost_texts(comparison, answers):
+            out.line(f"Cost: {text}.", indent=2)
+        out.line()
 
 
 def _closing(out: Terminal, answers: Sequence[Answer], verbosity: Verbosity) -> None:
@@ -155,8 +165,9 @@ def _closing(out: Terminal, answers: Sequence[Answer], verbosity: Verbosity) -> 
         for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
             if exclusion.explanations:
                 out.line(f"Possible explanations of {name}, most likely first", "bold")
-                numbered = enumerate(exclusion.explanations[:3], 1)
-                out.entries("", [(f"{number}.", text) for number, text in numbered])
+                # The report has the sources.
+                texts = (re.sub(r" \(https?://\S+\)", "", text) for text in exclusion.explanations[:3])
+                out.entries("", [(f"{number}.", text) for number, text in enumerate(texts, 1)])
     caveats = _counted_caveats(answers)
     most = len(caveats) if verbosity is Verbosity.VERBOSE else MOST_CAVEATS
     if caveats:
@@ -164,9 +175,10 @@ def _closing(out: Terminal, answers: Sequence[Answer], verbosity: Verbosity) -> 
         marked = [("!" if caveat.severity == "warning" else "i", text) for caveat, text in caveats[:most]]
         out.entries(f"Caveats{more}", marked)
     steps = list(dict.fromkeys(step for answer in answers for step in answer.verdict.next_steps))
-    for step in steps if verbosity is Verbosity.VERBOSE else steps[:1]:
-        out.line(f"Next: {step}")
-    if steps:
+    if verbosity is Verbosity.VERBOSE:
+        out.entries("Next steps", _dashed(steps))
+    elif steps:
+        out.line(f"Next: {steps[0]}")
         out.line()
 
 

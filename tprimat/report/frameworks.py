@@ -14,17 +14,6 @@ from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
-TITLES = {
-    "deepspeed": "DeepSpeed",
-    "fsdp": "FSDP",
-    "lightning": "Lightning",
-    "megatron": "Megatron",
-    "nemo": "NeMo",
-    "primus": "Primus",
-    "transformers": "Transformers",
-}
-"""How the makers write the names."""
-
 LONGEST_NAME = 44
 """Characters of a system's name in a table."""
 
@@ -149,9 +138,9 @@ def _work(system: SystemResult) -> tuple[int | None, int | None]:
 def _name(system: SystemResult) -> str:
     name = plain(system.name)
     framework = system.framework or ""
-    parts = [TITLES.get(part, part) for part in name.split(", ")]
+    parts = [tables.FRAMEWORKS.get(part, part) for part in name.split(", ")]
     # Where the GPU alone distinguishes the systems, the framework is named all the same: the table is about it.
-    title = TITLES.get(framework, plain(framework))
+    title = tables.FRAMEWORKS.get(framework, plain(framework))
     return ", ".join(parts if title in parts or not title else [title, *parts])
 
 

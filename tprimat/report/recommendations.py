@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tprimat.checks.compute import Entry
 from tprimat.compare import Group, Pair, SystemResult
+from tprimat.compare.caveats import CODES
 from tprimat.text import join_names
 
 MOST = 4
@@ -12,46 +14,63 @@ MOST = 4
 
 
 def next_steps(group: Group) -> tuple[str, ...]:
-    """Return what would make the answer better, the most useful first."""
-    return tuple(dict.fromkeys(_recommendations(group)))[:MOST]
-
-
-def _recommendations(group: Group) -> Iterator[str]:
-    yield from _of_excluded(group.systems)
+    """Return what would make the answer better, in the order of the caveats that it would remove."""
     compared = [pair for pair in group.pairs if pair.ratio]
-    if not compared:
-        differ = any(pair.config_diff.verdict == "not comparable" for pair in group.pairs)
-        if differ and not any(system.exclusion for system in group.systems):
-            yield "repeat one setup on the other machine: ./benchmark.py --match RESULT"
-        return
+    if compared:
+        steps = sorted(_of_compared(group, compared), key=lambda step: CODES.index(step[0]))
+        return tuple(dict.fromkeys([*_of_excluded(group.systems), *(text for _, text in steps)]))[:MOST]
+    excluded = tuple(dict.fromkeys(_of_excluded(group.systems)))
+    if not excluded and any(pair.config_diff.verdict == "not comparable" for pair in group.pairs):
+        return ("repeat one setup on the other machine: ./benchmark.py --match RESULT",)
+    return excluded[:MOST]
+
+
+def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """Yield steps with the code of the caveat that each would remove."""
     systems = [group.baseline, *(pair.system for pair in compared)]
-    fewest = min(len(system.valid_runs) for system in systems)
-    needed = [pair.ratio.runs_needed for pair in compared if pair.ratio and pair.ratio.runs_needed is not None]
-    if any(caveat.code == "disturbed" for caveat in group.caveats):
-        yield "close other programs, then measure again: ./benchmark.py --runs 5"
-    elif fewest < 3:
-        yield "run each configuration 5 times, interleaved: ./benchmark.py --runs 5"
-    elif needed:
-        runs = max(needed)
-        yield f"about {runs} runs of each are needed to confirm this difference: ./benchmark.py --runs {runs}"
-    yield from _equal_batches(compared)
-    changed = next((system for system in systems if system.segments), None)
-    if changed is not None:
-        step = changed.segments[1].first_step
-        yield f"find out what changed in {changed.name} at step {step} (clocks? data? other programs?), or run longer"
-    elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
-        yield "run longer: ./benchmark.py --steps 500 (200 at least)"
     unknown = [
         system.name
         for system in systems
         if system.run.training_config.precision is None and system.run.platform != "cpu"
     ]
     if unknown:
-        yield f"set the precision of {join_names(unknown)} if you know it: --precision SYSTEM=PRECISION"
+        yield (
+            "precision-unknown",
+            f"set the precision of {join_names(unknown)} if you know it: --precision SYSTEM=PRECISION",
+        )
     if len({system.run.timing.covers for system in systems}) > 1:
-        yield "for comparable timers, measure both with ./benchmark.py or BenchmarkCallback"
-    if any(pair.config_diff.of("different") for pair in compared if pair.config_diff.verdict != "same configuration"):
-        yield "for a like-for-like comparison: ./benchmark.py --match RESULT, then --mode same"
+        yield "timer-differs", "for comparable timers, measure both with ./benchmark.py or BenchmarkCallback"
+    needed = [pair.ratio.runs_needed for pair in compared if pair.ratio and pair.ratio.runs_needed is not None]
+    if any(caveat.code == "disturbed" for caveat in group.caveats):
+        yield "disturbed", "close other programs, then measure again: ./benchmark.py --runs 5"
+    elif min(len(system.valid_runs) for system in systems) < 3:
+        hosts = {system.run.environment.hostname for system in systems}
+        how = ", interleaved" if len(hosts) == 1 and None not in hosts else ""
+        yield (
+            "few-runs",
+            f"measure each system in {max([5, *needed])} runs{how}: ./benchmark.py --runs {max([5, *needed])}",
+        )
+    elif needed:
+        runs = max(needed)
+        yield (
+            "few-runs",
+            f"about {runs} runs of each are needed to confirm this difference: ./benchmark.py --runs {runs}",
+        )
+    for text in _equal_batches(compared):
+        yield "batch-differs", text
+    changed = next((system for system in systems if system.segments), None)
+    if changed is not None:
+        where = f"{changed.name} at step {changed.segments[1].first_step}"
+        yield "speed-changed", f"find out what changed in {where} (clocks? data? other programs?), or run longer"
+    elif any(not result.summary.steady.found for system in systems for result in system.valid_runs):
+        yield "no-steady-state", "run longer: ./benchmark.py --steps 500 (200 at least)"
+    # A precision that differs is what is compared: it belongs to the names.
+    if any(entry.title != "precision" for pair in compared for entry in _decisive(pair)):
+        yield "configuration-differs", "for a like-for-like comparison: ./benchmark.py --match RESULT, then --mode same"
+
+
+def _decisive(pair: Pair) -> Sequence[Entry]:
+    return pair.config_diff.of("different") if pair.config_diff.verdict != "same configuration" else ()
 
 
 def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:

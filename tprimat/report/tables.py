@@ -42,11 +42,27 @@ BESIDE = 4
 MEMORY = tuple(metric for metric in metrics.METRICS if "_memory_" in metric.name)
 
 
+FRAMEWORKS = {
+    "deepspeed": "DeepSpeed",
+    "fsdp": "FSDP",
+    "lightning": "Lightning",
+    "megatron": "Megatron",
+    "mlperf": "MLPerf",
+    "nemo": "NeMo",
+    "primus": "Primus",
+    "transformers": "Transformers",
+}
+"""How the makers write the names."""
+
+STACKS = ("cuda", "rocm", "cpu")
+"""What a GPU's name says already."""
+
+
 def shared(comparison: Comparison) -> str:
     """Return what all systems have in common of what they are, beyond what their names and the model's say."""
     names = " ".join(comparison.system_names)
-    parts = [part for part in comparison.shared if not part.startswith("scale ") and part not in names]
-    return ", ".join(map(plain, parts))
+    known = [part for part in comparison.shared if not part.startswith("scale ") and part not in names]
+    return ", ".join(FRAMEWORKS.get(part, plain(part)) for part in known if part not in STACKS)
 
 
 class Footnotes:
@@ -155,14 +171,35 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     rows = _rows(
         group,
         (unit, unit, lambda system: f"{rate_of(system)}{between(system)}{' (excluded)' if system.exclusion else ''}"),
-        ("step time, mean", "step time", lambda system: _step_time(system, "avg_step_time_seconds")),
+        ("step time, mean", "step time", lambda system: _screen_time(system, group)),
     )
     for metric in efficiency.METRICS:
         if metric.name in SCREEN and any(_has(each, metric.name) for each in found):
             title = SCREEN[metric.name]
             cells = (Cell(_short(each, metric.name)) for each in found)
-            rows.append(Row(title, title, tuple(cells)))
+            rows.append(Row(title, title.removesuffix("okens"), tuple(cells)))
     return rows
+
+
+def _screen_time(system: SystemResult, group: Group) -> str:
+    """Return a step time in the unit of all of its row."""
+    times = [each.value("avg_step_time_seconds") for each in group.systems]
+    return _step_time(system, "avg_step_time_seconds", in_ms=min(filter(None, times), default=1.0) < 0.1)
+
+
+def mismatch_rows(group: Group) -> list[Row]:
+    """Return what keeps two systems from being compared: the work of a step, and how many steps are recorded."""
+    differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("disqualifying")}
+    if not differing or any(system.exclusion for system in group.systems):
+        return []
+    runs = [system.run for system in group.systems]
+    rows = [Row(row.title, "", _texts(row.values)) for row in group.settings if row.title in differing]
+    rows.append(Row("tokens per step", "", _texts([run.tokens_per_step for run in runs])))
+    return [*rows, Row("steps recorded", "", _texts([len(run.steps) for run in runs]))]
+
+
+def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
+    return tuple(Cell(units.number(value, 0) if isinstance(value, int) else value or units.UNKNOWN) for value in values)
 
 
 def _short(found: Sequence[efficiency.Efficiency], name: str) -> str:
@@ -185,9 +222,11 @@ def _rows(group: Group, *table: tuple[str, str, Callable[[SystemResult], Cell | 
     return rows
 
 
-def _step_time(system: SystemResult, metric: str) -> str:
+def _step_time(system: SystemResult, metric: str, *, in_ms: bool = False) -> str:
     value = system.value(metric)
-    return untimed(system) if value is None else units.seconds(value)
+    if value is None:
+        return untimed(system)
+    return f"{value * 1e3:,.1f} ms" if in_ms else units.seconds(value)
 
 
 def _within(system: SystemResult) -> str | None:

@@ -9,7 +9,7 @@ from tprimat import units
 from tprimat.analysis.intervals import Method
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
-from tprimat.compare.cost import PairCost
+from tprimat.compare.cost import PairCost, cost, efficiencies
 from tprimat.report import recommendations
 from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.text import counted, join_names
@@ -131,14 +131,13 @@ def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
     """Return the headline for the fastest two of so many systems, the ratio with its interval, and how sure it is."""
     ratio, faster, slower = pair.speedup, pair.faster, pair.slower
     assert ratio is not None
-    per_gpu = " per GPU" if {system.run.platform for system in (faster, slower)} != {"cpu"} else ""
-    rank = "" if count == 2 else f", the second fastest of {count}"
+    rank = "" if count == 2 else f", the second of {count}"
     runs = _runs_text(faster, slower)
     if ratio.low is None or ratio.high is None:
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
         if ratio.segments:
-            return _headline_segments(pair, per_gpu) + rank, certainty, "unknown"
-        return f"{faster.name} is {_faster(ratio.value, per_gpu)} {slower.name}{rank}", certainty, "unknown"
+            return _headline_segments(pair) + rank, certainty, "unknown"
+        return _gain(pair, [ratio.value]) + rank, certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
     certainty = f"{value}× [95% {kind} {low}–{high}], {runs}"
@@ -146,40 +145,38 @@ def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
         certainty += "; assumes equal run-to-run variation"
     preliminary = min(len(faster.valid_runs), len(slower.valid_runs)) == 2
     if not ratio.is_significant:
-        note = f" ({counted(2, 'run')} each, preliminary)" if preliminary and runs == "2 runs each" else ""
-        return f"No significant difference between {faster.name} and {slower.name}{rank}{note}", certainty, "none"
-    headline = f"{faster.name} is {_faster(ratio.value, per_gpu)} {slower.name}{rank}"
+        return f"No significant difference between {faster.name} and {slower.name}{rank}", certainty, "none"
+    headline = _gain(pair, [ratio.value]) + rank
     return (
         (f"Preliminary: {headline}", certainty, "preliminary") if preliminary else (headline, certainty, "significant")
     )
 
 
-def _faster(value: float, per_gpu: str) -> str:
-    """Return by how much, as the words between two names."""
-    if value >= DOUBLE:
-        return f"{value:.1f}× as fast{per_gpu} as"
-    if value - 1 < 0.0005:
-        return "as fast as"
-    gain = 100 * (value - 1)
-    return f"{gain:.0f}% faster{per_gpu} than" if gain >= 10 else f"{gain:.1f}% faster{per_gpu} than"
+def _gain(pair: Pair, values: Sequence[float]) -> str:
+    """Return which one of two systems is faster, and by how much."""
+    on_cpu = {system.run.platform for system in (pair.faster, pair.slower)} == {"cpu"}
+    low, high, per_gpu = min(values), max(values), "" if on_cpu else " per GPU"
+    gains = [f"{100 * (value - 1):.{0 if high >= 1.1 else 1}f}" for value in (low, high)]
+    amount = f"{_span(gains)}% faster{per_gpu} than"
+    if low < 1:
+        amount = f"{_span([_factor(value) for value in (low, high)])}× as fast{per_gpu} as"
+    elif high >= DOUBLE:
+        amount = f"{_span([f'{value:.1f}' for value in (low, high)])}× as fast{per_gpu} as"
+    elif high - 1 < 0.0005:
+        amount = "as fast as"
+    return f"{pair.faster.name} is {amount} {pair.slower.name}"
 
 
-def _headline_segments(pair: Pair, per_gpu: str) -> str:
+def _headline_segments(pair: Pair) -> str:
     """Return the headline where a speed changes and no interval says by how much runs differ."""
     assert pair.speedup is not None
     faster, slower = pair.faster, pair.slower
-    values = sorted(segment.value for segment in pair.speedup.segments)
-    low, high = values[0], values[-1]
     changes = [
         f"{system.name} {'sped up' if after.mean < before.mean else 'slowed down'} at step {after.first_step}"
         for system in (faster, slower)
         for before, after in zip(system.segments, system.segments[1:2], strict=False)
     ]
-    if low < 1 or high >= DOUBLE:
-        gain = f"{_factor(low)}–{_factor(high)}× as fast{per_gpu} as"
-    else:
-        gain = f"{'–'.join(dict.fromkeys(f'{100 * (value - 1):.0f}' for value in (low, high)))}% faster{per_gpu} than"
-    return f"{faster.name} is {gain} {slower.name}; {join_names(changes)}"
+    return f"{_gain(pair, pair.speedup.estimates)}; {join_names(changes)}"
 
 
 def _is_pair(group: Group) -> bool:
@@ -189,19 +186,29 @@ def _is_pair(group: Group) -> bool:
 
 def _headline_models(answers: Sequence[tuple[Group, Verdict]]) -> str:
     """Return one headline for two systems that trained several models."""
-    count = len(answers)
     leaders = [(group.leaders, answer.standing) for group, answer in answers if group.leaders is not None]
-    decided = [pair.faster.name for pair, standing in leaders if standing in ("significant", "preliminary")]
+    decided = [pair for pair, standing in leaders if standing in ("significant", "preliminary")]
     if not decided and any(standing == "none" for _, standing in leaders):
         names = list(dict.fromkeys(system.name for group, _ in answers for system in group.systems))
-        return f"No significant difference between {join_names(names)} in any of {count} models"
-    faster = decided or [pair.faster.name for pair, _ in leaders]
-    wins = {name: faster.count(name) for name in dict.fromkeys(faster)}
-    text = "; ".join(f"{name} is faster in {number} of {count} models" for name, number in wins.items())
+        return f"No significant difference between {join_names(names)} in any of {len(leaders)} models"
+    won: dict[str, list[Pair]] = {}
+    for pair in decided or [pair for pair, _ in leaders]:
+        won.setdefault(pair.faster.name, []).append(pair)
+    text = "; ".join(_headline_wins(pairs, len(leaders)) for pairs in won.values())
     if not decided:
-        return f"{text} (run-to-run variation unknown)"
-    rest = count - len(decided)
-    return f"{text}; undecided in {rest}" if rest else text
+        return f"{text}; run-to-run variation unknown"
+    undecided = len(leaders) - len(decided)
+    preliminary = "Preliminary: " if any(standing == "preliminary" for _, standing in leaders) else ""
+    return f"{preliminary}{text}" + (f"; no significant difference in {undecided}" if undecided else "")
+
+
+def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
+    """Return by how much one of two systems is faster in these of so many models."""
+    values = [value for pair in pairs if pair.speedup for value in pair.speedup.estimates]
+    where = f"in {len(pairs)} of {models} models"
+    if len(pairs) == models:
+        where = "in both models" if models == 2 else f"in all {models} models"
+    return f"{_gain(pairs[0], values)} {where}"
 
 
 def _headline_single(system: SystemResult) -> str:
@@ -234,7 +241,7 @@ def _excluded(group: Group) -> list[str]:
 
 def _runs_text(faster: SystemResult, slower: SystemResult) -> str:
     first, second = len(faster.valid_runs), len(slower.valid_runs)
-    return f"{counted(first, 'run')} each" if first == second else f"{counted(first, 'run')} vs {second}"
+    return f"{counted(first, 'run')} each" if first == second else f"{first} and {counted(second, 'run')}"
 
 
 def speedup_text(ratio: Ratio | None) -> str:
@@ -252,6 +259,8 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
     digits = next((digits for digits in (2, 3) if f"{low:.{digits}f}" != f"{high:.{digits}f}"), 4)
     if high - low < 0.02:
         digits = max(digits, 3)
+    elif low >= 10:
+        digits = 1
     return f"{value:.{digits}f}", f"{low:.{digits}f}", f"{high:.{digits}f}"
 
 
@@ -259,18 +268,55 @@ def _factor(ratio: float) -> str:
     return units.times(ratio).removesuffix("×")
 
 
-def cost_sentence(cost: PairCost, prices: Mapping[str, Price]) -> str:
+def cost_texts(comparison: Comparison, answers: Sequence[Answer]) -> list[str]:
+    """Return which system costs least per token in each answer; one sentence where it is the same in several models."""
+    found = [cost(comparison, answer.group.leaders) for answer in answers if answer.group.leaders]
+    names = {(each.cheaper.name, each.dearer.name) if each and each.cheaper and each.saving else None for each in found}
+    if len(answers) == len(found) > 1 and len(names) == 1 and None not in names:
+        ((cheaper, dearer),) = filter(None, names)
+        savings = [saving for each in found if each and each.saving for saving in each.saving]
+        amount = _span([f"{100 * each:.0f}" for each in (min(savings), max(savings))])
+        prices = comparison.prices
+        text = f"{cheaper} at {prices[cheaper]} is {amount}% cheaper per token than {dearer} at {prices[dearer]}"
+        return [f"{text} in {'both' if len(found) == 2 else f'all {len(found)}'} models"]
+    texts = [(answer.model.title, _cost_text(comparison, answer.group)) for answer in answers]
+    return [text if len(answers) == 1 else f"{title}: {text}" for title, text in texts if text]
+
+
+def _cost_text(comparison: Comparison, group: Group) -> str:
+    """Return which system of a group costs least per token, with the price of each that is named; empty if unknown."""
+    if group.leaders is None:
+        return ""
+    compared = {id(system): system for pair in group.pairs if pair.ratio for system in (pair.baseline, pair.system)}
+    costs = {
+        system.name: value.value
+        for system in compared.values()
+        for each in efficiencies(comparison, system)
+        if (value := each.values.get("dollars_per_billion_tokens")) and value.value is not None
+    }
+    fastest = group.leaders.faster.name
+    if len(compared) == 2 or len(costs) < 2 or fastest not in costs:
+        found = cost(comparison, group.leaders)
+        return "" if found is None else cost_sentence(found, comparison.prices)
+    least = min(costs, key=lambda name: costs[name])
+    text = f"{least} at {comparison.prices[least]} per GPU-hour costs least per token"
+    if least == fastest:
+        return f"{text} of all {len(costs)}"
+    return f"{text}, {1 - costs[least] / costs[fastest]:.0%} less than {fastest} at {comparison.prices[fastest]}"
+
+
+def cost_sentence(found: PairCost, prices: Mapping[str, Price]) -> str:
     """Return which system costs less per token, with the price of each next to its name; and the break-even price."""
-    faster, slower = cost.pair.faster.name, cost.pair.slower.name
-    if cost.cheaper is None or cost.saving is None or cost.break_even_price is None:
+    faster, slower = found.pair.faster.name, found.pair.slower.name
+    if found.cheaper is None or found.saving is None or found.break_even_price is None:
         if faster in prices and slower in prices:
             given = f"{faster} at {prices[faster]} and {slower} at {prices[slower]} per GPU-hour"
             return f"cost per token is a tie within the uncertainty: {given}"
-        below = _span([f"{each:.2f}" for each in cost.break_even])
+        below = _span([f"{each:.2f}" for each in found.break_even])
         return f"{faster} is cheaper per token below {below}× the price of {slower}"
-    cheaper, dearer = cost.cheaper.name, cost.dearer.name
-    saving = _span([f"{100 * each:.0f}" for each in cost.saving])
-    price = _span([f"${each:.2f}" for each in cost.break_even_price])
+    cheaper, dearer = found.cheaper.name, found.dearer.name
+    saving = _span([f"{100 * each:.0f}" for each in found.saving])
+    price = _span([f"${each:.2f}" for each in found.break_even_price])
     return (
         f"{cheaper} at {prices[cheaper]} is {saving}% cheaper per token than {dearer} at {prices[dearer]}; "
         f"break-even price of {dearer}: {price} per GPU-hour"

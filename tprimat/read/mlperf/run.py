@@ -27,9 +27,9 @@ FIRST_BLOCK = 0.01
 """Share of the first block's wall time that its mean may leave out without a word."""
 
 _COVERS = {
-    "block": "mean of the steps between two evaluations, as the submitter's timer takes it",
-    "mean": "mean of the steps since the record before",
-    "sampled": "one step of those since the record before",
+    "block": "mean between evaluations, by the submitter's timer",
+    "mean": "mean since the record before",
+    "sampled": "single step",
     "derived": "wall time from a block's start to its stop, divided by its steps; evaluations not included",
 }
 
