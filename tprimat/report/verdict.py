@@ -241,7 +241,7 @@ def _excluded(group: Group) -> list[str]:
 
 def _runs_text(faster: SystemResult, slower: SystemResult) -> str:
     first, second = len(faster.valid_runs), len(slower.valid_runs)
-    return f"{counted(first, 'run')} each" if first == second else f"{first} and {counted(second, 'run')}"
+    return f"{counted(first, 'run')} each" if first == second else f"{first} and {second} runs"
 
 
 def speedup_text(ratio: Ratio | None) -> str:
