@@ -443,6 +443,10 @@ class TestOverRuns:
         assert math.log(interval.high) == pytest.approx(1.1 + half)
         assert (interval.about, interval.coverage) == ("mean", 0.95)
 
+    def test_equal_rounded_values_are_not_certain(self):
+        interval = intervals.between_run_interval([2.0, 2.0, 2.0], floor=0.01**2)
+        assert math.log(interval.high / 2.0) == pytest.approx(4.302653 * 0.01 / math.sqrt(3))
+
     def test_a_single_run_has_none(self):
         assert intervals.between_run_interval([1.0]) is None
         assert intervals.between_run_interval([1.0, 1.1]) is not None

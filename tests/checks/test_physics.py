@@ -340,3 +340,11 @@ def test_fewer_printed_tokens_than_declared_keep_their_throughput(factor):
     assert (finding.severity, finding.rule) == ("warning", "own-rate")
     assert "padding" in finding.text
     assert summarize(run).performance.tokens_per_second == 64 * 2048
+
+
+def test_no_explanation_leaves_the_rate_above_the_peak(published):
+    run = declared(published["deepspeed"], "bf16")
+    faster = msgspec.structs.replace(run, step_times=tuple(time / 3 for time in run.step_times))
+    (finding,) = [each for each in judge(faster) if each.rule == "above-peak"]
+    assert not any("FP8" in text or "half the declared" in text for text in finding.explanations)
+    assert "would be 39% of peak" in finding.explanations[0]

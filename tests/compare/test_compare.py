@@ -67,7 +67,7 @@ class TestSystemsAndModels:
         figure = system.values["tokens_per_second_per_gpu"]
         # The geometric mean: a ratio of two of these is that of the log-Welch interval.
         assert figure.value == pytest.approx(statistics.geometric_mean(means))
-        assert (figure.low, figure.high, figure.runs) == (means[0], means[-1], 3)
+        assert (figure.min, figure.max, figure.runs) == (means[0], means[-1], 3)
 
     def test_setups_of_one_machine_are_systems_of_their_own(self):
         (model,) = comparison(make_run(batch=8), make_run(batch=64)).models
@@ -76,7 +76,7 @@ class TestSystemsAndModels:
 
     def test_one_run_has_no_range(self):
         figure = comparison(make_run()).models[0].systems[0].values["avg_step_time_seconds"]
-        assert (figure.low, figure.high, figure.runs) == (None, None, 1)
+        assert (figure.min, figure.max, figure.runs) == (None, None, 1)
 
     def test_a_peak_is_the_highest_of_the_runs(self):
         runs = [

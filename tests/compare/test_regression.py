@@ -124,6 +124,27 @@ class TestAnswers:
         (_, in_seconds) = checked([before], [after], allow=["avg_step_time_seconds=0.1"]).checks
         assert (in_seconds.answer, in_seconds.method) == ("worse", "paired")
 
+    def test_pairs_need_as_many_runs_as_their_own_differences_vary(self):
+        def rounds(step_time, first, noise):
+            return tuple(
+                msgspec.structs.replace(
+                    run,
+                    session="s",
+                    round=index + 1,
+                    timestamp=f"2026-03-0{index + 1}T0{(index + first) % 2}:00:00+00:00",
+                )
+                for index, run in enumerate(runs_of(step_time, spread=noise, day=first))
+            )
+
+        drift = (1.0, 1.1, 1.2, 1.3, 1.4)
+        before = rounds(3.2, 1, drift)
+        noise = (1.01, 0.99, 1.012, 0.992, 1.011)
+        after = rounds(3.2, 2, [each * other for each, other in zip(drift, noise, strict=True)])
+        check = one([before], [after], "1%")
+        assert (check.answer, check.method) == ("inconclusive", "paired")
+        # Runs vary by 15 %, which a hundred runs would not decide; the differences of the rounds by 1 %.
+        assert 5 < check.runs_needed <= 100
+
     def test_several_checks_are_corrected_by_holm(self):
         before, after = runs_of(count=2, spread=(0.9995, 1.0005)), runs_of(3.33, count=2, day=11)
         allow = [f"{name}=1000" for name in ("peak_memory_allocated_gb",)]
@@ -132,6 +153,8 @@ class TestAnswers:
         others = [f"{name}=1.1%" for name in ("avg_step_time_seconds", "median_step_time_seconds")]
         rate, *_ = checked([before], [after], None, allow=[*allow, *others]).checks
         assert rate.p == alone > 0.05 / 3
+        # Memory never varies and comes first; the three others follow by their p values.
+        assert rate.p_adjusted > 0.05 > rate.p
         assert (rate.answer, "Holm's correction for 4 checks" in rate.text) == ("inconclusive", True)
 
     def test_a_small_difference_of_single_runs_takes_more_than_three(self):

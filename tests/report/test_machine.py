@@ -103,6 +103,7 @@ def test_a_regression_check():
     ]
     assert rate["low"] < rate["change"] < rate["high"] < 0.97
     assert (rate["baseline_runs"], rate["candidate_runs"], rate["runs_needed"]) == (3, 3, None)
+    assert rate["p"] <= rate["p_adjusted"] < 0.05
     assert (memory["answer"], memory["threshold_unit"], memory["change"]) == ("within", "GB", 0)
     assert (found["pairs"][0]["faster"], found["pairs"][0]["speedup"]["significant"]) == ("the baseline", True)
 

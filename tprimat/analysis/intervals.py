@@ -131,18 +131,28 @@ class Difference:
 
         return float(2 * special.stdtr(self.freedom, -abs(self.value - expected) / self.error))
 
+    def spread(self, *runs: int) -> float:
+        """Return the standard deviation that so many runs of each system must have for this error."""
+        return self.error / math.sqrt(2 / runs[0] if self.method == "paired" else sum(1 / count for count in runs))
+
     @property
     def minimum_detectable_effect(self) -> float:
         """The smallest relative difference, of logarithms, that so many runs of this spread find with 80 % power."""
         return _detectable(self.error, self.freedom)
 
 
-def between_run_interval(means: Sequence[float]) -> Interval | None:
-    """Return the interval of the mean over runs of one setup, by Student's t on logarithms; None for a single run."""
+def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval | None:
+    """Return the interval of the mean over runs of one setup, by Student's t on logarithms; None for a single run.
+
+    Args:
+        means: shape (runs,), above zero.
+        floor: variance of one run's logarithm that rounding alone gives.
+    """
     if len(means) < 2:
         return None
     logs = [math.log(value) for value in means]
-    centre, half = statistics.fmean(logs), _t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    spread = math.sqrt(max(statistics.variance(logs), floor))
+    centre, half = statistics.fmean(logs), _t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
     return Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
 
 

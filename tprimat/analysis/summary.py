@@ -137,6 +137,11 @@ def summarize(run: Run) -> Summary:
     return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding)
 
 
+def rounding_variance(summaries: Sequence[Summary]) -> float:
+    """Return the variance of a run's logarithm, on average, that comes from how coarsely its times were printed."""
+    return statistics.fmean(summary.rounding**2 / 12 for summary in summaries) if summaries else 0.0
+
+
 def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     """Return the values as they are stored."""
     values = msgspec.structs.asdict(performance)

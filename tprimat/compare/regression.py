@@ -55,6 +55,7 @@ class Check:
         change: candidate over baseline, or minus it for a threshold in the metric's unit.
         low, high: its 95 % interval, by this method; None with too few runs.
         p: of a true change exactly as large as the threshold; None with too few runs.
+        p_adjusted: the same after Holm's correction for all checks, which decides.
         runs_needed: runs of each that would decide; None where it is decided, or where none up to a hundred would.
     """
 
@@ -71,6 +72,7 @@ class Check:
     high: float | None = None
     method: Method | None = None
     p: float | None = None
+    p_adjusted: float | None = None
     runs_needed: int | None = None
 
     @property
@@ -238,7 +240,7 @@ def _check(title: str, matched: Pair, threshold: Threshold) -> Check:
     runs = len(baseline), len(candidate)
     needed = _runs_needed(threshold, baseline, candidate, change, difference)
     method = difference.method if difference else None
-    return Check(title, *names, "inconclusive", "", threshold, means, runs, change, low, high, method, p, needed)
+    return Check(title, *names, "inconclusive", "", threshold, means, runs, change, low, high, method, p, p, needed)
 
 
 def _decided(checks: Sequence[Check]) -> list[Check]:
@@ -246,13 +248,16 @@ def _decided(checks: Sequence[Check]) -> list[Check]:
     tested = [check for check in checks if check.p is not None]
     corrected = dict(zip(map(id, tested), intervals.holm([check.p or 0.0 for check in tested]), strict=True))
     return [
-        check if check.excess is None else _answered(check, check.excess, corrected.get(id(check)), len(tested))
+        check
+        if check.excess is None
+        else _answered(dataclasses.replace(check, p_adjusted=corrected.get(id(check))), check.excess, len(tested))
         for check in checks
     ]
 
 
-def _answered(check: Check, excess: float, p: float | None, tests: int) -> Check:
+def _answered(check: Check, excess: float, tests: int) -> Check:
     assert check.threshold is not None
+    p = check.p_adjusted
     answer: Answer = "inconclusive"
     # Rounding must not make a change that equals the threshold exceed it.
     if p is not None and abs(excess) <= 1e-9 * max(1.0, abs(check.threshold.limit)):
@@ -281,9 +286,9 @@ def _runs_needed(
     if not threshold.percent:
         distance = distance / mean if mean else math.inf
     if difference is not None:
-        # What widens its error, such as rounded values, counts too.
-        error = difference.error / (1.0 if threshold.percent or not mean else abs(mean))
-        spread = max(spread, error / math.sqrt(sum(1 / count for count in counts)))
+        # What widens its error, such as rounded values, counts too; and of pairs, how much these vary.
+        known = difference.spread(*counts) / (1.0 if threshold.percent or not mean else abs(mean))
+        spread = known if difference.method == "paired" else max(spread, known)
     needed = intervals.runs_needed(abs(distance), spread, most=MOST_RUNS)
     return None if needed is None else max(needed, min(counts) + 1)
 
@@ -307,4 +312,4 @@ def _why_inconclusive(check: Check, excess: float, tests: int) -> str:
 def runs_text(check: Check) -> str:
     """Return how many runs a check rests on."""
     first, second = check.runs
-    return f"{counted(first, 'run')} each" if first == second else f"{counted(first, 'run')} vs {second}"
+    return f"{counted(first, 'run')} each" if first == second else f"{first} and {second} runs"

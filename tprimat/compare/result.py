@@ -54,11 +54,11 @@ class Caveat:
 
 @dataclasses.dataclass(frozen=True)
 class MetricValue:
-    """A figure of a system: mean, highest or lowest over so many runs (see over_runs), and their range if several."""
+    """A value of a system: mean, highest or lowest over so many runs (see over_runs), and their range if several."""
 
     value: float
-    low: float | None
-    high: float | None
+    min: float | None
+    max: float | None
     runs: int
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tprimat.analysis import intervals
 from tprimat.analysis.intervals import Difference
-from tprimat.analysis.summary import SegmentMetrics
+from tprimat.analysis.summary import SegmentMetrics, rounding_variance
 from tprimat.compare.result import Ratio, RunResult, SegmentRatio, SystemResult
 
 RATE = "tokens_per_second_per_gpu"
@@ -37,7 +37,9 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     low, high = map(math.exp, found.interval())
     needed = None
     if low <= 1 <= high:
-        spread = max(map(_spread, (system.speeds, baseline.speeds)))
+        spread = found.spread(len(system.speeds), len(baseline.speeds))
+        if found.method != "paired":
+            spread = max(spread, *map(_spread, (system.speeds, baseline.speeds)))
         needed = intervals.runs_needed(abs(value - 1), spread)
     return Ratio(value, low, high, found.method, found.minimum_detectable_effect, needed, segments)
 
@@ -59,7 +61,8 @@ def difference(
         paired = intervals.paired(*logs) if all(len(each) == len(rounds) for each in logs) else None
         if paired is not None:
             return paired
-    floors = _rounding_variance(system, metric), _rounding_variance(baseline, metric)
+    of_system, of_baseline = (rounding_variance([each.summary for each in results]) for results in (system, baseline))
+    floors = (of_system, of_baseline) if metric == RATE else (0.0, 0.0)
     values = (_values(each, metric, transform) for each in (system, baseline))
     return intervals.difference(*values, floors=floors)
 
@@ -87,13 +90,6 @@ def _rounds(system: Sequence[RunResult], baseline: Sequence[RunResult]) -> list[
     first = [one < other for one, other in starts if one is not None and other is not None]
     alternates = all(before != after for before, after in itertools.pairwise(first))
     return rounds if len(rounds) == len(first) == len(system) and alternates else []
-
-
-def _rounding_variance(results: Sequence[RunResult], metric: str) -> float:
-    """Return the variance of a run's logarithm that comes from how coarsely its values were printed."""
-    if metric != RATE:
-        return 0.0
-    return max((result.summary.rounding**2 / 12 for result in results), default=0.0)
 
 
 def _spread(speeds: Sequence[float]) -> float:

@@ -67,7 +67,7 @@ def measurement(run: Run) -> tuple[object, ...]:
     It includes the timestamp where the run has so few records that two runs may have the same by chance.
     """
     few = sum(time is not None for time in run.step_times) < warmup.MINIMUM_RECORDS
-    return run.step_times, hash(tuple(run.loss_values)), run.timestamp if few else None
+    return run.step_times, hash(tuple(run.loss_values)), run.session, run.round, run.timestamp if few else None
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:

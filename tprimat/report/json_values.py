@@ -123,6 +123,7 @@ def _check(check: Check) -> dict[str, Any]:
         "high": check.high,
         "method": check.method,
         "p": check.p,
+        "p_adjusted": check.p_adjusted,
         "runs_needed": check.runs_needed,
     }
 

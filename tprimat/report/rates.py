@@ -8,6 +8,7 @@ from typing import Literal
 
 from tprimat import units
 from tprimat.analysis import intervals
+from tprimat.analysis.summary import rounding_variance
 from tprimat.compare import RunResult, SystemResult
 from tprimat.compare.speedup import RATE as RATE
 
@@ -25,7 +26,7 @@ class Bounds:
 def bounds_of(system: SystemResult) -> Bounds | None:
     """The interval between runs; of a single run that within it, where it kept one speed; None without any."""
     rates = system.speeds
-    between = intervals.between_run_interval(rates)
+    between = intervals.between_run_interval(rates, rounding_variance([each.summary for each in system.valid_runs]))
     if between is not None:
         return Bounds(between.low, between.high, "between")
     segments = system.valid_runs[0].summary.segments if system.valid_runs else ()

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
+from tprimat.analysis.efficiency.subject import Value
 from tprimat.analysis.metrics import Metric
+from tprimat.catalog.prices import Price
 from tprimat.compare import Comparison, Group, Pair, RunResult, SettingRow, SystemResult
 from tprimat.compare.cost import efficiencies
 from tprimat.report.blocks import Content, Table
@@ -138,7 +140,7 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     return _rows(
         group,
         (f"Throughput, {unit}", unit.replace("s/s", "s /s"), throughput),
-        ("95% CI within the run", "in the run", _within),
+        ("CI within the run", "in the run", _within),
         ("Run-to-run range", "range", _range),
         (
             f"Speedup vs {group.baseline.name}",
@@ -176,7 +178,10 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
     for metric in efficiency.METRICS:
         if metric.name in SCREEN and any(_has(each, metric.name) for each in found):
             title = SCREEN[metric.name]
-            cells = (Cell(_short(each, metric.name)) for each in found)
+            cells = (
+                Cell(_short(each, metric.name, comparison.prices.get(system.name), peak))
+                for each, system, peak in zip(found, group.systems, _peaks(group), strict=True)
+            )
             rows.append(Row(title, title.removesuffix("okens"), tuple(cells)))
     return rows
 
@@ -202,13 +207,22 @@ def _texts(values: Sequence[int | str | None]) -> tuple[Cell, ...]:
     return tuple(Cell(units.number(value, 0) if isinstance(value, int) else value or units.UNKNOWN) for value in values)
 
 
-def _short(found: Sequence[efficiency.Efficiency], name: str) -> str:
-    """Return a value of the first screen, without its interval."""
-    value = next((known for each in found if (known := each.values.get(name)) and known.value is not None), None)
+def _peaks(group: Group) -> list[str]:
+    """Return whose peak an MFU is a share of, where the systems have different precisions."""
+    precisions = [system.run.training_config.precision for system in group.systems]
+    return [f" of {each.upper()}" if each and len(set(precisions)) > 1 else "" for each in precisions]
+
+
+def _short(found: Sequence[efficiency.Efficiency], name: str, price: Price | None, peak: str) -> str:
+    """Return a value of the first screen without its interval; what a range of prices costs as a range."""
+    value = next((each.values[name].value for each in found if name in each.values), None)
     if value is None:
         return units.UNKNOWN
-    text = figure(dataclasses.replace(value, low=None, high=None))
-    return f"{text}%" if name == "mfu" else text
+    if name == "mfu":
+        return f"{figure(Value(value))}%{peak}"
+    if price is not None and price.low < price.high:
+        return "–".join(figure(Value(value * bound / price.middle)) for bound in (price.low, price.high))
+    return figure(Value(value))
 
 
 def _rows(group: Group, *table: tuple[str, str, Callable[[SystemResult], Cell | str | None]]) -> list[Row]:
@@ -241,7 +255,7 @@ def _within(system: SystemResult) -> str | None:
     centre = level.mean if interval.about == "mean" else level.median
     half = max(interval.high - centre, centre - interval.low) / centre
     of = "" if interval.about == "mean" else "median "
-    return f"{of}±{half:.1%}"
+    return f"{of}±{half:.1%} ({interval.coverage:.0%} CI)"
 
 
 def between(system: SystemResult) -> str:
@@ -338,9 +352,9 @@ def _runs_text(system: SystemResult) -> str:
 
 def _range(system: SystemResult) -> str | None:
     figure = system.values.get(RATE)
-    if figure is None or figure.low is None:
+    if figure is None or figure.min is None:
         return None
-    return f"{rate(figure.low)}–{rate(figure.high)}"
+    return f"{rate(figure.min)}–{rate(figure.max)}"
 
 
 def _steady_of(system: SystemResult) -> str:

@@ -222,6 +222,9 @@ def _headline_single(system: SystemResult) -> str:
         if system.value(RATE) is not None
         else f"{units.seconds(step)} a step"
     )
+    files = len({result.file for result in system.runs})
+    if files > 1:
+        return f"Only one system found ({name}, {speed}, {files} files); --baseline and --candidate compare two of them"
     return f"Only one system found ({name}, {speed}); add a second result to compare"
 
 

@@ -15,7 +15,7 @@ from tprimat.analysis.efficiency.subject import Subject, highest_memory
 from tprimat.analysis.efficiency.subject import Value as Value
 from tprimat.analysis.efficiency.table import METRICS as METRICS
 from tprimat.analysis.metrics import Metric
-from tprimat.analysis.summary import SegmentMetrics, Summary
+from tprimat.analysis.summary import SegmentMetrics, Summary, rounding_variance
 from tprimat.results.run import Run
 
 ROOM_BELOW = 0.50
@@ -44,7 +44,9 @@ def of_runs(runs: Sequence[Run], summaries: Sequence[Summary], options: Options)
     """
     rates = [summary.performance.tokens_per_second_per_gpu for summary in summaries]
     if len(runs) > 1:
-        return _efficiency(f"{len(runs)} runs", Subject(runs, table.over_runs(rates), options))
+        return _efficiency(
+            f"{len(runs)} runs", Subject(runs, table.over_runs(rates, rounding_variance(summaries)), options)
+        )
     steady, segments = summaries[0].steady, summaries[0].segments
     speed = _speed(segments[0]) if len(segments) == 1 else Value(rates[0])
     return _efficiency(f"steps {steady.first_step}–{steady.last_step}", Subject(runs, speed, options))

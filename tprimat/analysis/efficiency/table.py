@@ -52,12 +52,17 @@ def values(subject: Subject) -> dict[str, Value]:
     return {name: value for name, value in computed.items() if value is not None and value != Value(None)}
 
 
-def over_runs(figures: Sequence[float | None]) -> Value:
-    """Return the geometric mean of a figure over runs with its interval; no value where a run has none."""
+def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
+    """Return the geometric mean over runs with its interval; no value where a run has none.
+
+    Args:
+        figures: shape (runs,).
+        floor: see intervals.between_run_interval.
+    """
     known = [figure for figure in figures if figure is not None]
     if not known or len(known) < len(figures):
         return Value(None)
-    between = intervals.between_run_interval(known)
+    between = intervals.between_run_interval(known, floor)
     return Value(statistics.geometric_mean(known), *((between.low, between.high) if between else (None, None)))
 
 
