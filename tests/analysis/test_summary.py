@@ -105,6 +105,13 @@ def test_a_window_weighs_as_many_steps_as_it_averages():
     assert performance.total_time_seconds == pytest.approx(9 + 10 + 20)
 
 
+def test_steps_are_those_that_the_records_average():
+    run = a_run([9.0] * 3 + [1.0] * 30, windows=(32,) * 33)
+    assert (summarize(run).steady.first_step, summarize(run).steady.last_step) == (97, 33 * 32)
+    overlapping = a_run([9.0, 1.0, 4.0], windows=(10, 10, 10), steps=(5, 10, 15))
+    assert (summarize(overlapping).steady.first_step, summarize(overlapping).steady.last_step) == (6, 15)
+
+
 def test_the_loss_is_the_mean_of_the_last_ten_that_are_known():
     losses = [float(number) for number in range(30)]
     losses[-1] = None

@@ -106,7 +106,7 @@ def summarize(run: Run) -> Summary:
     # Without a steady state the first step is excluded all the same: it includes initialisation on every platform.
     start = segments[0].start if segments else min(1, len(times) - 1)
     steady = Steady(
-        first_step=steps[start],
+        first_step=_first_covered(start, steps, windows),
         last_step=steps[-1],
         method="tail_reference" if segments else "all_after_first",
         found=bool(segments),
@@ -149,6 +149,12 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     return msgspec.structs.replace(performance, **figures)
 
 
+def _first_covered(index: int, steps: Sequence[int], windows: Sequence[int]) -> int:
+    """Return the first of the steps that a record averages; they end with the record's own number."""
+    before = steps[index - 1] if index else 0
+    return max(before, steps[index] - windows[index]) + 1
+
+
 def _segment_metrics(
     segment: Segment,
     steps: Sequence[int],
@@ -156,13 +162,14 @@ def _segment_metrics(
     windows: Sequence[int],
     rate: Callable[[float], float | None],
 ) -> SegmentMetrics:
+    first = _first_covered(segment.start, steps, windows)
     steps, times = steps[segment.start : segment.stop], times[segment.start : segment.stop]
     windows = windows[segment.start : segment.stop]
     limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times))
     outliers = [time for time in times if time > limit]
     mean = stats.mean(times, windows)
     return SegmentMetrics(
-        first_step=steps[0],
+        first_step=first,
         last_step=steps[-1],
         mean=mean,
         tokens_per_second_per_gpu=rate(mean),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import statistics
@@ -138,7 +139,7 @@ SAME_PLACE = 10
 def _changes_alike(one: RunResult, other: RunResult) -> bool:
     """Whether the speed of two runs changes as often, and at the same places."""
     places = [
-        [result.run.steps.index(segment.first_step) for segment in result.summary.segments[1:]]
+        [bisect.bisect_left(result.run.steps, segment.first_step) for segment in result.summary.segments[1:]]
         for result in (one, other)
     ]
     return len(places[0]) == len(places[1]) and all(
