@@ -93,6 +93,28 @@ def test_a_folder_each_training_its_own_file_and_the_rest_named(call, tmp_path):
         assert reason in out
 
 
+def test_many_logs_are_a_table_of_80_columns(call, tmp_path):
+    folder = tmp_path / "a-folder-with-a-long-name" / "of-another-machine"
+    folder.mkdir(parents=True)
+    for number in range(5):
+        (folder / f"nanogpt-of-a-team-with-a-long-name-{'x' * 40}-{number}.log").write_text(
+            NANO.replace("loss 4", f"loss 4{number}")
+        )
+    status, out, err = call(*folder.glob("*.log"))
+    assert (status, err) == (0, "")
+    assert max(map(len, out.splitlines()[:6])) <= 80
+    assert all(f"-{number}.log  30     " in out for number in range(5))
+
+
+def test_an_mlperf_system_description_is_named_with_its_logs(call, tmp_path):
+    (tmp_path / "nano.log").write_text(NANO)
+    (tmp_path / "machine.json").write_text('{"accelerator_model_name": "AMD Instinct MI355X"}')
+    status, out, err = call("nano.log", "machine.json")
+    assert (status, err) == (0, "")
+    assert "MLPerf system description, read with the logs that it belongs to: machine.json" in out
+    assert call("machine.json")[0] == 2
+
+
 def test_a_structured_file_goes_before_the_console_of_the_same_training(call, tmp_path):
     logs = tmp_path / "run"
     (logs / "checkpoint-30").mkdir(parents=True)

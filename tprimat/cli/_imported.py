@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from tprimat import console, units
@@ -11,6 +12,9 @@ from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
+
+NARROWEST = 20
+"""Columns for the name of a log."""
 
 Row = tuple[str, object, str | None]
 """Label, value, and the field whose line in the log is shown beside it."""
@@ -35,7 +39,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         ("sequence length", training.sequence_length, "sequence_length"),
         ("parallelism", ", ".join(f"{name} {size}" for name, size in sizes if size), "tensor_model_parallel_size"),
         ("precision", training.precision, "precision"),
-        ("steps", f"{figures.total_steps}{_of_planned(run)}", None),
+        ("steps", _steps(run, summary), None),
     ]
     if figures.avg_step_time_seconds is not None:
         first, last = steady.first_step, steady.last_step
@@ -62,14 +66,13 @@ def show_imported(result: ImportedResult) -> None:
     """Print what was recognised and the metrics."""
     run, training = result.run, result.run.training_config
     time, rate = _speed(result.summary)
-    last = f", up to step {run.steps[-1]}{_of_planned(run)}" if run.steps else ""
     rows: list[Row] = [
         ("model", run.model, None),
         ("GPUs", run.num_gpus, None),
         ("global batch size", training.global_batch_size, None),
         ("sequence length", training.sequence_length, None),
         ("precision", training.precision, None),
-        ("records", f"{len(run.steps)}{last}", None),
+        ("steps", _steps(run, result.summary), None),
         ("step time", time, None),
         ("tokens/s/GPU", rate, None),
     ]
@@ -80,13 +83,18 @@ def show_imported(result: ImportedResult) -> None:
 
 
 def show_table(results: Sequence[ImportedResult]) -> None:
-    """Print a row for each result."""
-    rows = [("source", "recognised as", "records", "step time", "tokens/s/GPU", "status", "result")]
+    """Print a row for each result, as wide as the terminal; the path's end says more than its start."""
+    rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
     for each in results:
-        title, name = shortened(plain(each.title), 56), plain(each.path.name)
-        recognised, records = plain(_log_format(each.run), 34), str(len(each.run.steps))
-        rows.append((title, recognised, records, *_speed(each.summary), each.run.status, name))
-    for line in console.table(rows):
+        format_name = _log_format(each.run).split(" (")[0]
+        rows.append(
+            (f"{each.summary.performance.total_steps or 0:,}", *_speed(each.summary), format_name, each.run.status)
+        )
+    cells = console.table(rows)
+    folder = os.path.dirname(os.path.commonprefix([each.title for each in results]))
+    titles = ["log", *(plain(each.title.removeprefix(folder).strip(os.sep + " ")) for each in results)]
+    room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
+    for line in console.table([(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]):
         info(line)
     info(f"{len(results)} results saved in {plain(str(results[0].path.parent))}; warnings are stored in each file")
 
@@ -95,8 +103,16 @@ def _log_format(run: Run) -> str:
     return (run.source.dialect if run.source else None) or run.framework or "unknown"
 
 
-def _of_planned(run: Run) -> str:
-    return f" of {run.training_config.max_steps}" if run.training_config.max_steps else ""
+def _steps(run: Run, summary: Summary) -> str:
+    """Return the last step, how many are planned, and how many of them are recorded."""
+    if not run.steps:
+        return "0"
+    planned, recorded = run.training_config.max_steps, summary.performance.total_steps or 0
+    notes = [] if recorded == run.steps[-1] else [f"{recorded:,} recorded"]
+    if len(run.steps) != recorded:
+        notes.append(f"{len(run.steps):,} log records")
+    last = f"{run.steps[-1]:,}{f' of {planned:,}' if planned else ''}"
+    return f"{last} ({', '.join(notes)})" if notes else last
 
 
 def _speed(summary: Summary) -> tuple[str, str]:

@@ -46,6 +46,10 @@ _CODE = re.compile(
 """Names of files that a folder holds beside logs: left alone there, and read when they are named."""
 
 
+MLPERF_SYSTEM = "MLPerf system description, read with the logs that it belongs to"
+"""Why such a file is no source, whether a folder holds it or the user names it."""
+
+
 @dataclasses.dataclass(frozen=True)
 class LogSource:
     """A log, or several files of one training.
@@ -111,9 +115,9 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
             try:
                 training, source = _source(file, named=not is_folder)
             except TensorPrimatError as error:
-                if not is_folder:
-                    raise
                 reason = error.message.removeprefix(f"{file}: ")
+                if not is_folder and reason != MLPERF_SYSTEM:
+                    raise
                 skipped.append(SkippedFile(str(file), reason))
                 continue
             if earlier := sources.get(training):
@@ -141,7 +145,8 @@ def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
     with contextlib.closing(Log(str(path)).chunks()) as chunks:
         head = _head(chunks)
     file_format = read.file_format_of(head)
-    if file_format is None and not named and (reason := _why_no_log(path, head)):
+    reason = _why_no_log(path, head) if file_format is None else None
+    if reason and (reason == MLPERF_SYSTEM or not named):
         raise _no_log(path, reason)
     group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
     source = LogSource((str(path),), group, named, status.st_size)
@@ -172,7 +177,7 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
     if any(sign in head[:8000] for sign in _OURS) and first == b"{":
         return "is a result of TensorPrimat: compare reads it"
     if b'"accelerator_model_name"' in head and first == b"{":
-        return "describes an MLPerf system: it is read with the results beside it"
+        return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
         return "is JSON of another kind"
     if _CODE.search(path.name):
