@@ -91,7 +91,8 @@ def show_table(results: Sequence[ImportedResult]) -> None:
             (f"{each.summary.performance.total_steps or 0:,}", *_speed(each.summary), format_name, each.run.status)
         )
     cells = console.table(rows)
-    folder = os.path.dirname(os.path.commonprefix([each.title for each in results]))
+    # The separator ends it, and a title is not always a path.
+    folder = os.path.commonprefix([each.title for each in results]).rpartition(os.sep)[0]  # noqa: RUF071
     titles = ["log", *(plain(each.title.removeprefix(folder).strip(os.sep + " ")) for each in results)]
     room = max(console.terminal_size()[0] - 2 - max(map(len, cells)), NARROWEST)
     for line in console.table([(shortened(title, room), cell) for title, cell in zip(titles, cells, strict=True)]):
