@@ -55,12 +55,13 @@ def test_help(command):
     done = subprocess.run(
         [sys.executable, "-m", "tprimat", *command, "--help"],
         cwd=REPOSITORY,
-        env={**os.environ, "COLUMNS": "200"},
+        env={**os.environ, "COLUMNS": "80"},
         capture_output=True,
         text=True,
         encoding="utf-8",
     )
     assert avoided(done.stdout) == []
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("folder", ["tests/data/published", "docs/examples/published", "docs/examples/own"])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import re
 import sys
+import textwrap
 from typing import Any, NoReturn
 
 from tprimat.errors import UsageError
@@ -17,6 +20,21 @@ OF_TRAININGS = {
 """What the three options do in commands that train."""
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Fills paragraphs; an indented line keeps its place, and goes on below its last column."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        filled: list[str] = []
+        for is_prose, lines in itertools.groupby(text.rstrip().splitlines(), lambda line: line[:1].strip() != ""):
+            if is_prose:
+                filled += textwrap.wrap(" ".join(lines), width, break_on_hyphens=False)
+                continue
+            for line in lines:
+                column = max((each.end() for each in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0)
+                filled += textwrap.wrap(line, width, subsequent_indent=" " * column, break_on_hyphens=False) or [""]
+        return "\n".join(filled)
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of a command. It raises UsageError for wrong arguments.
 
@@ -24,12 +42,12 @@ class Parser(argparse.ArgumentParser):
         command: its name, for the usage line; replaced by the shell or Python script that calls it.
         hint: appended to the error message.
         passes: whether what follows -- is for another program; it is kept as `passed`.
-        settings: of argparse. Unless they say so, texts keep their lines and no option may be abbreviated.
+        settings: of argparse. Unless they say so, no option may be abbreviated.
     """
 
     def __init__(self, command: str, *, hint: str = "", passes: bool = False, **settings: Any) -> None:
         settings.setdefault("prog", os.environ.get("TPRIMAT_SCRIPT") or program(command))
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("formatter_class", _Formatter)
         settings.setdefault("allow_abbrev", False)
         super().__init__(**settings)
         self._hint = f"{hint}; " if hint else ""

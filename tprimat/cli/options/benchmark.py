@@ -30,10 +30,11 @@ downloaded: weights are random, tokens are generated.
 """
 
 EPILOG = """\
-Scales:      {scales}
-Frameworks:  {first},
-             {rest}
+  scales      {scales}
+  frameworks  {frameworks}
+
 NeMo presets:
+
 {presets}
 
 For the encoder-decoder: --model encdec --help
@@ -56,7 +57,7 @@ class BenchmarkParser(Parser):
 
 def parser() -> Parser:
     """Return the parser of `benchmark`."""
-    parser = BenchmarkParser("benchmark", description=DESCRIPTION, epilog=_epilog())
+    parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=_epilog())
     _add_setup(parser.add_argument_group("workload"))
     _add_measuring(parser.add_argument_group("measurement"))
     _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
@@ -66,10 +67,8 @@ def parser() -> Parser:
 
 
 def _epilog() -> str:
-    known = framework_names()
     presets = "\n".join(f"  {name:13}{text}" for name, text in PRESETS.items())
-    first, rest = ", ".join(known[:4]), ", ".join(known[4:])
-    return EPILOG.format(scales=", ".join(scales.names()), first=first, rest=rest, presets=presets)
+    return EPILOG.format(scales=", ".join(scales.names()), frameworks=", ".join(framework_names()), presets=presets)
 
 
 def own_options() -> set[str]:

@@ -30,7 +30,7 @@ def parser() -> Parser:
     parser = Parser(
         "compare",
         prog=program(),
-        usage="%(prog)s [PATH ...] [--quiet | --verbose | --json] [options]",
+        usage="%(prog)s [PATH ...] [options]",
         description="Compare training benchmark results: which system is faster, by how much, and how certain that is.",
         epilog=EPILOG.format(program()),
         allow_abbrev=True,

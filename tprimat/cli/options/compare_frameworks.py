@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.cli.options.compare import add_precision
 
@@ -18,9 +16,9 @@ def parser(platform: str | None = None, picture: str = "compare.png") -> Parser:
     what = {"nvd": "NVIDIA results", "amd": "AMD results"}.get(platform or "", "results of all platforms")
     parser = Parser(
         "nvd-compare" if platform else "compare-frameworks",
+        usage="%(prog)s [options]",
         description=f"Compare training frameworks in {what}, model by model. Files: {NAMED}. Implausible results are "
         "excluded. Exit status as of compare_results.py.",
-        formatter_class=argparse.HelpFormatter,
         allow_abbrev=True,
     )
     text = "directory of the results, read with all below it, and of the plot (default: output)"

@@ -23,7 +23,7 @@ Exit status: 0 success, 2 wrong usage, or the conversion can't run here.
 
 def parser() -> Parser:
     """Return the parser of `convert`."""
-    usage = "%(prog)s [-h] [--overwrite] [--quiet | --verbose | --json] {import,export} SOURCE TARGET"
+    usage = "%(prog)s --model NAME [options] {import,export} SOURCE TARGET"
     parser = Parser("convert", description=DESCRIPTION, usage=usage, epilog=EPILOG)
     option(parser, "--model NAME", f"set the model: {', '.join(models.names())}", choices=models.names(), required=True)
     # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
