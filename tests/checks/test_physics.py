@@ -41,10 +41,10 @@ def test_january_result_needs_four_times_its_tokens(samples):
     assert finding.rule == "own-rate"
     assert "107,401 tokens/s reported, 26,850 recomputed (128 × 2,048 tokens / 9.763 s), 4.000× less" in finding.text
     sequence, batch, gpus = finding.explanations
-    assert sequence.startswith("sequence length 8192 instead of 2048: the default of primus")
+    assert sequence.startswith("sequence length 8192 instead of 2048: the primus default")
     assert batch.startswith("global batch 512 instead of 128")
-    assert "no known configuration" in batch
-    assert gpus.startswith("32 GPUs instead of 8: excluded")
+    assert "no supporting evidence" in batch
+    assert gpus.startswith("32 GPUs instead of 8 (ruled out")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_deepspeed_row_cannot_be_judged_without_precision(published):
     (finding,) = judge(published["deepspeed"])
     assert finding.severity == "unverified"
     assert (
-        "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM, possible only in FP8: state" in finding.text
+        "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in FP8, so set" in finding.text
     )
 
 
@@ -98,8 +98,8 @@ def test_memory_beyond_the_card():
     )
     (finding,) = judge(run)
     assert finding.rule == "beyond-memory"
-    assert "210.00 GB on a device of 206.14 GB" in finding.text
-    assert "GiB written as GB" in finding.explanations[0]
+    assert "of 210.00 GB exceeds the 206.14 GB of the device" in finding.text
+    assert "GiB reported as GB" in finding.explanations[0]
 
 
 def test_memory_up_to_the_card_is_possible():
@@ -160,10 +160,10 @@ def test_printed_rate_against_the_declared_work(factor, severity):
 @pytest.mark.parametrize(
     ("factor", "text"),
     [
-        (8.0, "a total printed as the rate per GPU"),
-        (1 / 8, "a rate per GPU printed as the total"),
-        (1000.0, "milliseconds taken for seconds"),
-        (GIB / 1e9, "GiB taken for GB"),
+        (8.0, "total rate reported as per-GPU"),
+        (1 / 8, "per-GPU rate reported as the total"),
+        (1000.0, "milliseconds read as seconds"),
+        (GIB / 1e9, "GiB read as GB"),
         (2.0, "sequence length 4096 instead of 2048"),
         (3.0, "global batch 192 instead of 64"),
     ],
@@ -209,7 +209,7 @@ def test_what_is_possible_is_named_of_a_card_with_fp4(published):
     info = msgspec.structs.replace(published["deepspeed"].gpu_info, device_name="NVIDIA B200")
     run = msgspec.structs.replace(published["deepspeed"], gpu_info=info, step_times=(0.3,), native_metrics={})
     (finding,) = judge(run)
-    assert "possible only in FP8 or FP4: state the precision" in finding.text
+    assert "only possible in FP8 or FP4, so set the precision" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -318,13 +318,15 @@ def test_an_ambiguous_name_is_said_to_be_one():
 def test_a_precision_that_the_gpu_lacks_is_a_warning_where_a_wider_one_reaches_it():
     (finding,) = judge(trained("Tesla V100-SXM2-16GB", 9))
     assert (finding.severity, finding.rule) == ("warning", "precision-lacking")
-    assert "V100 SXM 16GB has no BF16: either it is computed in fp32" in finding.text
+    assert "V100 SXM 16GB does not support BF16: the run used fp32" in finding.text
 
 
 def test_more_than_any_product_is_known_to_sustain_is_a_warning():
     (finding,) = judge(trained("AMD Instinct MI300X", 1250))
     assert (finding.severity, finding.rule) == ("warning", "above-sustained")
-    assert "1,250 TFLOP/s per GPU is 187% of the best matrix product known of MI300X (668 TFLOP/s" in finding.text
+    assert (
+        "1,250 TFLOP/s per GPU is 187% of the best BF16 matrix product measured on MI300X (668 TFLOP/s" in finding.text
+    )
     assert judge(trained("AMD Instinct MI300X", 660)) == ()
 
 

@@ -251,8 +251,8 @@ class TestRealResults:
     def test_training_runs_differ(self, said):
         text = " ".join(said[1].split())
         assert text.count("training runs differ, so model quality is not compared") >= 2
-        assert "0.2% of the common steps agree in loss within 5%" in text
-        assert "4.0% of the common steps agree in loss within 5%" in text
+        assert "loss agrees within 5% on 0.2% of shared steps" in text
+        assert "loss agrees within 5% on 4.0% of shared steps" in text
 
     def test_mfu_where_the_precision_is_given(self, samples, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)

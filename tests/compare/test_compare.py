@@ -232,7 +232,7 @@ class TestSettings:
         assert rows["precision"].differs
         assert rows["global batch"].values == ("64 sequences", "128 sequences")
         assert not rows["sequence length"].differs
-        assert rows["recomputation"].unknown
+        assert rows["activation recomputation"].unknown
         assert "expert parallel" not in rows
 
     def test_versions_only_where_they_differ(self):

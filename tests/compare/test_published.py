@@ -58,7 +58,7 @@ def test_without_a_precision_it_cant_be_judged(published):
     model, answer = judged(published, None)
     finding = next(system for system in model.systems if system.framework == "deepspeed").exclusion
     assert finding.severity == "unverified"
-    assert "possible only in FP8: state the precision" in finding.text
+    assert "only possible in FP8, so set the precision" in finding.text
     assert any("deepspeed" in text for text in answer.excluded)
     assert answer.next_steps[0] == "set the precision of deepspeed if you know it: --precision SYSTEM=PRECISION"
 
@@ -78,9 +78,9 @@ def test_all_three_losses_are_those_of_random_tokens(published):
     model, answer = judged(published, "bf16")
     for system in model.systems:
         (finding,) = (finding for finding in system.findings if finding.rule == "synthetic-data")
-        assert "ln V = 11.76" in finding.text
-        assert "no evidence for or against speed" in finding.text
-    assert sum("ln V = 11.76" in caveat.text for caveat in answer.caveats) == 1
+        assert "ln(vocabulary) = 11.76" in finding.text
+        assert "speed is unaffected" in finding.text
+    assert sum("ln(vocabulary) = 11.76" in caveat.text for caveat in answer.caveats) == 1
 
 
 class TestSameMode:

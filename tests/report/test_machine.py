@@ -40,7 +40,7 @@ def test_a_comparison_and_its_metrics():
     assert speedup["minimum_detectable_effect"] is None
     assert pair["cost"]["cheaper"] == "8×MI300X (BF16)"
     assert pair["cost"]["break_even_usd_per_gpu_hour"] == [pytest.approx(1.5)] * 2
-    assert {entry["status"] for entry in pair["config_diff"]} <= {"equal", "different", "unknown", "disqualifying"}
+    assert {entry["status"] for entry in pair["config_diff"]} <= {"equal", "different", "unknown", "blocking"}
     metrics = {each["system"]: each for each in found["metrics"]}["8×H100 80GB HBM3 (BF16)"]
     assert metrics["columns"][0]["values"]["tokens_per_dollar"]["value"] == pytest.approx(5120 * 1800, rel=0.01)
     assert metrics["price_usd_per_gpu_hour"] == [2, 2]

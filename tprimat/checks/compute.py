@@ -13,7 +13,7 @@ from typing import Literal
 from tprimat.checks.settings import SETTINGS, Setting
 from tprimat.results.run import Run
 
-Status = Literal["equal", "different", "unknown", "disqualifying"]
+Status = Literal["equal", "different", "unknown", "blocking"]
 Mode = Literal["best", "same"]
 
 
@@ -43,15 +43,15 @@ class ConfigDiff:
         return tuple(entry for entry in self.entries if entry.status == status)
 
 
-_BY_SEVERITY: tuple[Status, ...] = ("disqualifying", "different", "unknown", "equal")
+_BY_SEVERITY: tuple[Status, ...] = ("blocking", "different", "unknown", "equal")
 
 
 def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
-    """Compare the settings of two runs; "same" makes every difference of configuration disqualifying."""
+    """Compare the settings of two runs; "same" makes every difference of configuration blocking."""
     entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
     decisive = [entry for setting, entry in zip(SETTINGS, entries, strict=True) if setting.identity]
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
-    if any(entry.status == "disqualifying" for entry in decisive):
+    if any(entry.status == "blocking" for entry in decisive):
         return ConfigDiff(tuple(entries), "not comparable")
     # What one alone states can't be called the same. What neither states is listed as unknown.
     if all(entry.status == "equal" or entry.values == (None, None) for entry in decisive):
@@ -68,7 +68,7 @@ def _entry(setting: Setting, first: Run, second: Run, mode: Mode) -> Entry:
     elif same:
         status = "equal"
     elif setting.forbids or (mode == "same" and setting.identity):
-        status = "disqualifying"
+        status = "blocking"
     return _shared(setting.title, status, values)
 
 

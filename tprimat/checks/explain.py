@@ -46,7 +46,7 @@ KNOWN_CONFIGURATIONS = (
 )
 
 
-_NOTHING = "nothing else speaks for it"
+_NOTHING = "no supporting evidence"
 
 _Correction = tuple[int, str]
 """A rank, the best supported first, and the correction with its support."""
@@ -64,14 +64,13 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
     for other in SEQUENCE_LENGTHS:
         if length and _fits(other / length, factor):
             text = f"sequence length {other} instead of {length}"
-            corrections.append(_of_configuration(run, text, 2, _NOTHING, sequence_length=other))
+            corrections.append(_of_configuration(run, text, 2, sequence_length=other))
     for times in (*FACTORS, *(1 / each for each in FACTORS)):
         if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
             other = round(batch * times)
             accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
             text = f"global batch {other} instead of {batch} (or {accumulation} the gradient accumulation)"
-            support = "no known configuration has it"
-            corrections.append(_of_configuration(run, text, 3, support, global_batch_size=other))
+            corrections.append(_of_configuration(run, text, 3, global_batch_size=other))
     return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
 
 
@@ -101,7 +100,7 @@ def _fits(correction: float, factor: float) -> bool:
     return math.isclose(correction, factor, rel_tol=EXACT)
 
 
-def _of_configuration(run: Run, text: str, rank: int, support: str, **corrected: int) -> _Correction:
+def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Correction:
     """Return a correction, ranked first where a shipped configuration of this framework, model and device has the
     corrected values and agrees with all else that the run states.
     """
@@ -111,8 +110,8 @@ def _of_configuration(run: Run, text: str, rank: int, support: str, **corrected:
         is_of_run = (each.framework, each.model) == (run.framework, run.model)
         fits_device = each.gpu in (run.gpu_info.device_name or "")
         if is_of_run and fits_device and all(getattr(each, name) == value for name, value in values.items()):
-            return 0, f"{text}: the default of {run.framework} for this model ({each.source})"
-    return rank, f"{text}: {support}"
+            return 0, f"{text}: the {run.framework} default for this model ({each.source})"
+    return rank, f"{text} ({_NOTHING})"
 
 
 def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
@@ -124,20 +123,20 @@ def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
         if gpus and (_fits(times, factor) or _fits(1 / times, factor)):
             text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
             if printed and _fits(printed, gpus):
-                yield 9, f"{text}: excluded: the printed total is {printed:.3f} times the printed rate per GPU"
+                yield 9, f"{text} (ruled out: the printed total is {printed:.3f} times the printed rate per GPU)"
             else:
-                what = "dual-die GPU counted as one device, or " if times == 2 else ""
-                yield 4, f"{text}: {what}{_NOTHING}"
+                what = "dual-die GPU counted as one device; " if times == 2 else ""
+                yield 4, f"{text} ({what}{_NOTHING})"
 
 
 def _units(run: Run, factor: float) -> Iterator[_Correction]:
     gpus = run.num_gpus if run.num_gpus and run.num_gpus > 1 else math.nan
     rows = (
-        ((1 / gpus,), "a rate per GPU printed as the total", f"1/{gpus}"),
-        ((gpus,), "a total printed as the rate per GPU", f"{gpus}"),
-        ((1000, 1 / 1000), "milliseconds taken for seconds", "1000"),
-        ((GIB / GB, GB / GIB), "GiB taken for GB", "1.0737"),
+        ((1 / gpus,), "per-GPU rate reported as the total", f"1/{gpus}"),
+        ((gpus,), "total rate reported as per-GPU", f"{gpus}"),
+        ((1000, 1 / 1000), "milliseconds read as seconds", "1000"),
+        ((GIB / GB, GB / GIB), "GiB read as GB", "1.0737"),
     )
     for factors, text, exactly in rows:
         if any(_fits(each, factor) for each in factors):
-            yield 1, f"{text}: the factor is exactly {exactly}"
+            yield 1, f"{text} (the factor is exactly {exactly})"

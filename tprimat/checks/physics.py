@@ -79,11 +79,11 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             else f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
         )
         if gpu.lacks(precision):
-            text += f"; it has no {name} and computes it in {gpu.computes_in(precision)}"
+            text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
         yield Finding("error", "above-peak", text, explain.above_peak(run, achieved / ceiling))
         return
     if gpu.lacks(precision):
-        text = f"{gpu.title} has no {name}: either it is computed in {gpu.computes_in(precision)}, or another one ran"
+        text = f"{gpu.title} does not support {name}: the run used {gpu.computes_in(precision)} or another precision"
         yield Finding("warning", "precision-lacking", text)
     peaks = {each: peak for each in _NARROW if not gpu.lacks(each) and (peak := gpu.ceiling_tflops(each))}
     half = next((peaks[each] for each in _HALF if each in peaks), math.inf)
@@ -91,13 +91,16 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     if precision is None and needed > half:
         possible = " or ".join(each.upper() for each, peak in peaks.items() if peak >= needed)
         text = (
-            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title}, possible only in "
-            f"{possible}: state the precision"
+            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of {title}; only "
+            f"possible in {possible}, so set the precision"
         )
         yield Finding("unverified", "precision-unstated", text, explain.above_peak(run, needed / half))
     elif precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
-        text = f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best matrix product known of {title}"
-        yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s in BF16)")
+        text = (
+            f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix product "
+            f"measured on {title}"
+        )
+        yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
@@ -126,8 +129,8 @@ def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
     for name, value in run.memory_metrics.known().items():
         # Whole-card figures are rounded to two decimals where logs print them.
         if value > total * 1.001:
-            text = f"{name} is {value:.2f} GB on a device of {total:.2f} GB"
-            unit = f"GiB written as GB: the card's total would be {total * GIB / GB:.2f} GB"
+            text = f"{name} of {value:.2f} GB exceeds the {total:.2f} GB of the device"
+            unit = f"GiB reported as GB (the device would have {total * GIB / GB:.2f} GB)"
             explanations = (unit,) if value / total < GIB / GB * 1.001 else ()
             yield Finding("error", "beyond-memory", text, explanations)
 
@@ -139,11 +142,13 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     cap = recorded or (gpu.tdp_w if gpu else None)
     if power is None or seconds is None or cap is None or seconds < POWER_SECONDS or power <= POWER_MARGIN * cap:
         return None
-    text = f"mean power of {power:.0f} W per GPU over {seconds:.0f} s is {power / cap:.2f} times the"
+    text = f"mean power of {power:.0f} W per GPU over {seconds:.0f} s exceeds the {cap:.0f} W"
     if recorded:
-        return Finding("error", "above-power-cap", f"{text} power cap of {cap:.0f} W")
+        return Finding("error", "above-power-cap", f"{text} power cap ({power / cap:.2f}×)")
     # A cap may be set higher, and the counter of one die may read both.
-    return Finding("warning", "above-power-cap", f"{text} {cap:.0f} W of the data sheet; the power cap isn't recorded")
+    return Finding(
+        "warning", "above-power-cap", f"{text} of the data sheet ({power / cap:.2f}×); the power cap is not recorded"
+    )
 
 
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
@@ -172,8 +177,8 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return Finding(
             "warning",
             "own-rate",
-            f"the source printed {printed:,.0f} tokens/s, {factor - 1:+.1%} from what batch, sequence and the time of "
-            f"{closest} give",
+            f"{printed:,.0f} tokens/s reported, {factor - 1:+.1%} from batch × sequence length / step time "
+            f"(of {closest})",
         )
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
     texts = (

@@ -56,24 +56,23 @@ def nature_of_data(run: Run) -> tuple[Nature, str]:
     losses = _losses(run)
     entropy = run.data.entropy
     if entropy is not None:
-        return "known entropy", f"synthetic data of {entropy:.3f} nats/token ({run.data.kind})"
+        return "known entropy", f"synthetic data ({run.data.kind}, entropy {entropy:.3f} nats/token)"
     level = _uniform_loss(run)
     # A single record may average a whole training.
     covered = sum(n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None)
     end = statistics.fmean(losses[-10:]) if covered >= LEAST_STEPS else None
     if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
         return "uniform random", (
-            f"the loss stays at ln V = {level:.2f}: uniform random tokens, as NeMo's mock data are; "
-            "no evidence for or against speed"
+            f"loss stays at ln(vocabulary) = {level:.2f}: random mock tokens, as in NeMo; speed is unaffected"
         )
     if end is not None and end < COLLAPSED_LOSS and _tokens(run) < COLLAPSE_TOKENS:
         return "predictable", (
-            f"the loss falls to {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: tokens that can be known "
-            "by heart, as Megatron's and Primus's mock data are, which count upwards"
+            f"loss reaches {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: typical of mock data "
+            "(Megatron, Primus); speed is unaffected"
         )
     if _is_named_synthetic(run):
         return "synthetic", f"synthetic data ({run.data.kind})"
-    return ("real", f"data set {run.data.kind}") if run.data.kind else ("unknown", "nothing says what the data were")
+    return ("real", f"data set {run.data.kind}") if run.data.kind else ("unknown", "training data unknown")
 
 
 def findings(run: Run) -> Iterator[Finding]:
@@ -81,13 +80,13 @@ def findings(run: Run) -> Iterator[Finding]:
     lost = [step for step, loss in zip(run.steps, run.loss_values, strict=True) if loss is None]
     losses = _losses(run)
     if losses and lost and len(lost) < len(run.steps):
-        text = f"no finite loss at {len(lost)} of {len(run.steps)} records (the first at step {lost[0]})"
+        text = f"no finite loss in {len(lost)} of {len(run.steps)} records (first at step {lost[0]})"
         yield Finding("warning", "loss-missing", text)
     if below := below_entropy(run):
         yield Finding("error", "below-entropy", below)
     nature, evidence = nature_of_data(run)
     if run.data.kind is not None and not _is_named_synthetic(run) and nature in ("uniform random", "predictable"):
-        yield Finding("warning", "loss-of-real-data", f"{evidence}; but the data are named {run.data.kind}")
+        yield Finding("warning", "loss-of-real-data", f"{evidence}; but the result names its data {run.data.kind}")
     elif nature not in ("real", "unknown"):
         yield Finding("info", "synthetic-data", evidence)
 
@@ -107,9 +106,9 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
         mean = statistics.fmean(part)
         if mean < entropy - 4 * error:
             return (
-                f"the mean loss of {window} steps from the {first + 1}th on is {mean:.4f} nats/token, below the "
-                f"entropy of the data ({entropy:.4f}) by more than four standard errors: the data leak, or the loss "
-                "is not what it is called"
+                f"mean loss of {window} records from record {first + 1} on is {mean:.4f} nats/token, more "
+                f"than four standard errors below the data's entropy ({entropy:.4f}): data leakage, or the "
+                "logged value is not the training loss"
             )
     return None
 
@@ -120,14 +119,16 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
     digests = first.data.digest, second.data.digest
     if None not in digests:
         same = digests[0] == digests[1]
-        evidence.append((same, f"{'the same' if same else 'different'} data, by digest"))
+        evidence.append((same, "same data (matching checksum)" if same else "different data (checksums differ)"))
     elif first.data.kind and second.data.kind and first.data.kind != second.data.kind:
         evidence.append((False, f"different data: {first.data.kind} and {second.data.kind}"))
     starts = _first_loss(first), _first_loss(second)
     if starts[0] is not None and starts[1] is not None:
         apart = abs(starts[0] / starts[1] - 1) if starts[1] else math.inf
         level = _uniform_loss(first)
-        text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}" + (f" (ln V = {level:.2f})" if level else "")
+        text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}" + (
+            f" (ln(vocabulary) = {level:.2f})" if level else ""
+        )
         evidence.append((apart <= FIRST_LOSS_TOLERANCE, text))
     if rates := _learning_rates(first, second):
         evidence.append((False, rates))
@@ -135,7 +136,7 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
     if losses := _common_steps(first, second, "loss_values"):
         agreeing = sum(abs(loss - other) <= STEP_TOLERANCE * abs(other) for _, loss, other in losses)
         share = agreeing / len(losses)
-        text = f"{share:.1%} of the common steps agree in loss within {STEP_TOLERANCE:.0%}"
+        text = f"loss agrees within {STEP_TOLERANCE:.0%} on {share:.1%} of shared steps"
         evidence.append((len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE)), text))
     against = tuple(text for agrees, text in evidence if not agrees)
     if against:

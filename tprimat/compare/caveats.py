@@ -100,7 +100,7 @@ def _brief(covers: str) -> str:
 
 
 def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
-    named = {"precision", "global batch", "step time covers"}
+    named = {"precision", "global batch", "step timer scope"}
     different = dict.fromkeys(
         entry.title for diff in diffs for entry in diff.of("different") if entry.title not in named
     )

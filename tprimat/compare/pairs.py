@@ -46,7 +46,7 @@ def _excluded(system: SystemResult) -> str | None:
 def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
     if mode != "same" or config_diff.verdict != "not comparable":
         return None
-    titles = [entry.title for entry in config_diff.of("disqualifying")]
+    titles = [entry.title for entry in config_diff.of("blocking")]
     return f"the configurations differ in {', '.join(titles)}"
 
 

@@ -153,7 +153,17 @@ _NAMES_BEYOND_IDENTITY = (
     ),
     Setting("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None),
 )
-_SELF_EXPLAINING = {"GPU", "label", "framework", "stack", "precision", "batch", "strategy", "versions", "date"}
+_SELF_EXPLAINING = {
+    "GPU",
+    "label",
+    "framework",
+    "stack",
+    "precision",
+    "batch",
+    "parallelism strategy",
+    "versions",
+    "date",
+}
 """Parts of a name whose value says what it is; of the others the title stands before it."""
 
 

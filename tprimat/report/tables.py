@@ -194,7 +194,7 @@ def _screen_time(system: SystemResult, group: Group) -> str:
 
 def mismatch_rows(group: Group) -> list[Row]:
     """Return what keeps two systems from being compared: the work of a step, and how many steps are recorded."""
-    differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("disqualifying")}
+    differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("blocking")}
     if not differing or any(system.exclusion for system in group.systems):
         return []
     runs = [system.run for system in group.systems]

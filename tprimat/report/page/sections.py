@@ -144,7 +144,7 @@ def pairs(view: View) -> list[Pair]:
 
 
 _STATUSES = {
-    "disqualifying": "Workload mismatch",
+    "blocking": "Workload mismatch",
     "different": "Different",
     "unknown": "Not reported by both",
     "equal": "Same on both",
