@@ -67,13 +67,16 @@ class TestCheck:
         out = " ".join(capsys.readouterr().out.split())
         assert out.startswith("Inconclusive: more runs needed (throughput per GPU -8.6%, threshold -0%, 1 run each)")
         assert (
-            "warning: Llama 3.1 8B, throughput per GPU -8.6%: beyond the threshold of -0%, but with 1 run each" in out
+            "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -8.6%: beyond the threshold of -0%, "
+            "but with 1 run each" in out
         )
         assert "hint: an inconclusive check ends with status 0; with --fail-on-inconclusive it is 6" in out
         for more in ("--quiet", "--json"):
             assert check(*arguments, more, "--fail-on-inconclusive") == ExitStatus.INCONCLUSIVE == 6
             (line,) = capsys.readouterr().err.splitlines()
-            assert line.startswith("warning: Llama 3.1 8B, throughput per GPU -8.6%: beyond the threshold")
+            assert line.startswith(
+                "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -8.6%: beyond the threshold"
+            )
 
     def test_one_run_is_compared_with_several(self, folders, capsys):
         assert check("--baseline", folders["old"], "--candidate", folders["single"]) == ExitStatus.SLOWER
@@ -97,7 +100,7 @@ class TestCheck:
         arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--summary", "new/summary.md")
         assert check(*arguments) == 1
         text = (tmp_path / "new" / "summary.md").read_text(encoding="utf-8")
-        assert text.startswith("### Speed: Fail: regression (")
+        assert text.startswith("### Fail: regression (")
         assert "--candidate" in text
 
     def test_a_summary_that_cant_be_written(self, folders, tmp_path, capsys):

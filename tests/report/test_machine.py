@@ -105,13 +105,16 @@ def test_a_regression_check():
     assert (rate["baseline_runs"], rate["candidate_runs"], rate["runs_needed"]) == (3, 3, None)
     assert rate["p"] <= rate["p_adjusted"] < 0.05
     assert (memory["answer"], memory["threshold_unit"], memory["change"]) == ("within", "GB", 0)
-    assert (found["pairs"][0]["faster"], found["pairs"][0]["speedup"]["significant"]) == ("the baseline", True)
+    assert (found["pairs"][0]["faster"], found["pairs"][0]["speedup"]["significant"]) == (
+        "8×H100 80GB HBM3 (BF16) (baseline)",
+        True,
+    )
 
 
 class TestRegressionCheckAsText:
     def test_the_answer_comes_first(self):
         text = regression_report.console(a_check())
-        assert text.startswith("Fail: regression (1 of 2 checks)\n\n")
+        assert text.startswith("Fail: regression (1 of 2 checks)\nLlama 3.1 8B: 8×H100 80GB HBM3 (BF16)\n\n")
         assert "FAIL:\ntokens/s/GPU " in text
         assert "-5.9%" in text
         assert max(map(len, text.splitlines())) <= 80
@@ -122,21 +125,22 @@ class TestRegressionCheckAsText:
     def test_the_summary_is_markdown(self):
         command = "compare_results.py --baseline old --candidate new"
         text = regression_report.summary(a_check(), command).decode()
-        assert text.startswith("### Speed: Fail: regression (1 of 2 checks)\n\n")
+        assert text.startswith("### Fail: regression (1 of 2 checks)\n\nLlama 3.1 8B: 8×H100 80GB HBM3 (BF16)\n\n")
         assert "| tokens/s/GPU " in text
         assert text.rstrip().endswith(f"Command: {command}")
 
     def test_an_inconclusive_check_is_a_warning(self):
         text = " ".join(regression_report.console(a_check("5.9%")).split())
         assert text.startswith("Inconclusive: more runs needed")
-        assert "warning: Llama 3.1 8B, throughput per GPU -5.9%: " in text
+        assert "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -5.9%: " in text
         assert "an inconclusive check ends with status 0" in text
 
     def test_a_large_regression_without_an_interval_is_named(self):
         check = a_check(candidate=4.8, count=1)
         first, hint = (line for line in regression_report.warnings(check) if "memory" not in line)
         assert first == (
-            "warning: Llama 3.1 8B, throughput per GPU -33.3%: beyond the threshold of -3%, but with 1 run each, "
+            "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -33.3%: beyond the threshold of -3%, "
+            "but with 1 run each, "
             "run-to-run variation is unknown; about 2 runs each would decide if runs vary by 1%"
         )
         assert hint.startswith("hint: ")

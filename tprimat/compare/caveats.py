@@ -57,7 +57,8 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     precisions = {system.name: system.run.training_config.precision for system in on_gpu}
     unknown = [name for name, precision in precisions.items() if precision is None]
     if unknown:
-        text = f"precision of {join_names(unknown)} is unknown, so MFU is not checked"
+        whose = "" if len(unknown) == len(systems) else f"of {join_names(unknown)} "
+        text = f"precision {whose}is unknown, so MFU is not checked"
         yield Caveat("precision-unknown", "warning", text)
     known = list(dict.fromkeys(precision.upper() for precision in precisions.values() if precision))
     described = dict.fromkeys(
@@ -156,7 +157,11 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     unsteady = [
         system.name for system in systems if not all(result.summary.steady.found for result in system.valid_runs)
     ]
-    if unsteady:
+    alone = [system.name for system in systems if any(len(result.run.steps) == 1 for result in system.valid_runs)]
+    if alone:
+        text = f"{join_names(alone)}: the log has one record, so warm-up can't be excluded"
+        yield Caveat("no-steady-state", "warning", text)
+    elif unsteady:
         where = join_names(unsteady) if len(unsteady) < max(3, len(systems)) else "any system"
         text = f"no steady state in {where}: the result may include warm-up"
         yield Caveat("no-steady-state", "info", text)

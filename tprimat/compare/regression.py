@@ -39,9 +39,6 @@ ASSUMED_SPREAD = 0.01
 
 MOST_RUNS = 100
 
-ROLES = ("the baseline", "the candidate")
-"""What the two are called where their own names are the same."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Check:
@@ -192,9 +189,7 @@ _key = operator.attrgetter(
 
 def _disambiguated_names(system: SystemResult, other: SystemResult) -> list[SystemResult]:
     """Return the two with different names."""
-    titles = ROLES
-    if system.name != other.name:
-        titles = f"{system.name} (baseline)", f"{other.name} (candidate)"
+    titles = f"{system.name} (baseline)", f"{other.name} (candidate)"
     return [dataclasses.replace(each, name=title) for each, title in zip((system, other), titles, strict=True)]
 
 
@@ -304,7 +299,7 @@ def _why_inconclusive(check: Check, excess: float, tests: int) -> str:
     else:
         start += f"not significant after Holm's correction for {tests} checks"
     if check.runs_needed is None:
-        return f"{start}; no number of runs up to {MOST_RUNS} would decide: set a larger threshold"
+        return f"{start}; more than {MOST_RUNS} runs each would be needed: set a larger threshold"
     spread = f" if runs vary by {ASSUMED_SPREAD:.0%}" if max(check.runs) == 1 else ""
     return f"{start}; about {check.runs_needed} runs each would decide{spread}"
 

@@ -34,10 +34,8 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         if system.run.training_config.precision is None and system.run.platform != "cpu"
     ]
     if unknown:
-        yield (
-            "precision-unknown",
-            f"set the precision of {join_names(unknown)} if you know it: --precision SYSTEM=PRECISION",
-        )
+        whose = "" if len(unknown) == len(systems) else f" of {join_names(unknown)}"
+        yield "precision-unknown", f"set the precision{whose} if you know it: --precision SYSTEM=PRECISION"
     if len({system.run.timing.covers for system in systems}) > 1:
         yield "timer-differs", "for comparable timers, measure both with ./benchmark.py or BenchmarkCallback"
     needed = [pair.ratio.runs_needed for pair in compared if pair.ratio and pair.ratio.runs_needed is not None]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tprimat import units
 from tprimat.compare.caveats import caveats
-from tprimat.compare.regression import ROLES, Answer, Check, RegressionCheck, runs_text
+from tprimat.compare.regression import Answer, Check, RegressionCheck, runs_text
 from tprimat.compare.speedup import RATE
 from tprimat.errors import ExitStatus
 from tprimat.report.blocks import Block, Heading, Paragraph, Strong, Table, plain_bullets, titled_bullets
@@ -36,6 +36,23 @@ def verdict(found: RegressionCheck) -> str:
     return f"{_WORDS[first][0]} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
 
 
+def _subject(found: RegressionCheck) -> list[str]:
+    """Return the setup that is checked, where it is one, and what its intervals assume."""
+    setups = {(check.model, check.baseline, check.candidate) for check in found.checks}
+    assumed = any(check.method == "prediction" for check in found.checks)
+    lines = ["The 95% CI assumes equal run-to-run variation."] if assumed else []
+    if len(setups) > 1:
+        return lines
+    ((model, *names),) = setups
+    systems = dict.fromkeys(_own_name(name) for name in names if name)
+    return [": ".join([model, " vs ".join(reversed(systems))] if systems else [model]), *lines]
+
+
+def _own_name(name: str | None) -> str:
+    """Return a system's name without what it is in the check."""
+    return (name or "").removesuffix(" (baseline)").removesuffix(" (candidate)")
+
+
 def warnings(found: RegressionCheck) -> list[str]:
     """Return a line for each inconclusive check, and how to make CI fail by it."""
     lines = [f"warning: {_where(check)}: {check.text}" for check in found.checks if check.answer == "inconclusive"]
@@ -48,7 +65,7 @@ def console(found: RegressionCheck, *, width: int = 80, color: bool = False) -> 
     """Return the check as text, each line at most `width` wide."""
     out = Terminal(width=width, color=color)
     out.line(verdict(found), "bold")
-    for text in _reasons(found):
+    for text in (*_subject(found), *_reasons(found)):
         out.line(text)
     header, *rows = _table(found)
     if rows:
@@ -71,7 +88,9 @@ def summary(found: RegressionCheck, command: str) -> bytes:
 
 
 def _blocks(found: RegressionCheck, command: str) -> Iterator[Block]:
-    yield Heading(3, f"Speed: {verdict(found)}")
+    yield Heading(3, verdict(found))
+    for text in _subject(found):
+        yield Paragraph(text)
     if texts := [*_reasons(found), *warnings(found)]:
         yield plain_bullets(texts)
     header, *rows = _table(found)
@@ -100,9 +119,8 @@ def _reasons(found: RegressionCheck) -> list[str]:
 
 
 def _where(check: Check) -> str:
-    name = check.candidate or check.baseline
-    system = "" if name in (None, *ROLES) else f", {name}"
-    return f"{check.model}{system}{'' if check.change is None else f', {_change(check)}'}"
+    name = _own_name(check.candidate or check.baseline)
+    return f"{check.model}{f', {name}' if name else ''}{'' if check.change is None else f', {_change(check)}'}"
 
 
 def _change(check: Check) -> str:
