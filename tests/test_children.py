@@ -115,7 +115,7 @@ def test_one_that_dies_silently(child, tmp_path, capsys, monkeypatch, act, statu
     shown = capsys.readouterr()
     assert one_incomplete(tmp_path).status_reason.startswith("its program ended before it could write the result")
     assert "    the last line of the training" in shown.err
-    assert "all of it: output/logs/benchmark_cpu_llama_" in shown.err
+    assert "full log: output/logs/benchmark_cpu_llama_" in shown.err
 
 
 def test_what_is_left_is_its_own_though_the_clock_was_set_back(child, tmp_path, capsys):
@@ -169,6 +169,6 @@ def test_ctrl_c_ends_one_that_ignores_it(child, tmp_path, capsys, monkeypatch):
     thread.start()
     assert run("benchmark", ["--model", "llama"]) == ExitStatus.TRAINING_FAILED
     thread.join()
-    assert "interrupted; what was recorded is kept, as incomplete" in capsys.readouterr().err
+    assert "interrupted; partial results saved (status: incomplete)" in capsys.readouterr().err
     assert patiently(lambda: not lives(int(pid.read_text())))
     one_incomplete(tmp_path)

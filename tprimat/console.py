@@ -127,8 +127,10 @@ def debug(line: str) -> None:
         info(line)
 
 
-def error(line: str) -> None:
-    """Print a line on the standard error, at any verbosity."""
+def error(line: str, *, see: str | None = None) -> None:
+    """Print a line on the standard error, at any verbosity, and the heading in docs/troubleshooting.md to see."""
+    if see is not None:
+        line += f"\nsee:   docs/troubleshooting.md#{see}"
     print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
 
 

@@ -231,7 +231,7 @@ class TestPlan:
     def test_bf16_in_software_is_said(self, precision, instructions, said):
         machine = dataclasses.replace(CPU, environment=Environment(cpu_threads=2, cpu_instructions=instructions))
         notes = plan(["--precision", precision], machine).notes
-        assert any("no bf16 instructions" in note for note in notes) is said
+        assert any("no BF16 instructions" in note for note in notes) is said
 
     def test_the_smallest_gpu_bounds_the_scale(self):
         small = platforms.Device(1, GpuInfo(total_memory_gb=16.0))
@@ -306,7 +306,7 @@ class TestMatch:
     @pytest.mark.parametrize(
         ("more", "words"),
         [
-            (["--scale", "tiny"], "--scale and --match contradict each other"),
+            (["--scale", "tiny"], "--scale and --match can't be combined"),
             (["--model", "qwen"], "is a result of llama"),
             (["--model", "all"], "is a result of llama"),
         ],
@@ -396,7 +396,7 @@ class TestMeasuring:
 
     def test_a_smoke_test_is_named(self, fake, capsys):
         run("benchmark", ["--model", "qwen", "--steps", "59"])
-        assert capsys.readouterr().out.count("this is a smoke test: 59 recorded steps") == 1
+        assert capsys.readouterr().out.count("smoke test only: 59 steps recorded") == 1
 
     def test_a_failure_leaves_the_others_their_turn(self, fake, tmp_path, capsys):
         fake("fail")
@@ -404,7 +404,7 @@ class TestMeasuring:
         shown = capsys.readouterr()
         assert "error: [1/3] llama fp32: its process ended with status 1 before it could write a result" in shown.err
         assert "RuntimeError: no such kernel" in shown.err
-        assert "all of it: output/logs/benchmark_cpu_llama_" in shown.err
+        assert "full log: output/logs/benchmark_cpu_llama_" in shown.err
         assert sorted(path.name for path in (tmp_path / "output").glob("*.json")) == [
             "benchmark_cpu_mistral.json",
             "benchmark_cpu_qwen.json",
@@ -423,7 +423,7 @@ class TestMeasuring:
         threading.Thread(target=interrupt, daemon=True).start()
         assert run("benchmark", ["--steps", "60"]) == ExitStatus.TRAINING_FAILED
         shown = capsys.readouterr()
-        assert "llama fp32: interrupted; what was recorded is kept, as incomplete" in shown.err
+        assert "llama fp32: interrupted; partial results saved (status: incomplete)" in shown.err
         (kept,) = store.read(tmp_path / "output" / "benchmark_cpu_llama.json")
         assert (kept.status, kept.steps) == ("incomplete", (1, 2))
         assert len(list(logs.iterdir())) == 1
@@ -432,7 +432,7 @@ class TestMeasuring:
         run("benchmark", ["--model", "llama", "--seed", "1"])
         run("benchmark", ["--model", "llama", "--seed", "2"])
         shown = " ".join(capsys.readouterr().out.split())
-        assert "the result of another setup that was there is now output/history/benchmark_cpu_llama_" in shown
+        assert "existing result of another setup moved to output/history/benchmark_cpu_llama_" in shown
         assert len(store.read(tmp_path / "output" / "benchmark_cpu_llama.json")) == 1
 
     def test_another_folder_is_named_to_the_next_command(self, fake, capsys):
@@ -556,7 +556,7 @@ def test_end_to_end(tmp_path, repository):
     assert "BENCHMARK COMPLETE" not in done.stdout
     (log,) = (tmp_path / "output" / "logs").iterdir()
     assert "BENCHMARK COMPLETE - Platform: CPU" in log.read_text()
-    assert "this is a smoke test" in done.stdout
+    assert "smoke test only" in done.stdout
     assert "Next:    python3 compare_results.py" in done.stdout
     content = json.loads((tmp_path / "output" / "benchmark_cpu_mistral.json").read_text())
     assert (content["status"], content["framework"], content["scale"]) == ("complete", "lightning", "tiny")

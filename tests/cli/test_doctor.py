@@ -37,7 +37,7 @@ def test_the_gpus_of_both_vendors(tmp_path):
 class TestDiagnosis:
     def test_a_capped_gpu_that_others_use_is_doubtful(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine("NVIDIA H100 80GB HBM3"))
-        assert any("GPU 0 is capped at 500 W, below its 700 W" in doubt for doubt in found.doubts)
+        assert any("GPU 0 power is capped at 500 W, below its 700 W" in doubt for doubt in found.doubts)
         text = "\n".join(doctor.lines(found))
         assert "1× NVIDIA H100 80GB HBM3" in text
         assert "500 of 700 W" in text
@@ -45,12 +45,12 @@ class TestDiagnosis:
 
     def test_a_torch_that_sees_none_of_the_drivers_gpus(self, tmp_path):
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert "the driver sees 2 GPUs and torch none: is this torch built for them?" in found.doubts
+        assert "the driver sees 2 GPUs, torch sees none: install a torch build for this driver" in found.doubts
 
     def test_what_is_missing_comes_with_its_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert "plotly, for the charts of the HTML report: pip install plotly" in found.missing
+        assert "plotly, for charts in the HTML report: pip install plotly" in found.missing
         assert found.can_train == []
         assert all(": " in reason or "needs" in reason for reason in found.cannot_train.values())
         quiet = "\n".join(doctor.lines(found, quiet=True))
@@ -73,7 +73,7 @@ class TestDiagnosis:
     def test_a_full_disk_is_said(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis.hosts, "free_space", lambda output: (1.5, output))
         found = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), machine())
-        assert any("only 1.50 GB are free" in doubt for doubt in found.doubts)
+        assert any("only 1.50 GB free" in doubt for doubt in found.doubts)
 
     def test_the_disk_of_a_folder_that_is_not_there_yet(self, tmp_path):
         free, where = diagnosis.hosts.free_space(tmp_path / "not" / "yet")

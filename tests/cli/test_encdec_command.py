@@ -236,7 +236,7 @@ class TestForReal:
             # Its guard ends the training with it.
             child.kill()
         assert child.returncode == 5
-        assert "interrupted; what was recorded is kept, as incomplete" in errors
+        assert "interrupted; partial results saved (status: incomplete)" in errors
         (path,) = (tmp_path / "results").glob("bench_cpu_1gpu_*.json")
         (run,) = store.read(path)
         assert run.status == "incomplete"

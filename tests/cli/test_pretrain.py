@@ -148,7 +148,7 @@ def test_torchrun_may_start_nemo_and_no_other_model():
 
 
 def test_under_torchrun_one_training_is_run():
-    with pytest.raises(UsageError, match="name one --model, and --runs 1"):
+    with pytest.raises(UsageError, match="use one --model and --runs 1"):
         torchrun.train_nemo(Plan((), (None,), Path(), runs=2), None)
 
 

@@ -219,7 +219,7 @@ class TestBefore:
         assert seen(tmp_path) == []
         line = capsys.readouterr().err.rstrip()
         assert line.startswith("error: llama: the tokenizer of meta-llama/Llama-3.1-8B is gated")
-        assert line.endswith("(docs/troubleshooting.md#primus-checks)")
+        assert line.endswith("\nsee:   docs/troubleshooting.md#primus-checks")
 
     def test_memory_held_by_others_is_said(self, here, monkeypatch, capsys):
         monkeypatch.setattr(platforms, "held_by_others", lambda machine: "other processes hold memory of GPU 3")

@@ -166,7 +166,7 @@ def test_out_of_memory_is_one_line_with_the_next_thing_to_try(command, on_a_cpu,
     (line,) = [each for each in done.stderr.splitlines() if each.startswith("error:")]
     assert "llama bf16: out of memory: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB" in line
     advice = "Tried to allocate 2.00 GiB: try --scale tiny or --sequence-length 32"
-    assert f"{advice} (docs/troubleshooting.md#training-failed)" in line
+    assert line.endswith(advice)
     (log,) = (tmp_path / "output" / "logs").glob("*.log")
     # What a process says that no command of ours watches.
     assert f"error: out of memory: CUDA out of memory. {advice}" in log.read_text()

@@ -71,9 +71,9 @@ def _report(batch: LogImport) -> int:
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
     for error in batch.errors:
-        console.error(f"error: {plain(error)}\nsee:   docs/troubleshooting.md#not-a-training-log")
+        console.error(f"error: {plain(error)}", see="not-a-training-log")
     if not batch.results and not batch.errors:
-        console.error("error: no training found\nsee:   docs/troubleshooting.md#not-a-training-log")
+        console.error("error: no training found", see="not-a-training-log")
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.OK
 
 

@@ -55,12 +55,12 @@ class Scale:
 
 
 SCALES = (
-    Scale("tiny", 16, 4, 1, 32, 128, 2, 1, "width and vocabulary 1/16, 4 layers, heads of 32 instead of 128"),
-    Scale("small", 8, 8, 1, 64, 256, 4, 1, "width and vocabulary 1/8, 8 layers, heads of 64 instead of 128"),
+    Scale("tiny", 16, 4, 1, 32, 128, 2, 1, "width and vocabulary 1/16, 4 layers, head dimension 32 instead of 128"),
+    Scale("small", 8, 8, 1, 64, 256, 4, 1, "width and vocabulary 1/8, 8 layers, head dimension 64 instead of 128"),
     Scale("medium", 4, 16, 1, None, 1024, 4, 1, "width and vocabulary 1/4, 16 layers"),
     Scale("large", 2, None, 1, None, 2048, 1, 4, "width and vocabulary 1/2"),
-    Scale("quarter", 1, None, 4, None, 2048, 1, 8, "a quarter of the layers; each is the real one"),
-    Scale("half", 1, None, 2, None, 2048, 1, 8, "half of the layers; each is the real one"),
+    Scale("quarter", 1, None, 4, None, 2048, 1, 8, "a quarter of the layers, each full size"),
+    Scale("half", 1, None, 2, None, 2048, 1, 8, "half of the layers, each full size"),
     Scale(FULL, 1, None, 1, None, 2048, 1, 8, "nothing"),
 )
 """From the smallest to the largest. On a CPU of two cores a step of `tiny` takes some 0.1 s."""

@@ -20,11 +20,11 @@ LEAST_FREE_GB = 5.0
 """GB that a folder of results and logs should have; checkpoints are never written."""
 
 REPORTS = {
-    "matplotlib": "the picture",
-    "plotly": "the charts of the HTML report",
-    "rich": "tables on the terminal",
+    "matplotlib": "plots",
+    "plotly": "charts in the HTML report",
+    "rich": "tables in the terminal",
     "scipy": "intervals",
-    "openpyxl": "reports of traces as workbooks",
+    "openpyxl": "trace reports as workbooks",
 }
 """Packages of the analysis tier, and what they are for."""
 
@@ -76,12 +76,12 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
 
 def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dict[str, str]:
     info = machine.gpu_info
-    processor = f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads for us"
+    processor = f"{hosts.cpu_name(host) or 'unknown'}, {hosts.cpu_threads(host) or 'unknown'} threads available"
     names = collections.Counter(device.info.device_name or "unknown GPU" for device in machine.devices)
     settings = [f"{name}={text}" for name, text in machine.environment.settings.items()]
     drivers = [driver for vendor in (nvidia, amd) if (driver := vendor.driver_version(host))]
     stack = (
-        f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU that torch sees"
+        f"{info.software_stack} {info.software_version or ''}".strip() if machine.devices else "no GPU visible to torch"
     )
     packages = {name: host.package(name) for name in ("torch", "lightning", "transformers", "nemo-toolkit")}
     return {
@@ -89,24 +89,24 @@ def _facts(host: Host, machine: Machine, free: float | None, where: Path) -> dic
         "Container": hosts.container(host) or "none",
         "Processor": f"{processor}, {units.gigabytes(hosts.memory_gb())} of memory",
         "GPUs": ", ".join(f"{count}× {name}" for name, count in names.items()) or "none",
-        "Driver": ", ".join(drivers) or "none was found",
+        "Driver": ", ".join(drivers) or "none found",
         "CUDA or ROCm": stack,
         **{name: version or "not installed" for name, version in packages.items()},
         "Disk": f"{units.gigabytes(free)} free at {where}",
         "Versions": ", ".join(f"{name} {version}" for name, version in hosts.versions(host).items()),
-        "Settings": ", ".join(settings) or "none that change speed",
+        "Settings": ", ".join(settings) or "none set",
     }
 
 
 def _doubts(host: Host, machine: Machine, gpus: Sequence[GpuState], free: float | None, where: Path) -> Iterator[str]:
     yield from machine.warnings
     if gpus and not machine.devices:
-        yield f"the driver sees {len(gpus)} GPUs and torch none: is this torch built for them?"
+        yield f"the driver sees {len(gpus)} GPUs, torch sees none: install a torch build for this driver"
     if held := platforms.held_by_others(machine, host):
-        yield f"{held}; tprimat gpu-memory shows who it is"
+        yield f"{held}; tprimat gpu-memory lists the processes"
     for gpu in gpus:
         if gpu.is_capped:
             cap = f"{gpu.power_cap_w:.0f} W, below its {gpu.power_default_w:.0f} W"
-            yield f"GPU {gpu.index} is capped at {cap}: it will be slower than others of its kind"
+            yield f"GPU {gpu.index} power is capped at {cap}; it will be slower than the same GPU without a cap"
     if free is not None and free < LEAST_FREE_GB:
-        yield f"only {units.gigabytes(free)} are free at {where}: results and logs may not fit"
+        yield f"only {units.gigabytes(free)} free at {where}; results and logs may not fit"

@@ -48,7 +48,7 @@ def show(plan: Plan) -> None:
 def introduce(plan: Plan, machine: Machine) -> None:
     """Print where and what will be trained, and what should be known of it."""
     gpu, threads = machine.gpu_info, machine.environment.cpu_threads
-    device = gpu.device_name or "a device that does not state its name"
+    device = gpu.device_name or "unknown device"
     if machine.platform == "cpu":
         where = f"CPU: {device}" + (f", {threads} threads" if threads else "")
     else:
@@ -74,7 +74,8 @@ def introduce_requests(plan: Plan, environment: Environment) -> None:
         console.info(line)
     for scale in dict.fromkeys(request.scale for request in requests):
         if scale not in (scales.FULL, scales.OTHER):
-            console.note(f"{scale} is not the full model: {scales.by_name(scale).loses}")
+            loses = scales.by_name(scale).loses
+            console.note(f"'{scale}' is a scaled-down model ({loses}); results do not apply to the full model")
     for note in plan.notes:
         console.note(note)
     note_smoke_test(plan, min(request.steps for request in plan.requests))
@@ -85,8 +86,7 @@ def note_smoke_test(plan: Plan, steps: int) -> None:
     if steps < SMOKE_TEST_BELOW:
         console.note(
             plan.advice
-            or f"this is a smoke test: {steps} recorded {'step shows' if steps == 1 else 'steps show'} that it runs, "
-            f"a figure to rely on takes {SMOKE_TEST_BELOW} or more"
+            or f"smoke test only: {counted(steps, 'step')} recorded, {SMOKE_TEST_BELOW}+ needed for a reliable result"
         )
 
 

@@ -97,7 +97,7 @@ class Output:
         while self._open_streams and time.monotonic() < deadline:
             self.pass_on(deadline - time.monotonic())
         if self._left_out:
-            self.write(f"[{self._left_out} lines more are left out here: the log is bounded; the last are:]\n")
+            self.write(f"[{self._left_out} lines skipped, the log's size is limited; the last lines:]\n")
             self.write("".join(line + "\n" for line in self._last))
 
     def write(self, text: str) -> None:

@@ -24,8 +24,7 @@ from tprimat.units import GB
 
 COOLDOWN_ON_GPU = 30.0
 BF16_IN_SOFTWARE = (
-    "this processor has no bf16 instructions: bf16 is computed in software, with AVX2 alone some 20 times slower "
-    "than fp32"
+    "this CPU has no BF16 instructions; BF16 is emulated in software, about 20 times slower than FP32 with AVX2 alone"
 )
 
 
@@ -123,7 +122,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     if machine.unusable_gpu and framework.on_cpu and not options.dry_run:
         raise UsageError(
             machine.unusable_gpu,
-            hint="make this GPU work; for a benchmark of the CPU instead, set CUDA_VISIBLE_DEVICES=-1",
+            hint="fix the GPU setup, or set CUDA_VISIBLE_DEVICES=-1 to benchmark the CPU",
             heading="unusable-gpu",
         )
     notes: list[str] = []
@@ -193,12 +192,14 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     """
     everything = tuple(names) == (frameworks.ALL,)
     if frameworks.ALL in names and not everything:
-        raise UsageError(f"--framework {options.framework}: all stands alone", heading="wrong-usage")
+        raise UsageError(
+            f"--framework {options.framework}: 'all' can't be combined with other names", heading="wrong-usage"
+        )
     notes: list[str] = []
     plans = []
     if everything:
         reasons = {framework: framework.unavailable() for framework in frameworks.FRAMEWORKS}
-        notes += [f"{framework.name} is left out: {reason}" for framework, reason in reasons.items() if reason]
+        notes += [f"{framework.name} skipped: {reason}" for framework, reason in reasons.items() if reason]
         chosen = [framework for framework, reason in reasons.items() if reason is None]
     else:
         chosen = [frameworks.choose(name, machine.platform, to_show=options.dry_run) for name in names]
@@ -208,9 +209,9 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
         except UsageError as error:
             if not everything:
                 raise
-            notes.append(f"{framework.name} is left out: {error.message}")
+            notes.append(f"{framework.name} skipped: {error.message}")
     if not plans:
-        raise frameworks.none_can_train(f"no framework can train that here: {'; '.join(notes)}")
+        raise frameworks.none_can_train(f"no framework can train this here: {'; '.join(notes)}")
     requests = [request for plan in plans for request in plan.requests]
     order = list(dict.fromkeys(request.model for request in requests))
     return dataclasses.replace(
@@ -234,19 +235,19 @@ def _requested_config(
     if options.match is None:
         return options.model or framework.models, RequestedConfig(**stated)
     if options.scale is not None:
-        raise UsageError("--scale and --match contradict each other: the result states its shape", heading="cant-match")
+        raise UsageError("--scale and --match can't be combined: the result defines the scale", heading="cant-match")
     run = store.read(options.match)[0]
     model, matched = match.requested_config(run, options.match, framework)
     if options.precision is None:
         match.check_precision(run, options.match, framework)
     elif options.precision != (matched.precision,):
-        reference = matched.precision or "a precision that it doesn't state"
+        reference = matched.precision or "an unknown precision"
         notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as you asked")
     num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices)
     notes += [f"{options.match}: {note}" for note in match.differences(run, framework, num_gpus, options.data)]
     if options.model not in (None, (model,)):
         raise UsageError(
-            f"{options.match} is a result of {model}: leave --model out, or say --model {model}", heading="cant-match"
+            f"{options.match} is a result of {model}: omit --model, or use --model {model}", heading="cant-match"
         )
     for field, value in stated.items():
         reference = getattr(matched, field)

@@ -75,7 +75,7 @@ class Session:
             if text not in self._plan.notes:
                 console.note(text, weakens=True)
         for text in dict.fromkeys(errors):
-            console.error(f"error: {plain(text)} (docs/troubleshooting.md#primus-checks)")
+            console.error(f"error: {plain(text)}", see="primus-checks")
         return not errors
 
     def run(self) -> None:
@@ -144,7 +144,7 @@ class Session:
                 training_files.keep_latest(log, request.output_dir / latest)
         self.interrupted = child.interrupted
         if child.log_trouble:
-            console.note(f"{short_path(log)} doesn't hold all that was printed: {child.log_trouble}", weakens=True)
+            console.note(f"{short_path(log)} is incomplete: {child.log_trouble}", weakens=True)
         self.status = child.shell_status
         result = None
         if request.result_elsewhere is not None:
@@ -175,14 +175,14 @@ class Session:
             setup = {name: getattr(request, name) for name in ("platform", "framework", "model", "label")}
             console.record(Run(**setup, status=status, status_reason=reason), None)
         if child.interrupted:
-            kept = "what was recorded is kept, as incomplete" if result else "nothing was recorded yet"
+            kept = "partial results saved (status: incomplete)" if result else "nothing recorded yet"
             console.error(f"{title}: interrupted; {kept}")
             return
         why = plain(out_of_memory_advice.advised(reason or "", request))
-        console.error(f"error: {title}: {why} (docs/troubleshooting.md#training-failed)")
+        console.error(f"error: {title}: {why}", see="training-failed")
         for line in training_files.last_words(log, child.tail):
             console.error(f"    {plain(line, 160)}")
-        console.error(f"    all of it: {short_path(log)}")
+        console.error(f"    full log: {short_path(log)}")
 
     def _follow(
         self, framework: Framework, request: Request, log: Path, title: str
@@ -224,7 +224,7 @@ class Session:
         self.runs[index].append((run, summary))
         console.record(run, short_path(path))
         for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
-            console.note(f"the result of another setup that was there is now {short_path(moved)}")
+            console.note(f"existing result of another setup moved to {short_path(moved)}")
         line = display.outcome(title, run, summary, self._rest_s(time.monotonic() - self._began))
         if display.shows_lines(self._plan):
             console.debug(line)
@@ -240,12 +240,12 @@ class Session:
             # What was asked for is not where it was asked for.
             self.failures += 1
             console.error(
-                f"error: {title}: {short_path(request.output_dir)} can't be written: the result is in {path} "
-                "(docs/troubleshooting.md#unwritable-folder)"
+                f"error: {title}: {short_path(request.output_dir)} can't be written; the result is in {path}",
+                see="unwritable-folder",
             )
         elif child.status:
             console.note(
-                f"its process ended with status {child.status} after the result was written: {log}", weakens=True
+                f"process exited with status {child.status} after the result was written; log: {log}", weakens=True
             )
             self.failures += self._plan.stops_at_failure
 

@@ -27,7 +27,7 @@ from tprimat.store import store
 def train_nemo(plan: Plan, machine: Machine) -> int:
     """Train with NeMo in this process; the exit status. Raises UsageError for more than one training."""
     if len(plan.requests) * plan.runs > 1:
-        raise UsageError("under torchrun one training is run: name one --model, and --runs 1", heading="nemo-options")
+        raise UsageError("torchrun starts a single training: use one --model and --runs 1", heading="nemo-options")
     from tprimat.frameworks.nemo import training as nemo_training
 
     request = plan.requests[0]
@@ -65,12 +65,12 @@ def train_encdec(requested: RequestedSettings, process: Process, output_dir: Pat
     for text in dict.fromkeys((*run.warnings, *summary.warnings)):
         console.note(text)
     if trained.path is None:
-        console.warn("the result was not saved")
+        console.warn("result not saved")
     console.info(f"\nResults: {trained.path or 'not saved'}")
     if run.status == "complete":
         console.info(f"Next:    {display.comparison_of(output_dir)}")
         return ExitStatus.OK
-    console.error(f"{run.status_reason}; what was recorded is kept, as incomplete")
+    console.error(f"{run.status_reason}; partial results saved (status: incomplete)")
     return ExitStatus.TRAINING_FAILED
 
 
@@ -86,8 +86,8 @@ def device_of_rank(process: Process) -> Device:
     count = torch.cuda.device_count()
     if process.local_rank >= count:
         raise UsageError(
-            f"process {process.local_rank + 1} of this machine finds no GPU of its own, {count} are here: start "
-            f"{count} (torchrun --nproc_per_node={count})",
+            f"process {process.local_rank + 1} has no GPU: this machine has {count}",
+            hint=f"use torchrun --nproc_per_node={count}",
             heading="torchrun",
         )
     properties = torch.cuda.get_device_properties(process.local_rank)
@@ -106,4 +106,4 @@ def _threads_note(request: EncDecRequest, process: Process) -> list[str]:
     threads, share = torch.get_num_threads(), cores() // process.local_world_size
     if request.platform != "cpu" or threads >= share:
         return []
-    return [f"each process computes with {threads} of {share} threads that it could have: set OMP_NUM_THREADS={share}"]
+    return [f"each process uses {threads} of {share} available threads: set OMP_NUM_THREADS={share}"]

@@ -43,7 +43,7 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:
-        raise unwritable(folder, error, "the result can't be written") from error
+        raise unwritable(folder, error, "result can't be written") from error
 
 
 def recover(request: Request, earlier: set[str]) -> tuple[Run, Path] | None:
