@@ -110,8 +110,7 @@ def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
         yield Caveat("configuration-differs", "info", text)
     unknown = dict.fromkeys(entry.title for diff in diffs for entry in diff.of("unknown"))
     if unknown:
-        verb = "is" if len(unknown) == 1 else "are"
-        text = f"{counted(len(unknown), 'setting')} {verb} missing from at least one result"
+        text = f"{counted(len(unknown), 'setting')} not reported by every result"
         yield Caveat("not-reported", "info", text)
 
 

@@ -310,6 +310,11 @@ class ModelComparison:
     groups: tuple[Group, ...]
 
     @property
+    def short_title(self) -> str:
+        """The title without the parameters of a model that is scaled down, for rows of several models."""
+        return self.title.partition(", ")[0]
+
+    @property
     def systems(self) -> tuple[SystemResult, ...]:
         """All systems, group by group."""
         return tuple(system for group in self.groups for system in group.systems)

@@ -92,7 +92,7 @@ def _models_table(out: Terminal, answers: Sequence[Answer]) -> None:
         assert leaders is not None
         rows.append(
             [
-                shortened(answer.model.title.partition(", ")[0], 24),
+                shortened(answer.model.short_title, 24),
                 *(rates.get(name, units.UNKNOWN) for name in names),
                 units.UNKNOWN
                 if leaders.speedup and leaders.speedup.is_significant is False

@@ -156,7 +156,8 @@ def _body(view: View, sources: Sources, plot: Plot | None, found: library.Librar
 
 
 def _title(comparison: Comparison) -> str:
-    models = " · ".join(plain(model.title) for model in comparison.models[:3])
+    several = len(comparison.models) > 1
+    models = " · ".join(plain(each.short_title if several else each.title) for each in comparison.models[:3])
     names = " vs ".join(comparison.system_names) if len(comparison.system_names) <= 2 else ""
     return f"{models} · {plain(names) or counted(len(comparison.system_names), 'system')}"
 

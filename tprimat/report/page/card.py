@@ -70,7 +70,7 @@ def _answer(view: View, answer: Answer, *, several: bool) -> str:
         if view.headline and leaders is not None:
             headline = f"{escape(leaders.faster.name)} vs {escape(leaders.slower.name)}"
         texts = ", ".join(filter(None, (headline, escape(verdict.certainty))))
-        parts = [f"<p><strong>{escape(answer.model.title)}:</strong> {texts}</p>"]
+        parts = [f"<p><strong>{escape(answer.model.short_title)}:</strong> {texts}</p>"]
     else:
         parts = [f'<p class="headline">{headline}</p><p class="certainty">{escape(verdict.certainty)}</p>']
     if leaders is not None and leaders.speedup is not None:
@@ -180,7 +180,7 @@ def _cost(view: View) -> str:
         price, field = prices.get(name), group[0].field
         typed = "" if price is None else ":".join(dict.fromkeys(f"{bound:g}" for bound in (price.low, price.high)))
         costs = "<br>".join(
-            f'{escape(placed.model.title) if several else ""} <output id="per-token-{placed.index}">–</output>'
+            f'{escape(placed.model.short_title) if several else ""} <output id="per-token-{placed.index}">–</output>'
             for placed in group
         )
         rows.append(
@@ -189,7 +189,7 @@ def _cost(view: View) -> str:
             f'aria-describedby="price-help" value="{typed}"></td><td>{costs}</td></tr>'
         )
     sentences = [
-        f'<p class="money">{f"{escape(answer.model.title)}: " if several else ""}'
+        f'<p class="money">{f"{escape(answer.model.short_title)}: " if several else ""}'
         f'<output id="cost-{number}">{escape(cost_sentence(found, prices))}</output></p>'
         for number, answer in enumerate(view.answers)
         if answer.group.leaders is not None and (found := cost(view.comparison, answer.group.leaders)) is not None
@@ -260,7 +260,7 @@ def _texts(found: Sequence[tuple[Answer, Caveat]], *, several: bool) -> tuple[st
     texts = dict.fromkeys(caveat.text for _, caveat in found)
     if not several or (len(texts) == 1 and len(found) > 1):
         return tuple(texts)
-    return tuple(dict.fromkeys(f"{answer.model.title}: {caveat.text}" for answer, caveat in found))
+    return tuple(dict.fromkeys(f"{answer.model.short_title}: {caveat.text}" for answer, caveat in found))
 
 
 def _label(caveat: Caveat) -> str:
@@ -268,7 +268,7 @@ def _label(caveat: Caveat) -> str:
     words = caveat.code.split("-")
     starts = [caveat.text.partition(mark)[0] for mark in ("; ", " (", ": ", ", ")]
     telling = (each for each in starts if len(each) <= LONGEST_CHIP and any(word[:5] in each for word in words))
-    text = next(telling, " ".join(words))
+    text = next(telling, " ".join(words).replace("bf16", "BF16"))
     return text[0].upper() + text[1:]
 
 

@@ -105,7 +105,7 @@ class View:
 
     def title(self, placed: Placed) -> str:
         """Return the name of a system, with its model where there are several."""
-        return f"{placed.name}, {plain(placed.model.title)}" if self.several_models else placed.name
+        return f"{placed.name}, {plain(placed.model.short_title)}" if self.several_models else placed.name
 
     @property
     def several_models(self) -> bool:

@@ -137,9 +137,7 @@ def _figure(report: Report, layout: Layout) -> Figure:
 def _titles(report: Report, width: float) -> tuple[float, list[str], list[str]]:
     """Return the title's size in points and its lines; and those below it: the certainty, and what all share."""
     comparison, several = report.comparison, len(report.comparison.models) > 1
-    answers = [
-        (f"{plain(each.model.title.partition(', ')[0], 40)}: " if several else "", each) for each in report.answers
-    ]
+    answers = [(f"{plain(each.model.short_title, 40)}: " if several else "", each) for each in report.answers]
     points = TITLE_POINTS
     shown = answers[:MOST_HEADLINES]
     certainty = [f"{name}{each.verdict.certainty}" for name, each in shown if each.verdict.certainty]

@@ -132,7 +132,7 @@ def items_of(comparison: Comparison) -> list[Item]:
                 Item(
                     model=model,
                     system=system,
-                    label=f"{name}, {plain(model.title.partition(', ')[0], 24)}" if several else name,
+                    label=f"{name}, {plain(model.short_title, 24)}" if several else name,
                     speedup=speedups.get(id(system), ""),
                     color=COLORS[number % len(COLORS)],
                     marker=MARKERS[number % len(MARKERS)],
