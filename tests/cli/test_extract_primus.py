@@ -65,8 +65,8 @@ def test_what_was_recognised_is_shown_with_its_line(extract, core):
         assert value in lines[number - 1]
     assert rows["steps"] == "24 of 24"
     assert rows["parallelism"].startswith("TP 2, PP 1, CP 1, EP 1, DP 4")
-    assert "restored to 0.6973 s" in output
-    assert "24 lines that repeat an iteration" in output
+    assert "corrected to 0.6973 s" in output
+    assert "24 repeated iteration lines" in output
 
 
 def test_the_same_log_again_is_no_second_run(extract, core, tmp_path):
@@ -119,7 +119,7 @@ def test_override_uses_the_option_and_records_both(extract, core, tmp_path):
     assert read.training_config.sequence_length == 8192
     assert "8192 on the command line, 4096 in the log" in read.source.overrides["sequence_length"]
     assert any("overridden" in warning for warning in read.warnings)
-    assert "print tokens/s/GPU that batch" in output
+    assert "print tokens/s/GPU that disagree with batch" in output
 
 
 def test_options_fill_what_the_log_leaves_open(extract, core, tmp_path):

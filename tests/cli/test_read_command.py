@@ -130,7 +130,7 @@ def test_a_structured_file_goes_before_the_console_of_the_same_training(call, tm
     assert found.source.dialect == "hf_trainer (trainer_state.json)"
     assert found.status == "complete"
     assert found.training_config.global_batch_size == 64
-    assert any("global_batch_size: by console.log" in warning for warning in found.warnings)
+    assert any("global_batch_size: from console.log" in warning for warning in found.warnings)
     assert "skipped: 3 files" in out
     assert out.count("tells of the training that") == 1
 

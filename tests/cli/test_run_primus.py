@@ -173,7 +173,11 @@ class TestWell:
 class TestBadly:
     @pytest.mark.parametrize(
         ("behaviour", "status", "steps", "words"),
-        [("crash", 1, 4, "HIP out of memory"), ("kill", 137, 3, "exit code 137"), ("quiet", 5, 0, "no iteration line")],
+        [
+            ("crash", 1, 4, "HIP out of memory"),
+            ("kill", 137, 3, "exited with code 137"),
+            ("quiet", 5, 0, "no iteration line"),
+        ],
     )
     def test_keeps_the_status_and_what_was_measured(
         self, here, tmp_path, monkeypatch, capsys, behaviour, status, steps, words

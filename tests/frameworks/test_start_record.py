@@ -114,7 +114,7 @@ class TestApplied:
 
     def test_warnings_that_are_answered_go(self):
         doubts = (
-            "timestamp unknown: the log begins at 2026-05-11 02:59:55, of no stated time zone",
+            "timestamp unknown: the log begins at 2026-05-11 02:59:55, of no time zone",
             "the log doesn't state the GPU's name and the versions of ROCm and PyTorch",
             "191.98 GiB of memory, which the log states, is that of: MI300X, MI308X",
             "no loss is printed at iteration 3",

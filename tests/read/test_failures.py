@@ -65,7 +65,7 @@ def test_a_signal_from_outside_is_the_cause():
 
 
 def test_without_a_cause_the_exit_code_is_all_that_is_known():
-    assert reason(*TORCHRUN) == "the launcher ended with exit code 1"
+    assert reason(*TORCHRUN) == "the launcher exited with code 1"
     assert reason("all is well", "[NODE-0(h)] [INFO] torchrun exited with code 0") is None
 
 

@@ -154,7 +154,7 @@ class TestBlocks:
         once = lines([Step(number, 500.0) for number in range(1, 21)], setup)
         twice = [each for one in once for each in (one, one.replace("lm loss: 2.5", "lm loss: 7.5"))]
         ((run, _, _),) = same(content_of(twice))
-        assert sum("printed twice with different figures" in warning for warning in run.warnings) == 5
+        assert sum("printed twice with different values" in warning for warning in run.warnings) == 5
 
     def test_of_lines_that_are_all_of_another_make(self):
         setup = Setup("core", planned=300)

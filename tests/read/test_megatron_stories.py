@@ -31,8 +31,8 @@ def check(run: Run, story: Story) -> None:
     if story.dumps:
         assert run.training_config.sequence_length == story.setup.sequence
     for words, wanted in (
-        ("skipped optimizer steps", any(step.skipped for step in kept)),
-        ("counted NaN iterations", any(step.nans for step in kept)),
+        ("optimizer steps skipped", any(step.skipped for step in kept)),
+        ("NaN iterations counted", any(step.nans for step in kept)),
         ("is not a number", any(step.loss != step.loss for step in kept)),
     ):
         assert any(words in warning for warning in run.warnings) is wanted

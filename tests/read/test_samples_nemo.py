@@ -44,7 +44,7 @@ def test_the_last_line_of_a_new_epoch_is_the_last_step(samples):
 
 def test_the_batch_that_samples_and_steps_would_give_is_a_hint(samples):
     (run,) = runs_of(samples / "nemo" / "dllogger_gpt3_175b_a3mega.json.txt")
-    assert any("follow from 2048" in warning for warning in run.warnings)
+    assert any("suggest 2048" in warning for warning in run.warnings)
     assert run.timestamp.startswith("2024-09-27T18:29:41")
 
 

@@ -49,7 +49,7 @@ def test_automodels_rate_per_gpu_is_corrected_where_the_gpus_are_known(samples):
         (reading,) = read.parse_lines(text.lines([stream.read()]), path.name)
     plain = reading.run()
     assert "tokens_per_second_per_gpu_corrected" not in plain.native_metrics
-    assert any("not by tensor and pipeline parallelism" in warning for warning in plain.warnings)
+    assert any("too high by TP × PP" in warning for warning in plain.warnings)
     run = reading.run({"num_gpus": 8})
     total, corrected = (
         run.native_metrics[name] for name in ("tokens_per_second", "tokens_per_second_per_gpu_corrected")

@@ -69,14 +69,14 @@ def test_a_real_run_is_read_as_its_truth_says(name, samples, truth):
     assert run.timestamp is not None
     if "wall_time_mean_step_s" in expected:
         assert run.native_metrics["event_seconds_per_step"] == pytest.approx(expected["wall_time_mean_step_s"])
-        assert any("ask for a global batch of 256" in warning for warning in run.warnings)
+        assert any("request a global batch of 256" in warning for warning in run.warnings)
     if expected["eval"]:
         assert run.native_metrics["last_validation_loss"] == list(expected["eval"].values())[-1]
 
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_files_without_a_training_are_declined_with_their_tags(name, samples):
-    with pytest.raises(ValueError, match="holds no scalar of a training"):
+    with pytest.raises(ValueError, match="no training scalars"):
         FILES.read(parts_of(samples / "tfevents" / name), {})
 
 

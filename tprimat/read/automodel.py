@@ -114,8 +114,7 @@ class Reader(RecordReader):
         unknown = {}
         if any(record.seconds is None for record in found):
             unknown["step_times"] = (
-                "no step times: they follow from the step's tokens and tokens per second, and the console prints no "
-                "tokens of a step; training.jsonl has both"
+                "no step times: the console log has no tokens per step; import training.jsonl instead"
             )
         tokens = {record.native.get("tokens_per_step") for record in found}
         if len(tokens) > 1:
@@ -123,15 +122,14 @@ class Reader(RecordReader):
             stated.pop("global_batch_size", None)
             counts = [each for each in tokens if each]
             unknown["global_batch_size"] = (
-                f"the tokens of a step change from step to step ({min(counts):,.0f} to {max(counts):,.0f}): no batch "
-                "size × sequence length describes them; rates in tokens stand in native_metrics"
+                f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no fixed batch size × "
+                "sequence length; token rates are in native_metrics"
             )
             unknown["sequence_length"] = "the sequence length isn't stated"
         known = f" ({ratio} here)" if ratio else ""
         unknown["rate"] = (
-            f"tokens per second per GPU are as printed: divided by data and context parallelism{known}, not by tensor "
-            "and pipeline parallelism, so that with these they are too high by their product; padding at the end isn't "
-            "counted"
+            f"tokens/s/GPU are as printed: divided by data and context parallelism{known} only, so too high "
+            "by TP × PP; padding is not counted"
         )
         memory = records.peaks(found, memory_allocated_gb="peak_memory_allocated_gb")
         return AutomodelRun(
@@ -199,8 +197,8 @@ class AutomodelRun(RunBuilder):
         warnings = run.warnings
         if self.ratio and self.ratio != world:
             warnings += (
-                f"the printed tokens per second per GPU are {world / self.ratio:g} times too high: {world} GPUs, and "
-                f"the rate was divided by {self.ratio}; native_metrics.tokens_per_second_per_gpu_corrected is right",
+                f"printed tokens/s/GPU are {world / self.ratio:g} times too high (divided by {self.ratio}, "
+                f"not by {world} GPUs); use native_metrics.tokens_per_second_per_gpu_corrected",
             )
         native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
         return msgspec.structs.replace(run, native_metrics=native, warnings=warnings)

@@ -108,10 +108,8 @@ class Reader(BlockReader):
         super().done(run)
         if any(record.seconds for record in run.training.records.values()):
             run.training.warnings.append(
-                f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: a change shows late, "
-                "and the scatter is that of the mean"
+                f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: changes "
+                "appear late, and scatter is understated"
             )
         if self.coarse:
-            run.unknown["step_times"] = (
-                "no step times: batches_per_sec is printed with fewer digits than a time could be made of"
-            )
+            run.unknown["step_times"] = "no step times: batches_per_sec is printed with too few digits"

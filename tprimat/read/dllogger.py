@@ -92,9 +92,7 @@ class Reader(RecordReader):
         found = training.ordered()
         nemo.set_windows(found)
         if len(found) == 1 and found[0].step > 0:
-            training.warnings.append(
-                "how many steps the record averages can't be told from one: it is taken for a single step"
-            )
+            training.warnings.append("a single record does not show how many steps it averages: counted as one step")
         batches = {
             samples / (record.step + 1)
             for record in found
@@ -103,7 +101,7 @@ class Reader(RecordReader):
         unknown = {}
         if len(batches) == 1 and "global_batch_size" not in training.around.stated:
             unknown["global_batch_size"] = (
-                "the global batch size isn't stated; consumed_samples and the step would follow from "
-                f"{batches.pop():g}: --global-batch-size, if that is so"
+                f"the global batch size isn't stated; consumed_samples suggest {batches.pop():g} "
+                "(set it with --global-batch-size)"
             )
         return RunBuilder("nemo", "dllogger", training, nemo.TIMING, shift=1, unknown=unknown)

@@ -41,7 +41,7 @@ _FIELDS = {
     "learning rate": "learning_rate",
     "GPU utilization": "tflops_per_gpu",
 }
-_STATUS = "a list of golden values, not a log: it doesn't say how many steps were planned or how the training ended"
+_STATUS = "golden values, not a log: planned steps and the run's end are unknown"
 _TIMING = Timing(
     clock="host clock at Megatron's interval timer, as written to TensorBoard",
     covers="data wait, forward and backward of all micro-batches, gradient reduction and optimizer",
@@ -128,8 +128,7 @@ def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
         for step in timed:
             records[step].window = interval
         builder.training.warnings.append(
-            f"a time is there every {interval} steps: Megatron's timer averages the steps since it was last read, so "
-            f"it is taken for the mean of {interval}"
+            f"one time per {interval} steps, treated as their mean (Megatron's timer averages since it was last read)"
         )
     return [builder.reading()]
 
@@ -162,7 +161,7 @@ def _of_bridge(document: Mapping[str, Any]) -> list[ParsedLog]:
     if not records:
         return []
     figures = {name: known for name in ("alloc", "max_alloc") if (known := number(document.get(name))) is not None}
-    why = "alloc and max_alloc are memory of no stated unit: kept as printed in native_metrics"
+    why = "alloc and max_alloc have no stated unit: kept as printed in native_metrics"
     unknown = {"memory": why} if figures else {}
     shift = 1 if min(records) == 0 else 0
     return [_builder("megatron_bridge", records, shift=shift, figures=figures, unknown=unknown).reading()]

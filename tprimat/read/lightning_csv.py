@@ -61,9 +61,9 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
             elif len(row) == len(header):
                 yield line, dict(zip(header, row, strict=True))
             elif row:
-                training.warnings.append(f"line {line} has {len(row)} of {len(header)} columns: left out")
+                training.warnings.append(f"line {line} skipped: {len(row)} of {len(header)} columns")
     except ValueError as error:
-        training.warnings.append(f"reading stopped on {error}")
+        training.warnings.append(f"reading stopped: {error}")
 
 
 def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
@@ -89,15 +89,15 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
         for figure, columns in COLUMNS.items():
             record.put(figure, next((filled[name] for name in columns if name in filled), None))
     if not training.records:
-        raise ValueError("no row of it holds a training loss or a step time")
+        raise ValueError("no row has a training loss or a step time")
     for step in rates.keys() & training.records.keys():
         training.records[step].put("learning_rate", rates[step])
     records = training.ordered()
     training.last = records[-1]
     state_hparams(beside, training.around.stated)
-    unknown = "no step times: the file has no column of times"
+    unknown = "no step times: the file has no time column"
     if micro:
-        unknown = "no step times: iter_time is of a micro-batch, and not all micro-batches of a step are in the file"
+        unknown = "no step times: iter_time is per micro-batch, and the file lacks some micro-batches"
     return RunBuilder(
         "litgpt" if micro else "lightning",
         "litgpt (metrics.csv)" if micro else "lightning (CSVLogger)",
@@ -106,7 +106,7 @@ def _parsed_log(part: InputFile, beside: Mapping[str, bytes]) -> ParsedLog:
         shift=0 if micro and records[0].step else 1,
         figures={"last_validation_loss": validations[-1]} if validations else {},
         unknown={"step_times": unknown},
-        notes=(f"{len(validations)} rows of validation are no records of training",) if validations else (),
+        notes=(f"{len(validations)} validation rows skipped",) if validations else (),
     ).reading()
 
 

@@ -86,8 +86,8 @@ class Reader(StepReader):
 
     def done(self, run: RunBuilder) -> None:
         """Note what a record is."""
-        self.notes = [f"{self._count} iterations are micro-batches of {len(run.training.records)} optimizer steps"]
+        self.notes = [f"{self._count} iterations (micro-batches) form {len(run.training.records)} optimizer steps"]
         if any(record.seconds is None for record in run.training.records.values()):
             run.unknown["step_times"] = (
-                "no step times: not every iteration is logged, and a step's time is the sum of its iterations'"
+                "no step times: some iterations are not logged, and a step's time is the sum of its iterations"
             )

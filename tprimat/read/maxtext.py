@@ -137,8 +137,8 @@ class Reader(RecordReader):
         fast = (record.step for record in found if record.seconds and record.seconds < IMPOSSIBLY_FAST * middle)
         if (where := records.spans((step, step) for step in fast)) and len(times) > 5:
             training.warnings.append(
-                f"{where}: less than a tenth of the middle step time, since the host runs ahead of the "
-                "device; the time shows in other steps"
+                f"{where}: below a tenth of the median step time (the host runs ahead of the device; other "
+                "steps hold the time)"
             )
         quantised, kind = stated.word("quantization"), stated.word("dtype")
         known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
@@ -157,12 +157,13 @@ class Reader(RecordReader):
         unknown = {}
         if tokens and "global_batch_size" not in stated:
             unknown["global_batch_size"] = (
-                "the global batch size isn't stated; the lines would follow from some "
+                "the global batch size isn't stated; the lines suggest about "
                 f"{statistics.median(sorted(tokens)):,.0f} tokens per device and step"
             )
         if self._devices and (shown := stated.get("num_gpus")) and shown.weight == 1:
             unknown["devices"] = (
-                f"the number of devices ({shown.value}) is that of the memory table, which a process prints of its own"
+                f"the number of devices ({shown.value}) is from the memory table, in which a process "
+                "lists its own devices"
             )
         loop = stated.number("loop_seconds")
         return RunBuilder(

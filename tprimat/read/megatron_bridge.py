@@ -99,13 +99,10 @@ class Reader(RecordReader):
         records, numbers = self._records, list(dict.fromkeys(self._iterations))
         if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
-            note = (
-                "the lines of this file have no step, and nothing says that they are of one training: each is taken by "
-                "itself"
-            )
+            note = "lines without step numbers may belong to different runs: each is read as its own run"
             return [self._parsed_log([record], [1], note) for record in records]
         if len(self._iterations) < len(records):
-            note = "the lines have no step numbers: they are numbered in their order, each as one step"
+            note = "lines without step numbers are numbered in order, one step each"
             return [self._parsed_log(records, range(1, len(records) + 1), note)]
         # The step of each line is that of Megatron's line with the same rank in its order.
         if len(numbers) != len(records):

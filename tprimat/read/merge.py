@@ -55,7 +55,7 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
         if len(inner) == len(outer):
             by_name[host] = [_merged(one, host, other, name) for one, other in zip(outer, inner, strict=True)]
         else:
-            note = f"{name}'s lines tell of {len(inner)} trainings, {host}'s of {len(outer)}: {name}'s are passed over"
+            note = f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines {len(outer)}"
             by_name[host] = [ParsedLog(each.steps, each.stated, (*each.notes, note), each.build) for each in outer]
     return [log for name, _ in by_reader for log in by_name.get(name, ())]
 
@@ -69,14 +69,11 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
             grad_norms = (None,) * len(run.steps)
         if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
-            warnings += (
-                "TFLOP/s that Megatron-DeepSpeed prints count the forward pass again where activations are recomputed: "
-                "not to be compared with Megatron-LM's",
-            )
+            warnings += ("Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's",)
         return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, warnings=warnings)
 
     stated = {**other.stated, **one.stated}
-    note = f"{other_name}'s lines tell of the same training: they fill what {one_name}'s leave open"
+    note = f"{other_name} lines describe the same run and fill values missing from the {one_name} lines"
     return ParsedLog(one.steps, stated, (*one.notes, *other.notes, note), build)
 
 
@@ -105,7 +102,7 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         changes["status"], changes["status_reason"] = "complete", None
     warnings = [warning for warning in run.warnings if not _is_resolved(warning, filled_names)]
     if filled_names:
-        warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: by {origin}")
+        warnings.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")
     return msgspec.structs.replace(run, **changes, warnings=tuple(warnings))
 
 

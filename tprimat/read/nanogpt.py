@@ -103,19 +103,17 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Note what is known of this form of log."""
         if self._form == "llm.c":
-            run.unknown["step_times"] = "no step times: this form of the log has none"
+            run.unknown["step_times"] = "no step times: this log format has none"
         if self._form == "modded":
             run.training.warnings.append(
-                "step times are differences of the cumulative train_time, of whole milliseconds; its clock runs ahead "
-                "of the GPU, so that the step after a validation looks long"
+                "step times are differences of train_time (whole ms); its clock runs ahead of the GPU, so "
+                "the step after a validation looks long"
             )
-            run.unknown["batch"] = "batch and sequence may follow a schedule that the log doesn't print"
+            run.unknown["batch"] = "batch size and sequence length may change during the run (not logged)"
         if any("mfu_percent" in record.native for record in run.training.records.values()):
-            run.training.warnings.append(
-                "the MFU that is printed is of an A100's 312 TFLOP/s whatever the GPU: not to be compared"
-            )
+            run.training.warnings.append("the printed MFU assumes an A100 (312 TFLOP/s) on any GPU: not comparable")
         if self._validations:
-            self.notes = [f"{self._validations} validations are no records of training"]
+            self.notes = [f"{self._validations} validation lines skipped"]
 
     def _take(self, match: re.Match[str], text: str, line: Line) -> None:
         figures = match.groupdict()

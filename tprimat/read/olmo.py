@@ -97,12 +97,10 @@ class Reader(BlockReader):
             ]
             if ratios and all(abs(ratio / round(ratio) - 1) < 0.005 for ratio in ratios if ratio >= 0.5):
                 run.training.warnings.append(
-                    f"tokens per step and the printed rates would follow from {round(ratios[0])} GPUs, which the log "
-                    "doesn't state"
+                    f"tokens per step and the printed rates suggest {round(ratios[0])} GPUs; the log doesn't "
+                    "state the number"
                 )
         if any(record.seconds for record in found):
-            run.training.warnings.append(
-                "step times are 1 / batches per second as printed, with its few digits, and as OLMo averages it"
-            )
+            run.training.warnings.append("step times are 1 / printed batches per second: few digits, averaged by OLMo")
         elif self.coarse:
             run.unknown["step_times"] = "no step times: batches per second are printed with too few digits"

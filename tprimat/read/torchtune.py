@@ -65,6 +65,6 @@ class Reader(StepReader):
         """Set windows."""
         set_windows(run.training.ordered())
         run.unknown["step_times"] = (
-            "no step times: torchtune prints tokens/s of the tokens that count in the loss (no padding, no masked "
-            "prompt), and how many these are isn't printed"
+            "no step times: torchtune's tokens/s count only tokens in the loss (no padding, no masked "
+            "prompt), whose number is not printed"
         )

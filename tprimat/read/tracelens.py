@@ -150,14 +150,14 @@ def _check_workbook(part: InputFile) -> None:
         infos = archive.infolist()
         # A part is unpacked to its stated size at most, so that the stated size is what counts.
         if sum(info.file_size for info in infos) > LARGEST_WORKBOOK or len(infos) > 10_000:
-            raise _RefusedError(f"its parts unpack to more than {LARGEST_WORKBOOK >> 20} MiB: it is left alone")
+            raise _RefusedError(f"its parts unpack to more than {LARGEST_WORKBOOK >> 20} MiB")
         for info in infos:
             if info.file_size > MOST_PACKED * max(info.compress_size, 1) and info.file_size > 1 << 24:
-                raise ValueError(f"a part unpacks to {info.file_size >> 20} MiB from almost nothing: it is left alone")
+                raise ValueError(f"a part unpacks to {info.file_size >> 20} MiB from almost nothing")
             if info.flag_bits & 1:
                 raise _RefusedError("it is encrypted")
             if info.filename.endswith((".xml", ".rels")) and _has_document_type(archive.read(info)):
-                raise _RefusedError("it declares entities, which no report does: it is left alone")
+                raise _RefusedError("it declares XML entities")
     part.stream.seek(0)
 
 
@@ -173,7 +173,7 @@ def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> li
         try:
             _take((row for _, row in part.rows()), by_folder.setdefault(folder_of(part.name), {}))
         except ValueError as error:
-            raise ValueError(f"{part.name} is no table: {error.__cause__}") from error
+            raise ValueError(f"{part.name} is not a table: {error.__cause__}") from error
     return _parsed_logs(list(by_folder.values()), "CSV")
 
 
@@ -181,7 +181,7 @@ def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
     """Return one parsed log per system; several tables are of several ranks."""
     sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
     if not sides:
-        raise ValueError("it has no sheet gpu_timeline with times")
+        raise ValueError("no sheet gpu_timeline with times")
     form += ", comparison" if len(sides) > 1 else ""
     return [_parsed_log(side, [table[side] for table in tables if side in table], form) for side in sides]
 
@@ -206,13 +206,11 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             breakdown[f"{kind}, others"] = sum(means[name] for name in ordered[MOST_KERNELS:])
         if means:
             figures[f"{kind}_total_seconds"] = sum(means.values())
-    warnings = [
-        "a report of a trace: the breakdown is of the whole stretch that was traced, of an unstated number of steps"
-    ]
+    warnings = ["trace report: the breakdown covers the whole traced interval, an unknown number of steps"]
     if (total := breakdown.get("total")) and None not in parts:
         covered = sum(part for part in parts if part is not None) / total
         if abs(covered - 1) > 0.01:
-            warnings.append(f"its parts add up to {covered:.1%} of its total time; one of them is wrong")
+            warnings.append(f"the parts add up to {covered:.1%} of the total time; one of them is wrong")
     return RunBuilder(
         "tracelens",
         f"tracelens ({form})",

@@ -194,16 +194,14 @@ class Reader(StepReader):
                 "no step times: the timer prints samples/s, and the log doesn't state the global batch size"
             )
         elif self._cumulative_only:
-            run.unknown["step_times"] = "no step times: this version prints a mean since the second step alone"
+            run.unknown["step_times"] = "no step times: this version prints only a mean since the second step"
         if timed and batch:
             training.warnings.append(
-                "step times are the global batch size over CurrSamplesPerSec: of the step that is printed alone, and "
-                "without the wait for data where the loader isn't DeepSpeed's"
+                "step times are global batch size / CurrSamplesPerSec of the printed steps, without data "
+                "wait unless DeepSpeed loads the data"
             )
         if is_last and self._skipped:
-            training.warnings.append(
-                f"{self._skipped} optimizer steps were skipped because of overflows: they count, and are faster"
-            )
+            training.warnings.append(f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster")
         profile_only = profile.step is not None and not records
         kinds = ", ".join(sorted(self._kinds)) or ("flops profiler" if profile_only else "engine")
         run.log_format = f"deepspeed ({kinds})"

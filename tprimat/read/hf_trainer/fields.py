@@ -17,8 +17,8 @@ _TIMING = Timing(
     over_ranks="rank 0",
 )
 _NO_STEP_TIMES = (
-    "no step times: Hugging Face's Trainer logs none; its whole-run rates (native_metrics) contain evaluation, "
-    "saving and the warm-up"
+    "no step times: Hugging Face's Trainer logs none; its whole-run rates (native_metrics) include "
+    "evaluation, saving and warm-up"
 )
 
 _NAMES = {
@@ -100,4 +100,4 @@ def builder(training: LoggedTraining, form: str, name: str = "hf_trainer", **kno
 
 def evaluations_note(evaluations: int) -> list[str]:
     """Return a note on evaluations, where there are any."""
-    return [f"{evaluations} evaluations are no records of training"] if evaluations else []
+    return [f"{evaluations} evaluation records skipped"] if evaluations else []

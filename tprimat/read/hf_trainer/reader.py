@@ -161,8 +161,8 @@ class Reader:
             return self._trainings[-1]
         training.entries = [each for each in entries if each.epoch is None or each.epoch < epoch]
         training.warnings.append(
-            f"restarted on line {entry.line} at epoch {epoch:g}: {len(entries) - len(training.entries)} records before "
-            "it are left out"
+            f"restarted on line {entry.line} at epoch {epoch:g}: {len(entries) - len(training.entries)} "
+            "earlier records dropped"
         )
         return training
 
@@ -176,18 +176,15 @@ class Reader:
         _set_first_window(training)
         unknown = {}
         if steps.evidence is None:
-            unknown["steps"] = (
-                "the log states no step numbers, and its epochs and progress bars leave several possible: the records "
-                "are numbered in their order, each counted as one step"
-            )
+            unknown["steps"] = "step numbers are ambiguous: records are numbered in order, one step each"
         elif entries:
-            training.warnings.append(f"step numbers follow from {steps.evidence}: the log prints none with a record")
+            training.warnings.append(f"step numbers derived from {steps.evidence}")
         notes = fields.evaluations_note(training.evaluations)
         summaries = training.summaries
         if len(summaries) > 1:
-            notes.insert(0, f"the summary of the whole training is printed {len(summaries)} times; the first is kept")
+            notes.insert(0, f"the run summary is printed {len(summaries)} times; the first is used")
         if self._cut:
-            notes.append("the file ends within a dictionary, which is left out")
+            notes.append("the file ends within a dictionary, which was dropped")
         is_axolotl = self._axolotl or any(key in entry.values for entry in entries for key in fields.AXOLOTL)
         return fields.builder(
             training,

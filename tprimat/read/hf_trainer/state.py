@@ -71,13 +71,13 @@ def _state(part: InputFile) -> ParsedLog:
     if "total_flos" not in summary and number(top.get("total_flos")):
         summary["total_flos"] = number(top.get("total_flos"))
     if not whole:
-        training.warnings.append(f"the file is cut off or damaged: {len(training.records)} records could be read of it")
+        training.warnings.append(f"file truncated or damaged: {len(training.records)} records read")
     done = bool(planned and reached and reached >= planned) or (
         summary.get("train_runtime_seconds") is not None and whole
     )
     ended = (reached if whole else None) or last
-    why = "the file is of a checkpoint, or the training was ended there" if whole else "the file is cut off or damaged"
-    reason = f"ended after step {ended}{f' of {planned}' if planned else ''}: {why}"
+    why = "saved with a checkpoint, or the run stopped there" if whole else "file truncated or damaged"
+    reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}: {why}"
     return fields.builder(
         training,
         "trainer_state.json",
@@ -95,13 +95,11 @@ def _results(part: InputFile) -> ParsedLog:
     figures = fields.summary_of(dict(_TOP.findall(text)) if entry is None else entry)
     runtime, tokens = figures.get("train_runtime_seconds"), figures.get("tokens_seen")
     if runtime is None:
-        raise ValueError("it is cut off before the training's time")
+        raise ValueError("truncated before the training time")
     if tokens and runtime > 0:
         figures["tokens_per_second_whole_run"] = tokens / runtime
-    damage = ["the file is cut off or damaged"] if entry is None else []
-    training = LoggedTraining(
-        warnings=["the file holds figures of the whole training, and no record of a step", *damage]
-    )
+    damage = ["file truncated or damaged"] if entry is None else []
+    training = LoggedTraining(warnings=["whole-run values only: the file has no step records", *damage])
     return fields.builder(training, "train_results.json", lines=False, figures=figures, ended=True).reading()
 
 

@@ -115,8 +115,8 @@ class Reader:
             training = self._trainings[-1]
             if _started_again(pending):
                 training.warnings.append(
-                    f"started again on line {pending.marks['start']}, and that attempt logged no iteration: "
-                    f"{pending.causes.reason() or 'the log gives no reason'}"
+                    f"restarted on line {pending.marks['start']}; that attempt logged no iteration: "
+                    f"{pending.causes.reason() or 'no reason in the log'}"
                 )
                 pending.stated = LoggedValues()
             training.around.absorb(pending)

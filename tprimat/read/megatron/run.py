@@ -120,7 +120,7 @@ class MegatronRun(RunBuilder):
         training, table = self.training, self.training.table
         warnings = [*training.warnings]
         if training.restarts > MOST_RESTARTS:
-            warnings.append(f"it restarted {training.restarts - MOST_RESTARTS} more times")
+            warnings.append(f"restarted {training.restarts - MOST_RESTARTS} more times")
         warnings += [*training.conflicts, *self.left_out, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
@@ -129,8 +129,8 @@ class MegatronRun(RunBuilder):
             batches = {int(batch) for batch in table.present("batch") if batch >= 1}
             if batches:
                 warnings.append(
-                    f"the global batch size changes during the training ({min(batches)} to {max(batches)}): it is left "
-                    "open, and no throughput in tokens can be given"
+                    f"global batch size changes during the run ({min(batches)} to {max(batches)}), so there "
+                    "is no throughput in tokens"
                 )
         native = {
             name: tuple(None if value is None else convert(value) for value in table.column(field))
@@ -163,23 +163,23 @@ class MegatronRun(RunBuilder):
         if not len(table):
             if success:
                 return "incomplete", (
-                    f"the training ended well (line {success}), but the log has no iteration line: Primus shows them "
-                    "at level DEBUG (stderr_sink_level); logs/pre_trainer/rank-N/debug.log of the last rank has them"
+                    f"the run completed (line {success}), but the log has no iteration line: import "
+                    "logs/pre_trainer/rank-N/debug.log of the last rank, or set stderr_sink_level to DEBUG"
                 )
-            return "failed", cause or "the log ends before the first iteration and shows no error"
+            return "failed", cause or "log ends before the first iteration without an error"
         last, requested = table.last, table.latest.planned
         if success and success < max(table.lines):
             success = None
         if last >= requested or success:
             if last < requested:
-                warnings.append(f"the training ended by itself after iteration {last} of {requested} (line {success})")
+                warnings.append(f"stopped early, after iteration {last} of {requested} (line {success})")
             if around.causes.exit_code:
-                warnings.append(f"all iterations were done, but then: {cause}")
+                warnings.append(f"the run completed, then: {cause}")
             return "complete", None
-        ended = f"ended after iteration {last} of {requested}"
+        ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:
-            return "incomplete", f"{ended}: the file is cut off within the line of iteration {self.training.cut_off}"
-        cause = cause or "the log stops there without an error: killed, still running or cut off"
+            return "incomplete", f"{ended}: file truncated within the line of iteration {self.training.cut_off}"
+        cause = cause or "no error in the log (killed, still running, or truncated)"
         return "incomplete", f"{ended}: {cause}"
 
     def _memory(self) -> dict[str, float]:
@@ -189,11 +189,13 @@ class MegatronRun(RunBuilder):
             used = max(table.present("rocm_gib"), default=None)
             if used is not None:
                 # Primus' core runtime prints what it read at iteration 2 again on every later line.
-                self.remarks.append("memory in use is rocm-smi's, which the log may repeat from its first iterations")
+                self.remarks.append(
+                    "memory in use is from rocm-smi; the log may repeat the value of its first iterations"
+                )
         if "after" in around.memory:
             self.remarks.append(
-                f"allocated and reserved memory are peaks up to iteration {around.memory['after']:.0f}, the last that "
-                "the log prints; later ones are unknown"
+                f"peaks of allocated and reserved memory cover iterations up to {around.memory['after']:.0f}; "
+                "the log has no later values"
             )
         gib = {kind: mib / 1024 for kind, mib in around.memory.items() if kind != "after"}
         if used is not None:
@@ -207,7 +209,7 @@ class MegatronRun(RunBuilder):
             unknown = f"the GPU's name{' and' if amd else ','} {unknown}"
             classes = ", ".join(gpu.title for gpu in gpus.amd_gpus_by_memory(total)) if total and amd else None
             if classes:
-                self.remarks.append(f"{total:g} GiB of memory, which the log states, is that of: {classes}")
+                self.remarks.append(f"GPU memory of {total:g} GiB matches: {classes}")
         self.remarks.append(f"the log doesn't state {unknown}")
         return {
             "total_memory_gb": round_figure(gib_to_gb(total)) if total else None,
@@ -240,19 +242,19 @@ def _warn_of_missing(
             warnings.append(words.format(where))
 
     kinds = list(table.kinds)
-    warn("the loss is not a number at {}", ("loss" in kind.not_finite for kind in kinds))
-    warn("the gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
-    warn("the training skipped optimizer steps at {}: they count as steps", table.column("skipped"))
-    warn("the training counted NaN iterations at {}", table.column("nans"))
-    warn("figures that other output ran into are left out at {}", (kind.garbled for kind in kinds))
+    warn("loss is not a number at {}", ("loss" in kind.not_finite for kind in kinds))
+    warn("gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
+    warn("optimizer steps skipped at {}; they count as steps", table.column("skipped"))
+    warn("NaN iterations counted at {}", table.column("nans"))
+    warn("values garbled by other output ignored at {}", (kind.garbled for kind in kinds))
     # Of a restored time the printed one is there.
-    warn("no step time can be read at {}", (time is None for time in seconds))
+    warn("no readable step time at {}", (time is None for time in seconds))
     if table.present("loss"):
         lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)
         without = (loss is None and not skip and "loss" not in kind.not_finite for loss, skip, kind in lines)
-        warn("no loss is printed at {}", without)
+        warn("no loss printed at {}", without)
     if len(table) and table.first > max(1, windows[0]):
-        warnings.append(f"the log begins at iteration {table.first}")
+        warnings.append(f"log begins at iteration {table.first}")
     gaps = (
         (earlier + 1, iteration - window)
         for earlier, iteration, window in zip(table.iterations, table.iterations[1:], windows[1:], strict=False)
@@ -287,9 +289,9 @@ def _check_rates(
         warnings.append(
             "the sequence length isn't stated; "
             + (
-                f"the log's own tokens/s/GPU would follow from {middle:.0f} tokens: --sequence-length, if that is so"
+                f"the logged tokens/s/GPU suggest {middle:.0f} tokens (set it with --sequence-length)"
                 if agree
-                else "and the log's own tokens/s/GPU don't follow from any single one"
+                else "the logged tokens/s/GPU fit no single length"
             )
         )
         return
@@ -297,6 +299,7 @@ def _check_rates(
     if off:
         share, line = max(off, key=lambda pair: pair[0])
         warnings.append(
-            f"{len(off)} of {len(lengths)} lines print tokens/s/GPU that batch × sequence / time / GPUs "
-            f"({batch} × {sequence} / {world}) doesn't give: {share:.1%} off on line {line}; one of them is wrong"
+            f"{len(off)} of {len(lengths)} lines print tokens/s/GPU that disagree with batch × sequence "
+            f"length / time / GPUs ({batch} × {sequence} / {world}) by up to {share:.1%} (line {line}); one "
+            "of them is wrong"
         )

@@ -193,10 +193,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     feed_forward = stated.count("ffn_hidden_size")
     expert_width = (stated.count("moe_ffn_hidden_size") or feed_forward) if experts else None
     if other := _of_another_kind(stated):
-        warnings.append(
-            f"the widths of the feed-forward layers are left out of model_config, since the model has {other}: "
-            "FLOPs worked out without those would not be its own"
-        )
+        warnings.append(f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be wrong")
         feed_forward = expert_width = None
     groups = stated.count("num_query_groups") if stated.value("group_query_attention") is not False else heads
     padded, vocabulary = stated.count("padded_vocab_size"), stated.count("vocab_size")

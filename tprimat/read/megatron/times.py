@@ -74,14 +74,14 @@ def step_times(
             warnings.append(_restored_words(first, second, seconds[index], evidence))
         elif known and in_doubt(first, second, core=core):
             warnings.append(
-                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean with iteration "
-                f"{first.iteration} in it, as newer versions of Megatron print it; the log has nothing to tell by"
+                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean that includes "
+                f"iteration {first.iteration}, as newer Megatron versions print it; the log does not show "
+                "which"
             )
     if len(table) and table.first == 2 and core and interval == 1 and not table.record(0).kind.paired:
         steps[0] = 2
         warnings.append(
-            f"iteration 2 ({seconds[0]:g} s) is the mean of iterations 1 and 2, and the line of iteration 1 "
-            "is missing: it is kept as a mean of two steps"
+            f"the line of iteration 1 is missing; iteration 2 ({seconds[0]:g} s) counts as the mean of both"
             if seconds[0]
             else "the line of iteration 1 is missing"
         )
@@ -115,12 +115,12 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
         resolution = max(first.kind.resolution, second.kind.resolution)
         fits = [abs(apart - time) <= AGREEMENT * time + resolution for time in (without, printed)]
         if fits == [True, False]:
-            to_seconds = " by whole seconds" if resolution >= 1 else ""
-            return f"the time stamps of the two lines lie {apart:.6g} s apart{to_seconds}"
+            to_seconds = ", in whole seconds" if resolution >= 1 else ""
+            return f"the two lines are {apart:.6g} s apart{to_seconds}"
         if fits == [False, True]:
             return None
     if core and first.iteration == 1 and _bare(first) and _bare(second):
-        return "both lines have the shape of Primus' core runtime"
+        return "both lines have the format of Primus' core runtime"
     return None
 
 
@@ -151,7 +151,7 @@ def _bare(record: Record) -> bool:
 def _restored_words(first: Record, second: Record, seconds: float | None, evidence: str) -> str:
     printed = f"loss and rates (loss {second.figures['loss']:g})" if "loss" in second.figures else "rates"
     return (
-        f"iteration {second.iteration}: the log prints {second.seconds:g} s, a mean that contains iteration "
-        f"{first.iteration} ({first.seconds:g} s), since Megatron's timer isn't reset after it; restored to "
-        f"{seconds:g} s ({evidence}); its printed {printed} are means of the same kind and kept as printed"
+        f"iteration {second.iteration}: the logged {second.seconds:g} s are a mean that includes iteration "
+        f"{first.iteration} ({first.seconds:g} s), since Megatron does not reset its timer; corrected to "
+        f"{seconds:g} s ({evidence}); its {printed} are means of the same kind, kept as printed"
     )

@@ -151,9 +151,9 @@ class MegatronTraining(LoggedTraining):
         """Return notes on how the lines were read."""
         others = self.lines_of_other_ranks
         doubles = self.doubles + others
-        notes = [f"{doubles} lines that repeat an iteration were passed over"] if doubles else []
+        notes = [f"{doubles} repeated iteration lines skipped"] if doubles else []
         if others:
-            notes.append(f"{others} of them are of other ranks")
+            notes.append(f"{others} of them from other ranks")
         return tuple(notes)
 
     @property
@@ -186,8 +186,8 @@ class MegatronTraining(LoggedTraining):
         fields = [each for each in FIELDS if differ(each, known, record)]
         if fields and len(self.conflicts) < MOST_CONFLICTS:
             self.conflicts.append(
-                f"iteration {record.iteration} is printed twice with different figures ({', '.join(fields)}; lines "
-                f"{known.line} and {record.line}): the first is kept"
+                f"iteration {record.iteration} is printed twice with different values ({', '.join(fields)}; "
+                f"lines {known.line} and {record.line}); the first is used"
             )
 
     def read_context(self, stretch: Context) -> None:
@@ -208,8 +208,8 @@ class MegatronTraining(LoggedTraining):
         self.restarts += 1
         if self.restarts <= MOST_RESTARTS:
             self.warnings.append(
-                f"restarted on line {record.line} from iteration {record.iteration}: the records of iterations "
-                f"{dropped[0]} to {dropped[-1]} before it are left out"
+                f"restarted on line {record.line} from iteration {record.iteration}: iterations {dropped[0]} "
+                f"to {dropped[-1]} before the restart were dropped"
             )
         self.attempt(record.iteration)
 

@@ -174,35 +174,34 @@ class MlperfRun(RunBuilder):
         if sizes.num_gpus is None:
             platform = self.stated.value("submission_platform") or "not logged"
             warnings.append(
-                f"{mlperf_system.UNSTATED}: the system description of the submission (systems/*.json) does; "
-                f"submission_platform ({platform}) is free text and isn't used"
+                f"{mlperf_system.UNSTATED}: add the system description of the submission (systems/*.json); "
+                f"submission_platform ({platform}) is free text and ignored"
             )
         if sizes.sequence_length is None:
-            warnings.append("the log doesn't state the sequence length: step times and samples only, no rate in tokens")
+            warnings.append("sequence length unknown: throughput in samples/s only, not in tokens/s")
         if found.kind == "sampled":
             warnings.append(
-                f"a step time is logged every {found.steps[1] - found.steps[0]} steps, and by the events' own times it "
-                "isn't the mean of these: it is taken for that of one step, so that pauses between don't show"
+                f"one step time is logged per {found.steps[1] - found.steps[0]} steps; pauses in between are "
+                "not included"
             )
         if found.kind == "derived":
-            warnings.append(
-                "the log has no step times: they are the blocks' wall times, from start to stop, divided by their steps"
-            )
+            warnings.append("no step times in the log: computed as each block's wall time / its steps")
         if found.missed is not None and found.missed > FIRST_BLOCK:
             warnings.append(
-                f"the first block took {found.missed:.1%} longer than its printed mean says (steps 1–{found.steps[0]}):"
-                " its figure leaves out the start"
+                f"the first block (steps 1–{found.steps[0]}) took {found.missed:.1%} longer than its logged "
+                "mean, which excludes the start"
             )
         if found.unplaced:
-            warnings.append(f"{found.unplaced} figures are left out: the unit of their position can't be told")
+            warnings.append(f"{found.unplaced} values ignored: the unit of their position is unknown")
         if lines := training.unreadable:
-            warnings.append(f"{len(lines)} events can't be read, the first on line {lines[0]}")
+            warnings.append(f"{len(lines)} unreadable events skipped (first on line {lines[0]})")
         lossless = [step for step in found.steps if training.records[step].loss is None]
         if found.kind in ("mean", "sampled") and any(series["loss_values"]) and lossless:
-            warnings.append(f"no loss is logged at {spans((step, step) for step in lossless)}")
+            warnings.append(f"no loss logged at {spans((step, step) for step in lossless)}")
         if training.evaluations:
             warnings.append(
-                "eval_accuracy is what the benchmark evaluates: for language models a loss, lower is better"
+                "'eval_accuracy' in this log is the benchmark's evaluation: for language models the loss "
+                "(lower is better)"
             )
         return warnings
 
@@ -220,12 +219,12 @@ class MlperfRun(RunBuilder):
         cause = training.around.causes.reason()
         if training.end:
             line, status = training.end
-            ended = f"the run ended with status {status or 'no status'} (line {line}): the target was not reached"
+            ended = f"the run ended with status {status or 'no status'} (line {line}) without reaching the target"
             return ("complete", None) if status == "success" else ("incomplete", ended)
         if "run_start" not in training.milestones and not steps:
-            return "failed", cause or "the log ends before the training starts (no run_start)"
+            return "failed", cause or "log ends before the training starts (no run_start)"
         last = steps[-1] if steps else 0
-        return "incomplete", f"no run_stop: the log ends after step {last}" + (f": {cause}" if cause else "")
+        return "incomplete", f"no run_stop: log ends at step {last}" + (f": {cause}" if cause else "")
 
 
 @dataclasses.dataclass
@@ -240,8 +239,8 @@ class SummaryRun(RunBuilder):
     def run(self, given: Mapping[str, Any]) -> Run:
         """Return the Run, with the model that a summary doesn't name, and what no summary has."""
         warnings = (
-            "a summary without records of steps: its means stand in native_metrics as printed; a mean of rates is not "
-            "the rate of the mean time",
+            "a summary without step records: its means are in native_metrics as printed (a mean of rates is "
+            "not the rate at the mean time)",
             "timestamp unknown: the summary has no times",
             "the sequence length and the global batch size are not stated",
         )

@@ -147,8 +147,8 @@ class Reader(RecordReader):
         if len(sizes) > 1:
             stated.pop("global_batch_size", None)
             training.warnings.append(
-                f"the global batch size changes during the training ({min(sizes):g} to {max(sizes):g}): it is left "
-                "open, and no throughput in tokens can be given"
+                f"global batch size changes during the run ({min(sizes):g} to {max(sizes):g}), so there is no "
+                "throughput in tokens"
             )
         ranks = [each for name, each in stated.items() if name.startswith("parameters of rank")]
         if len(ranks) == 1 and stated.count("tensor_model_parallel_size") == 1 and stated.count("num_gpus") == 1:

@@ -96,7 +96,7 @@ class FailureReasons:
             if kind in self._found:
                 line, text = self._found[kind]
                 return f"line {line}: {text}"
-        return f"the launcher ended with exit code {self.exit_code}" if self.exit_code else None
+        return f"the launcher exited with code {self.exit_code}" if self.exit_code else None
 
     def _keep(self, kind: str, number: int, text: str, *, replace: bool = False) -> None:
         if kind in self._found and not replace:

@@ -146,7 +146,7 @@ class LoggedTraining:
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on how the lines were read."""
-        return (f"{self.doubles} lines that repeat a step were passed over",) if self.doubles else ()
+        return (f"{self.doubles} repeated step lines skipped",) if self.doubles else ()
 
 
 def set_windows(records: Iterable[Record]) -> None:
@@ -198,15 +198,15 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         if where := spans((record.step, record.step) for record in those):
             warnings.append(f"{words} at {where}")
 
-    warn("the loss is not a number", (each for each in records if "loss" in each.not_finite))
-    warn("the gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
+    warn("loss is not a number", (each for each in records if "loss" in each.not_finite))
+    warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
     if any(each.loss is not None for each in records):
         without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
-        warn("no loss is printed", without)
+        warn("no loss printed", without)
     if any(each.seconds is not None for each in records):
-        warn("no step time is printed", (each for each in records if each.seconds is None))
+        warn("no step time printed", (each for each in records if each.seconds is None))
     if records and records[0].step > max(1, records[0].window or 1):
-        warnings.append(f"the log begins at step {records[0].step}")
+        warnings.append(f"log begins at step {records[0].step}")
     # Each pair with the first step that the later record covers.
     pairs = [(before.step, later.step - (later.window or 1) + 1) for before, later in itertools.pairwise(records)]
     gaps = ((last + 1, min(first - 1, last + 999)) for last, first in pairs if first > last + 1)
@@ -240,7 +240,7 @@ def timestamp(first: Stamp | None, warnings: list[str]) -> str | None:
         warnings.append("timestamp unknown: the log has no times")
         return None
     if first.time.tzinfo is None:
-        warnings.append(f"timestamp unknown: the log begins at {first.time:%Y-%m-%d %H:%M:%S}, of no stated time zone")
+        warnings.append(f"timestamp unknown: no time zone in the log ({first.time:%Y-%m-%d %H:%M:%S})")
         return None
     return first.time.isoformat()
 
@@ -251,25 +251,25 @@ def status(training: LoggedTraining, planned: int | None, done: int | None) -> t
     cause = around.causes.reason()
     if not training.records:
         if "success" in around.marks:
-            return "incomplete", f"the training ended well (line {around.marks['success']}), but logged no step"
-        return "failed", cause or "the log ends before the first step and shows no error"
+            return "incomplete", f"the run completed (line {around.marks['success']}) but logged no step"
+        return "failed", cause or "log ends before the first step without an error"
     assert training.last is not None
     last = done or training.last.step
     success = around.marks.get("success")
     if (planned and last >= planned) or (success and success >= training.last.line):
         if around.causes.exit_code:
-            training.warnings.append(f"the training was done, but then: {cause}")
+            training.warnings.append(f"the run completed, then: {cause}")
         return "complete", None
     of = f" of {planned}" if planned else ""
     if training.cut_off is not None:
-        return "incomplete", f"ended after step {last}{of}: the file is cut off within the record of the next one"
+        return "incomplete", f"log ends at step {last}{of}: file truncated within the next record"
     if cause:
-        return "incomplete", f"ended after step {last}{of}: {cause}"
+        return "incomplete", f"log ends at step {last}{of}: {cause}"
     if planned:
-        why = "the log stops there without an error: killed, still running or cut off"
-        return "incomplete", f"ended after step {last} of {planned}: {why}"
-    why = "it says neither how many steps were planned nor that the training ended"
-    return "incomplete", f"the log ends after step {last}; {why}"
+        why = "no error in the log (killed, still running, or truncated)"
+        return "incomplete", f"log ends at step {last} of {planned}: {why}"
+    why = "neither the planned steps nor a normal end are logged"
+    return "incomplete", f"log ends at step {last}: {why}"
 
 
 def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
@@ -286,6 +286,7 @@ def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int 
         return []
     share, line = max(off, key=lambda pair: pair[0])
     return [
-        f"{len(off)} of {len(shares)} records print a rate of tokens ({name}) that batch × sequence / time / GPUs "
-        f"({tokens} tokens / {devices}) doesn't give: {share:.1%} off on line {line}; one of them is wrong"
+        f"{len(off)} of {len(shares)} records print a token rate ({name}) that disagrees with batch × "
+        f"sequence length / time / GPUs ({tokens} tokens / {devices}) by up to {share:.1%} (line {line}); one "
+        "of them is wrong"
     ]

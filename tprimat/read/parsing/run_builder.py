@@ -174,7 +174,7 @@ class RunBuilder:
         found = self.training.ordered()
         warnings = records.warnings_of(self.training)
         if self.shift and found:
-            warnings.append("the source counts steps from 0; here they count from 1")
+            warnings.append("step numbers shifted by one: the source counts from 0")
         warnings += doubts
         if self.rate:
             tokens = (sizes.global_batch_size or 0) * (sizes.sequence_length or 0)
@@ -188,7 +188,7 @@ class RunBuilder:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
-            warnings.append(self.unknown.get("step_times", "no step times: the source states none"))
+            warnings.append(self.unknown.get("step_times", "no step times in the source"))
         without = [name for name in _SIZES if getattr(sizes, name) is None]
         warnings += [self.unknown[name] for name in without if name in self.unknown]
         if words := [words for name, words in _SIZES.items() if name in without and name not in self.unknown]:
@@ -225,14 +225,14 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         return full.name, "full", []
     meant = models.recognize(name) if name else None
     if meant is None:
-        return name, None, [] if name else ["the log doesn't name its model: --model-name says what it was"]
+        return name, None, [] if name else ["the log doesn't name its model: set --model-name"]
     if config.num_layers is None:
-        return meant.name, None, [f"the model's shape isn't stated; {name} is what its configuration was called"]
+        return meant.name, None, [f"the model's shape isn't stated; {name} is the name of its configuration"]
     fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
     pairs = [(field, getattr(config, field), getattr(meant.shape, field)) for field in fields]
     differing = [f"{field} {known}, not {full}" for field, known, full in pairs if known and known != full]
-    doubt = f"the configuration is called {name}, but the model trained isn't {meant.title}: "
-    return name, None, [doubt + (", ".join(differing) or "its shape isn't stated whole")]
+    doubt = f"the configuration is named {name}, but the model is not {meant.title}: "
+    return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
 
 
 def sizes_of(

@@ -60,9 +60,7 @@ class RecordSequencer:
         if last is not None:
             training, pending = self.trainings[-1], self.pending
             if pending.begun and (cause := pending.causes.reason()):
-                training.warnings.append(
-                    f"started again after line {last.line}, and that attempt logged no step: {cause}"
-                )
+                training.warnings.append(f"restarted after line {last.line}; that attempt logged no step: {cause}")
             training.around.absorb(pending)
             training.cut_off = self.cut_off
         return self.trainings
@@ -92,8 +90,8 @@ def _restart(training: LoggedTraining, record: Record) -> None:
     for step in again:
         del training.records[step]
     training.warnings.append(
-        f"restarted on line {record.line} from step {record.step}: the records of steps {again[0]} to {again[-1]} "
-        "before it are left out"
+        f"restarted on line {record.line} from step {record.step}: steps {again[0]} to {again[-1]} before the "
+        "restart were dropped"
     )
     training.last = None
 
@@ -108,8 +106,8 @@ def _take_double(training: LoggedTraining, known: Record, record: Record) -> Non
     differing = [name for name in common if not math.isclose(mine[name], other[name], rel_tol=SAME_FIGURES)]
     if differing and len(training.conflicts) < 5:
         training.conflicts.append(
-            f"step {record.step} is printed twice with different figures ({', '.join(differing)}; lines {known.line} "
-            f"and {record.line}): the first is kept"
+            f"step {record.step} is printed twice with different values ({', '.join(differing)}; lines "
+            f"{known.line} and {record.line}); the first is used"
         )
 
 

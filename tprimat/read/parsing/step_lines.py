@@ -194,7 +194,5 @@ class BlockReader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Note missing headers, and set windows."""
         if self._headless:
-            run.training.warnings.append(
-                f"{self._headless} records have no header with a step: they are numbered in their order"
-            )
+            run.training.warnings.append(f"{self._headless} records without a step number are numbered in order")
         set_windows(run.training.ordered())

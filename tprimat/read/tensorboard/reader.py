@@ -164,7 +164,7 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
     sizes = columns.pop("batch_size", {})
     base = next((columns[name] for name in ("loss", "seconds", "tokens_per_second_per_gpu") if columns.get(name)), None)
     if base is None:
-        raise ValueError(f"it holds no scalar of a training (its tags: {', '.join(list(scalars)[:6]) or 'none'})")
+        raise ValueError(f"no training scalars (tags: {', '.join(list(scalars)[:6]) or 'none'})")
     training = LoggedTraining()
     stated = training.around.stated
     for step in sorted(base.keys() | columns.get("seconds", {}).keys()):
@@ -195,15 +195,14 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
         if seconds > 0 and steps > 0:
             figures["event_seconds_per_step"] = seconds / steps
     if events.cut:
-        training.warnings.append(f"{events.cut}: what stands before it was read")
+        training.warnings.append(f"{events.cut}; everything before it was read")
     unknown = (
-        f"no step times: {layout.untimed}; the wall time of the events (native_metrics) holds evaluation and "
-        "checkpoints, too"
+        f"no step times: {layout.untimed}; the events' wall times (native_metrics) include evaluation and checkpoints"
     )
     done = max(training.records) + shift >= (stated.count("max_steps") or math.inf)
     notes = [f"{len(scalars)} tags, {len(events.texts)} texts"]
     if len(parts) > 1:
-        notes.append(f"{len(parts)} event files of one folder are read as one training")
+        notes.append(f"{len(parts)} event files of one directory were read as one run")
     began = events.first_time
     return [
         RunBuilder(
@@ -277,15 +276,15 @@ def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]],
     if len(used) > 1:
         stated.pop("global_batch_size", None)
         training.warnings.append(
-            f"the global batch size changes during the training ({min(used)} to {max(used)}): it is left open, and no "
-            "throughput in tokens can be given"
+            f"global batch size changes during the run ({min(used)} to {max(used)}), so there is no "
+            "throughput in tokens"
         )
     elif used:
         (size,) = used
         if requested and requested != size:
             training.warnings.append(
-                f"the arguments ask for a global batch of {requested}, but {where} show {size} at every step "
-                "(the batch grows later): it is taken"
+                f"the arguments request a global batch of {requested}, but {where} show {size} at every step "
+                f"(batch ramp-up); {size} is used"
             )
             stated.pop("global_batch_size", None)
         state(stated, "global_batch_size", size, f"{where}: {size}")
@@ -302,8 +301,8 @@ def _set_windows(layout: Layout, columns: Mapping[str, dict[int, float]], traini
         interval = training.around.stated.count("logging_steps")
         if times and interval:
             training.warnings.append(
-                f"step times are means over log_interval ({interval}) steps, and stand at the last of them; other "
-                "figures are of each step"
+                f"step times are means over log_interval ({interval}) steps, recorded at the last of them; "
+                "other values are per step"
             )
         return
     apart = min((later.step - earlier.step for earlier, later in pairwise(records)), default=1)

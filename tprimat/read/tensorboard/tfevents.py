@@ -83,7 +83,7 @@ def read_into(stream: BinaryIO, events: Events) -> None:
         try:
             _add_event(content, events)
         except (ValueError, LookupError, struct.error):
-            events.cut = "a record is no event"
+            events.cut = "a record is not an event"
             return
 
 
@@ -133,7 +133,7 @@ def _fields(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
             value, place = content[place : place + size], place + size
         fields[key >> 3, kind].append(value)
     if place > len(content):
-        raise ValueError("a field goes on behind the end")
+        raise ValueError("a field exceeds the record")
     return fields
 
 

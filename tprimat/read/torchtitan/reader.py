@@ -177,14 +177,14 @@ class TorchtitanRun(RunBuilder):
         warnings += records.warnings_of(self.training)
         if self.groups > 1:
             warnings.append(
-                f"{self.groups} replica groups of one fault-tolerant training print into this log: the figures are "
-                "those of the first that printed each step, and the batch of one group"
+                f"{self.groups} replica groups of one fault-tolerant run print into this log: values are from "
+                "the first group to print each step, and the batch is that of one group"
             )
         planned = sizes.max_steps
         if found and planned and found[-1].step < planned and "success" in self.training.around.marks:
             warnings.append(
-                f"the last step that is printed is {found[-1].step}, and the training went on to {planned}: torchtitan "
-                f"prints every {self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
+                f"the last printed step is {found[-1].step} of {planned}: torchtitan prints every "
+                f"{self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
             )
         return records.series(found), [*warnings, *self.left_out, *doubts]
 
@@ -201,8 +201,7 @@ def _set_windows(found: list[Record], interval: int | None, warnings: list[str])
         interval = math.gcd(*regular) if len(regular) > 1 or regular == [DEFAULT_LOG_FREQ] else 1
         if len(regular) == 1 and interval == 1 and regular != [2]:
             warnings.append(
-                "how many steps a record averages isn't stated (log_freq; torchtitan's default is "
-                f"{DEFAULT_LOG_FREQ}): window_steps counts each as one"
+                f"log_freq isn't stated (torchtitan's default is {DEFAULT_LOG_FREQ}): each record counts as one step"
             )
     for record, window in zip(found, megatron_times.windows(steps, interval), strict=True):
         record.window = window
@@ -213,18 +212,17 @@ def _derive_times(found: list[Record], sizes: TrainingConfig) -> list[str]:
     batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     rated = [record for record in found if record.native.get(RATE)]
     if not rated:
-        return ["there are no step times: the lines have no tps to work them out from"] if found else []
+        return ["no step times: the lines have no tps"] if found else []
     if not (batch and sequence and world):
         known = {"the global batch size": batch, "the sequence length": sequence, "the number of GPUs": world}
         lacking = [name for name, value in known.items() if not value]
         return [
-            "there are no step times: torchtitan prints none, and they can't be worked out from tps because "
-            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not stated; the rates as printed stand in "
-            "native_metrics"
+            f"no step times: torchtitan prints none, and the log lacks {', '.join(lacking)} to compute them "
+            "from tps; printed rates are in native_metrics"
         ]
     for record in rated:
         record.put("seconds", round(batch * sequence / (record.native[RATE] * world), 9))
     return [
-        "torchtitan prints no step time: it was worked out as batch × sequence / (tps × GPUs) "
-        f"({batch} × {sequence} / (tps × {world})), to the digits that tps is printed with"
+        f"step times computed as batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × "
+        f"{world})), to the precision of the printed tps"
     ]

@@ -258,10 +258,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if not width and (stated.word("model") or "").lower().startswith("llama3") and dim and multiple:
         width = _llama_width(dim, multiple, arguments.get("ffn_dim_multiplier", "None"))
     if experts and expert_width is None:
-        warnings.append(
-            "the widths of the feed-forward layers are left out of model_config: how this model mixes experts and "
-            "dense layers isn't stated"
-        )
+        warnings.append("feed-forward widths ignored: how this model mixes expert and dense layers isn't stated")
         width = None
     shared = size("num_shared_experts")
     tied = arguments.get("enable_weight_tying")
