@@ -158,8 +158,8 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     ]
     alone = [system.name for system in systems if any(len(result.run.steps) == 1 for result in system.valid_runs)]
     if alone:
-        text = f"{join_names(alone)}: the log has one record, so warm-up can't be excluded"
-        yield Caveat("no-steady-state", "warning", text)
+        whose = "each log" if len(alone) == len(systems) else f"the log of {join_names(alone)}"
+        yield Caveat("no-steady-state", "warning", f"{whose} has one record, so warm-up can't be excluded")
     elif unsteady:
         where = join_names(unsteady) if len(unsteady) < max(3, len(systems)) else "any system"
         text = f"no steady state in {where}: the result may include warm-up"

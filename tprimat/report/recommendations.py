@@ -37,7 +37,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
         whose = "" if len(unknown) == len(systems) else f" of {join_names(unknown)}"
         yield "precision-unknown", f"set the precision{whose} if you know it: --precision SYSTEM=PRECISION"
     if len({system.run.timing.covers for system in systems}) > 1:
-        yield "timer-differs", "for comparable timers, measure both with ./benchmark.py or BenchmarkCallback"
+        yield "timer-differs", "time both with the same timer: ./benchmark.py or BenchmarkCallback"
     needed = [pair.ratio.runs_needed for pair in compared if pair.ratio and pair.ratio.runs_needed is not None]
     if any(caveat.code == "disturbed" for caveat in group.caveats):
         yield "disturbed", "close other programs, then measure again: ./benchmark.py --runs 5"
