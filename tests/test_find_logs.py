@@ -103,7 +103,7 @@ class TestByName:
         older = put(tmp_path / "llama_old.log", log("llama", name="llama3.1_8B"), 500)
         found = search(tmp_path, wanted=("llama",))
         assert by_model(found)["llama"].path == older
-        assert "its name says llama, but it is a training of qwen" in found.skipped[0]
+        assert "named llama, but a qwen run" in found.skipped[0]
 
     def test_a_relative_of_the_model_is_one_of_the_family(self, tmp_path):
         put(tmp_path / "training_llama.log", log("llama2_7B", name="llama2_7B"))
@@ -115,7 +115,7 @@ class TestByName:
         itself = put(tmp_path / "llama_old.log", log("llama", name="llama3.1_8B"), 500)
         found = search(tmp_path)
         assert by_model(found)["llama"].path == itself
-        assert found.skipped == (f"{relative}: a training of llama2_7B, not of llama itself",)
+        assert found.skipped == (f"{relative}: a llama2_7B run, not llama",)
 
     def test_by_content_too(self, tmp_path):
         put(tmp_path / "b.log", log("llama2_7B", name="llama2_7B"))
@@ -125,7 +125,7 @@ class TestByName:
     def test_a_log_that_does_not_say_its_model_is_taken_by_its_name(self, tmp_path):
         put(tmp_path / "training_mistral.log", log(None))
         found = by_model(search(tmp_path))["mistral"]
-        assert (found.stated, found.why) == (None, "its name; the log doesn't say its model")
+        assert (found.stated, found.why) == (None, "its name (no model in the log)")
 
     def test_other_files_are_passed_over(self, tmp_path):
         put(tmp_path / "llama_notes.txt", "llama is a fine model\n")
@@ -140,13 +140,13 @@ class TestByContent:
         put(tmp_path / "requirements.txt", "torch\n")
         found = by_model(search(tmp_path))
         assert list(found) == ["qwen"]
-        assert (found["qwen"].path, found["qwen"].why) == (path, "what it says of its model")
+        assert (found["qwen"].path, found["qwen"].why) == (path, "the model in the log")
 
     def test_a_word_in_the_file_does_not(self, tmp_path):
         put(tmp_path / "run17.log", "loading llama from qwen\n" + log(None))
         found = search(tmp_path)
         assert found.logs == ()
-        assert "doesn't say its model" in found.skipped[0]
+        assert "does not name its model" in found.skipped[0]
 
     def test_is_only_looked_for_when_no_name_fits(self, tmp_path):
         named = put(tmp_path / "training_llama.log", log("llama"), 500)
@@ -157,7 +157,7 @@ class TestByContent:
         put(tmp_path / "run17.log", log("llama2_7B", name="llama2_7B"))
         found = search(tmp_path, wanted=("qwen",))
         assert found.logs == ()
-        assert "a training of llama2_7B" in found.skipped[0]
+        assert "a llama2_7B run" in found.skipped[0]
 
     def test_one_log_of_each_model(self, tmp_path):
         put(tmp_path / "a.log", log("llama", name="llama3.1_8B"), 50)
@@ -217,4 +217,4 @@ class TestRealLogs:
         shutil.copyfile(samples / "primus" / "megatron_core_dsv4_ep8_mi355x_10it.log", tmp_path / "training_qwen.log")
         found = search(tmp_path)
         assert found.logs == ()
-        assert "its name says qwen" in found.skipped[0]
+        assert "named qwen" in found.skipped[0]

@@ -37,7 +37,7 @@ def full_run(**fields):
 def test_mfu_of_the_real_results(february, name, mfu):
     values = worth(february[name], precision="bf16").values
     assert values["mfu"].value == pytest.approx(mfu, abs=0.1)
-    assert "precision bf16 as given on the command line" in values["mfu"].reason
+    assert "precision bf16 from the command line" in values["mfu"].reason
     assert "TFLOP/s measured; the data sheet says" in values["share_of_sustained"].reason
 
 
@@ -65,7 +65,7 @@ def test_a_stated_precision_wins_over_the_one_given():
 def test_a_peak_that_the_user_knows():
     values = worth(full_run(device="NVIDIA Q1000"), peak_tflops=1000).values
     assert values["mfu"].value == pytest.approx(values["model_tflops_per_gpu"].value / 10)
-    assert "as given on the command line" in values["mfu"].reason
+    assert "from the command line" in values["mfu"].reason
     assert "share_of_sustained" not in values
     assert "more than 100 % can't be" in worth(full_run(), peak_tflops=10).values["mfu"].reason
 

@@ -63,7 +63,7 @@ class TestOutputs:
         )
         assert run("compare", [str(log)]) == ExitStatus.USAGE
         said = capsys.readouterr().err
-        assert "scripts/analyze_existing_logs.py makes a result of a training's log" in said
+        assert "import a training log with scripts/analyze_existing_logs.py" in said
 
     def test_no_plot(self, results, capsys):
         assert run("compare", ["--no-plot"]) == ExitStatus.OK
@@ -138,7 +138,7 @@ class TestWrongUsage:
     def test_a_folder_of_other_files(self, tmp_path, capsys):
         (tmp_path / "other.json").write_text("[1, 2]")
         line = self.line(capsys, "--results-dir", str(tmp_path))
-        assert re.search(r"\(passed over: .*other\.json: .*\)\nhint:  run \./benchmark\.py", line)
+        assert re.search(r"\(skipped: .*other\.json: .*\)\nhint:  run \./benchmark\.py", line)
 
     def test_a_file_that_isnt_there(self, tmp_path, capsys):
         assert self.line(capsys, str(tmp_path / "none.json")).startswith(f"error: {tmp_path / 'none.json'}: ")
@@ -260,7 +260,7 @@ class TestRealResults:
         report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
         rows = [line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.startswith("MFU")]
         assert rows == [["24.1%", "23.8%"], ["26.6%", "–"], ["21.8%", "18.6%"]]
-        assert "precision bf16 as given on the command line" in report
+        assert "precision bf16 from the command line" in report
 
     def test_the_digests_of_all_six_files_are_in_the_report(self, said, samples):
         import hashlib

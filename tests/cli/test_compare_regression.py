@@ -186,7 +186,7 @@ class TestWhatTheUserKnows:
             "break-even price of 8×H100 80GB HBM3 (BF16): $0.75 per GPU-hour" in out
         )
         report = (tmp_path / "output" / "comparison_report.md").read_text(encoding="utf-8")
-        assert "as given on the command line (a list, 2026-05)" in report
+        assert "from the command line (a list, 2026-05)" in report
 
     def test_files_behind_the_prices_are_files(self, systems, capsys):
         files = ["output/amd/benchmark_rocm_llama.json", "output/nvidia/benchmark_cuda_llama.json"]

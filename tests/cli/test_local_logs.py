@@ -70,7 +70,7 @@ class TestReads:
         output = capsys.readouterr().out
         assert "nothing is trained" in output
         assert "output/training_llama.log" in output
-        assert "found by its name, and what it says of its model" in output
+        assert "found by its name, and the model in the log" in output
         assert "no log of mistral (set MISTRAL_LOG=FILE)" in output
         assert "--framework lightning" in output
         names = {path.name for path in (here / "output").glob("*.json")}
@@ -82,7 +82,7 @@ class TestReads:
         assert run("benchmark", ["--model", "llama"]) == 0
         (path,) = (here / "output").glob("*.json")
         assert len(store.read(path)[0].steps) == 50
-        assert "found by what it says of its model" in capsys.readouterr().out
+        assert "found by the model in the log" in capsys.readouterr().out
 
     def test_those_that_the_environment_names_on_any_machine(self, here, machine, monkeypatch):
         machine(NVIDIA)
@@ -94,7 +94,7 @@ class TestReads:
         machine(CPU)
         monkeypatch.setenv("LLAMA_LOG", str(put(here / "x.log", log("qwen", name="qwen2.5_7B"))))
         assert run("benchmark", ["--model", "llama"]) == 2
-        assert "says llama" in capsys.readouterr().err
+        assert "--model-name as llama" in capsys.readouterr().err
 
     def test_a_log_that_cannot_be_read_does_not_stop_the_others(self, here, machine, monkeypatch, capsys):
         machine(AMD)
@@ -103,7 +103,7 @@ class TestReads:
         monkeypatch.setenv("QWEN_LOG", str(broken))
         broken.write_text("nothing\n")
         assert run("benchmark", ["--model", "llama,qwen"]) == 2
-        assert "no training in it" in capsys.readouterr().err
+        assert "no supported training log in it" in capsys.readouterr().err
         assert list((here / "output").glob("*llama*.json"))
 
     def test_a_dry_run_reads_nothing(self, here, machine, capsys):

@@ -83,7 +83,7 @@ def test_refused_figures_are_worth_nothing():
 def test_prices_are_in_the_order_of_the_files_and_their_source_is_told():
     found = priced(make_run(), make_run(**AMD, step_time=1.6), cost=["1", "2"], source="a list", date="2026-05")
     assert found.prices["8×H100 80GB HBM3 (BF16)"].low == 1
-    assert found.notes[-1] == "prices per GPU-hour as given on the command line (a list, 2026-05)"
+    assert found.notes[-1] == "prices per GPU-hour from the command line (a list, 2026-05)"
     assert "no source given, no date given" in priced(make_run(), cost=["1"]).notes[-1]
 
 

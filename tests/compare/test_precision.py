@@ -29,7 +29,7 @@ def test_each_system_by_a_part_of_its_name(runs):
     found, comparison = precisions(*runs, MI300X="fp8", H100="bf16")
     assert set(found.values()) == {"fp8", "bf16"}
     assert {system.name for system in comparison.systems} == {"8×MI300X (FP8)", "8×H100 80GB HBM3 (BF16)"}
-    assert sum("as given on the command line" in note for note in comparison.notes) == 2
+    assert sum("from the command line" in note for note in comparison.notes) == 2
 
 
 def test_the_others_stay_unknown(runs):

@@ -48,7 +48,7 @@ class TestInBf16:
 
     def test_the_precision_is_recorded_and_the_runs_stay_as_they_are(self, published):
         found = comparison(*published, options=Options(precision="bf16"))
-        (note,) = (note for note in found.notes if "as given on the command line" in note)
+        (note,) = (note for note in found.notes if "from the command line" in note)
         assert "precision bf16" in note
         assert note.count(".json") == 3
         assert all(run.training_config.precision is None for file in found.files for run in file.runs)

@@ -304,7 +304,7 @@ class TestRefusals:
 
         found = checked([before], [after], options=Options(precision="bf16"))
         assert found.status == ExitStatus.IMPLAUSIBLE
-        assert any("precision bf16 as given on the command line" in note for note in found.notes)
+        assert any("precision bf16 from the command line" in note for note in found.notes)
 
     def test_the_same_configuration_may_be_required(self):
         before, after = runs_of(), runs_of(batch=128, step_time=6.4, day=11)

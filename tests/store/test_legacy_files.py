@@ -83,10 +83,10 @@ def test_a_real_result_survives_saving_as_a_file_of_today(real, stem, tmp_path):
 def test_who_trained_what_is_found_and_its_origin_said(real, stem, framework, model, stack):
     run = real(stem)
     assert (run.framework, run.model, run.gpu_info.software_stack) == (framework, model, stack)
-    assert said(run, f"model {model} is taken from the file's name")
+    assert said(run, f"model: {model} (from file name)")
     # Only these state the framework themselves: by software_stack "nemo", and by their source.
     stated = stem.startswith("train_nvd") or stem == "benchmark_rocm_llama"
-    assert said(run, f"framework {framework} is taken from the file's name") != stated
+    assert said(run, f"framework: {framework} (from file name)") != stated
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -100,7 +100,7 @@ def test_nothing_is_claimed_that_the_files_do_not_say(real, stem):
     assert run.data.known() == {}
     assert run.environment.known() == {"versions": {}, "emulated": False, "settings": {}}
     assert run.training_config.precision is None
-    assert said(run, "not in the file, so unknown", "precision", "recomputation", "the model's shape")
+    assert said(run, "unknown: ", "precision", "recomputation", "the model's shape")
 
 
 def test_the_file_itself_is_named_as_the_source(samples, real):
@@ -116,7 +116,7 @@ def test_the_file_itself_is_named_as_the_source(samples, real):
 def test_learning_rates_that_are_one_too_few_are_not_assigned(real):
     run = real("train_amd_prim_llama")
     assert set(run.learning_rates) == {None}
-    assert said(run, "499 learning_rates for 500 steps", "none is kept")
+    assert said(run, "learning_rates ignored: 499 values for 500 steps")
     assert None not in real("train_nvd_nemo_llama").learning_rates
 
 
@@ -135,8 +135,8 @@ def test_an_empty_version_is_unknown(real):
 
 
 def test_times_without_offset_or_of_another_event_are_left_out(real):
-    assert said(real("train_nvd_nemo_llama"), "2026-02-02T21:44:16.399662", "no offset")
-    assert said(real("train_amd_prim_llama"), "2026-02-02T15:28:08.851681", "reading of the log")
+    assert said(real("train_nvd_nemo_llama"), "2026-02-02T21:44:16.399662", "no time zone")
+    assert said(real("train_amd_prim_llama"), "2026-02-02T15:28:08.851681", "when the log was parsed")
 
 
 def test_the_memory_in_use_of_a_primus_log_is_not_called_allocated(real):
@@ -152,7 +152,7 @@ def test_a_peak_that_was_read_at_step_ends_is_no_peak(real):
         "avg_memory_reserved_gb": 32.507,
         "peak_memory_reserved_gb": 32.588,
     }
-    assert said(run, "peak_memory_allocated_gb 22.295", "ends of steps")
+    assert said(run, "peak_memory_allocated_gb 22.295", "step ends only")
 
 
 def test_memory_that_was_not_measured_is_missing_and_said(real):
@@ -162,13 +162,13 @@ def test_memory_that_was_not_measured_is_missing_and_said(real):
 
 
 def test_time_between_the_steps_is_said_with_both_figures(real):
-    assert said(real("train_nvd_nemo_llama"), "1779.24868", "31.76 s more", "1747.49 s")
+    assert said(real("train_nvd_nemo_llama"), "1779.24868", "by 31.76 s", "1747.49 s")
     assert not said(real("train_amd_prim_llama"), "total_time_seconds")
 
 
 def test_an_average_that_leaves_out_the_first_step_alone_is_said(real):
     run = real("train_nvd_nemo_llama")
-    assert said(run, "avg_step_time_seconds 3.42805", "leaves out the first step alone")
+    assert said(run, "avg_step_time_seconds 3.42805", "excludes only step 1")
     assert round(summarize(run).performance.avg_step_time_seconds, 4) == 3.2411
 
 
@@ -185,7 +185,7 @@ def test_throughput_that_contradicts_its_own_batch_is_withheld(real):
 def test_figures_that_measure_nothing_are_dropped_with_a_word(real):
     run = real("train_nvd_nemo_llama")
     assert "throughput_per_gpu_core" not in run.native_metrics
-    assert said(run, "throughput_per_gpu_core", "measures nothing")
+    assert said(run, "throughput_per_gpu_core", "not comparable across architectures")
 
 
 def test_a_strategy_that_is_called_unknown_gives_way(real):

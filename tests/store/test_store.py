@@ -192,7 +192,7 @@ def test_two_runs_of_one_seed_whose_times_are_coarse_stay_two(tmp_path):
 
 
 def test_runs_of_different_setups_cannot_share_a_file():
-    with pytest.raises(ValueError, match="different setups"):
+    with pytest.raises(ValueError, match="different configurations"):
         store.as_file((a_run(), a_run(label="other")))
 
 
@@ -233,7 +233,7 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path, below):
     with pytest.raises(UsageError) as caught:
         store.save(a_run(), folder)
     line = caught.value.line()
-    assert line.startswith(f"error: {folder}: the result can't be written")
+    assert line.startswith(f"error: {folder}: the result cannot be written")
     assert "choose another --output-dir" in line
 
 

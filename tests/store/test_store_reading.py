@@ -38,7 +38,7 @@ def test_a_file_cut_at_any_byte_is_one_line(tmp_path):
     whole = json.dumps({"schema_version": 1, "model": "llama – é", "gpu_info": {"device_count": 8}, **series}).encode()
     path = tmp_path / "cut.json"
     for length in range(len(whole)):
-        assert "not whole JSON" in refusal(written(path, whole[:length]))
+        assert "not valid JSON" in refusal(written(path, whole[:length]))
     assert store.read(written(path, whole))[0].step_times == (1.25, None)
 
 
@@ -134,7 +134,7 @@ def test_the_line_of_a_syntax_error_is_named(tmp_path, content):
     lines[4] += b" oops"
     path = written(tmp_path / "oops.json", b"\n".join(lines))
     # The reader notices at the byte after the value, which is on the same line.
-    assert f"{path}:5: not whole JSON" in refusal(path)
+    assert f"{path}:5: not valid JSON" in refusal(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -187,7 +187,7 @@ def test_junk_in_a_folder_is_a_warning_each(tmp_path):
     loaded, warnings = store.find([tmp_path])
     assert [file.name for file in loaded] == [str(good)]
     assert len(warnings) == 3
-    assert all(warning.startswith("passed over: ") and str(tmp_path) in warning for warning in warnings)
+    assert all(warning.startswith("skipped: ") and str(tmp_path) in warning for warning in warnings)
 
 
 def test_a_broken_file_that_was_named_is_an_error(tmp_path):

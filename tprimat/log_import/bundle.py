@@ -27,18 +27,19 @@ _GZIP = b"\x1f\x8b"
 # What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
 # command line, or prints the environment.
 _SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16})\b")
-_BLANK = b"[left out]"
+_BLANK = b"[removed]"
 
 
 def check(path: Path) -> None:
     """Raise UsageError where no bundle can be written under this name."""
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(
-            f"--bundle {path}: the name must end in {', '.join(ENDINGS)}: for example {path.name}.tar.gz",
+            f"--bundle {path}: the name must end in {', '.join(ENDINGS)}",
             heading="wrong-usage",
+            hint=f"for example {path.name}.tar.gz",
         )
     if path.exists():
-        raise UsageError(f"--bundle {path}: is there already: choose another name", heading="wrong-usage")
+        raise UsageError(f"--bundle {path}: already exists", heading="wrong-usage", hint="choose another name")
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
@@ -61,13 +62,13 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
             content = b"".join(Log(str(log)).chunks()) if content.startswith(_GZIP) else content
             content, blanked = _SECRET.subn(_BLANK, content)
         except FileNotFoundError:
-            left_out.append(f"{log} is not there any more and not in the bundle")
+            left_out.append(f"{log} no longer exists: not in the bundle")
             continue
         except OSError as error:
             left_out.append(f"{log} is not in the bundle: {error.strerror or error}")
             continue
         if blanked:
-            left_out.append(f"{log}: {blanked} that look like access tokens were left out of the copy in the bundle")
+            left_out.append(f"{log}: {blanked} apparent access tokens removed from the copy in the bundle")
         members[_free(f"logs/{log.name.removesuffix('.gz')}.gz", members)] = gzip.compress(content, mtime=0)
         record = start_record.path_for(log)
         if record.is_file():
@@ -97,7 +98,7 @@ def _environment(runs: Iterable[Run]) -> bytes:
 def _readme(members: dict[str, bytes]) -> str:
     listed = "\n".join(f"  {hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(members.items()))
     return (
-        f"Results of trainings, with their logs, packed by TensorPrimat {__version__}.\n\n"
+        f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
         "To compare: unpack it beside the results of the other machine, then\n"
         "  python3 compare_results.py THIS_FOLDER THE_OTHER_FOLDER\n\n"
         f"sha256 of each file:\n{listed}\n"

@@ -83,7 +83,7 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
         return extracted
     if len(logs) == 1 and start_record.belongs(record, Log(log.path).lines()):
         return [dataclasses.replace(each, run=start_record.applied(each.run, record)) for each in extracted]
-    doubt = f"{path.name} beside the log is the record of another training: it is left out"
+    doubt = f"{path.name} beside the log ignored: it belongs to another run"
     return [
         dataclasses.replace(each, run=msgspec.structs.replace(each.run, warnings=(*each.run.warnings, doubt)))
         for each in extracted
@@ -106,14 +106,14 @@ def imported(
             continue
         used[name] = value
         if statement is None or (name == "model" and statement.weight == 0):
-            warnings.append(f"{what} ({value}) is as given on the command line: the log doesn't state it")
+            warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
             continue
         place = f"{logs[0].name}:{statement.line}"
         if not given.override:
             raise UsageError(
-                f"{place}: the log says that {what} is {statement.value} (“{statement.text[:120]}”), "
-                f"{option} says {value}: leave the option out, or add --override",
+                f"{place}: the log gives {what} as {statement.value} (“{statement.text[:120]}”), {option} as {value}",
                 heading="option-against-log",
+                hint="remove the option, or add --override",
             )
         overrides[name] = f"{value} on the command line, {statement.value} in the log ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")

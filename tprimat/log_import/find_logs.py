@@ -134,9 +134,9 @@ class _Searcher:
             probe = self._probe(path)
             related = [name for name in probe.stated if belongs(name, model)]
             stated = model if model in related else next(iter(related), None)
-            why = "what it says of its model"
+            why = "the model in the log"
             if by_name:
-                why = f"its name, and {why}" if stated else "its name; the log doesn't say its model"
+                why = f"its name, and {why}" if stated else "its name (no model in the log)"
             log = LocalLog(path, model, why, stated, modified)
             if stated == model or (by_name and not probe.stated and probe.problem is None):
                 nearest = log
@@ -149,7 +149,7 @@ class _Searcher:
         if older and by_name:
             self.skipped[model] = f"{counted(older, 'older file')} with {model} in the name"
         elif older and nearest is None:
-            self.skipped[""] = f"{older} older files were not looked into"
+            self.skipped[""] = f"{older} older files not searched"
         return nearest or relative
 
 
@@ -157,13 +157,13 @@ def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: 
     """Return why a log is not the one of a model; None for other files under names that say nothing."""
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
-        of_model = f"a training of {called}" if called else "doesn't say its model"
+        of_model = f"a {called} run" if called else "does not name its model"
         return of_model if probe.problem is None else None
     if probe.problem is not None:
         return probe.problem
     if related:
-        return f"a training of {related}, not of {model} itself"
-    return f"its name says {model}, but it is a training of {called}"
+        return f"a {related} run, not {model}"
+    return f"named {model}, but a {called} run"
 
 
 def _read_head(path: Path) -> _LogProbe:

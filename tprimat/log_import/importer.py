@@ -66,15 +66,13 @@ class LogImport:
         if isinstance(outcome, list):
             self._waiting += outcome
             if not outcome:
-                self.skipped.append(SkippedFile(source.title, "holds nothing of a training"))
+                self.skipped.append(SkippedFile(source.title, "no training data in it"))
             return
-        # The list of all log formats is long; the help has it.
-        error, separator, _ = outcome.partition(": what is looked for")
         if source.named:
-            self.errors.append(error + (": name the log of a training (--help lists the kinds)" if separator else ""))
+            self.errors.append(outcome)
         else:
-            path, _, reason = error.partition(": ")
-            self.skipped.append(SkippedFile(source.title, reason if source.title in path else error))
+            path, _, reason = outcome.partition(": ")
+            self.skipped.append(SkippedFile(source.title, reason if source.title in path else outcome))
 
     def save(self) -> None:
         """Save the trainings collected from one directory."""
@@ -123,7 +121,7 @@ def _merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[Impo
         first, second = (each, same) if untimed else (same, each)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         merged[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
-        reason = f"tells of the training that {same.title} is of, and fills what is open there"
+        reason = f"same run as {same.title}; missing fields were merged"
         skipped.append(SkippedFile(each.title, reason))
     return [merged[index] for index in sorted(merged)]
 

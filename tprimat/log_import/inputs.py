@@ -99,14 +99,14 @@ class Log:
         """
         if self.path == STANDARD_INPUT:
             if sys.stdin is None or sys.stdin.isatty():
-                raise UnreadableError(self.name, "nothing is piped in: name a file", heading="unreadable-file")
+                raise UnreadableError(self.name, "nothing piped in", hint="name a file", heading="unreadable-file")
             yield from self._of(sys.stdin.buffer)
             return
         path = Path(self.path)
         try:
             mode = path.stat().st_mode
             if stat.S_ISDIR(mode):
-                raise UnreadableError(self.name, "is a folder: name the log in it", heading="unreadable-file")
+                raise UnreadableError(self.name, "is a directory", hint="name the log in it", heading="unreadable-file")
             with path.open("rb") if is_handed_over(self.path, mode) else files.open_plain(path) as stream:
                 yield from self._of(stream)
         except (OSError, ValueError) as error:
@@ -115,7 +115,7 @@ class Log:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a result must say of how its file was read; complete when all of it was."""
-        return (f"the compressed file could not be read to its end: {self.cut}",) if self.cut else ()
+        return (f"compressed file read only in part: {self.cut}",) if self.cut else ()
 
     def source_file(self) -> SourceFile:
         """Return this file's entry for a result; call it when all lines were read."""
@@ -140,7 +140,7 @@ class Log:
             while chunk := read(CHUNK):
                 size += len(chunk)
                 if size > max(UNPACKED_FREELY, MOST_TIMES * self._content.size):
-                    self.cut = f"it unpacks to {MOST_TIMES} times its size and more"
+                    self.cut = f"it unpacks to more than {MOST_TIMES} times its size"
                     break
                 yield chunk
         except faults as error:

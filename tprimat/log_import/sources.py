@@ -138,7 +138,7 @@ def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
     except OSError as error:
         raise unreadable(path, error) from error
     if not stat.S_ISREG(status.st_mode) and not named:
-        raise _no_log(path, "is no plain file")
+        raise _no_log(path, "not a regular file")
     if is_handed_over(str(path), status.st_mode):
         # It can be read once.
         return path, LogSource((str(path),), str(path.parent), named, None)
@@ -175,16 +175,16 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
         return "is empty"
     first = head.lstrip()[:1]
     if any(sign in head[:8000] for sign in _OURS) and first == b"{":
-        return "is a result of TensorPrimat: compare reads it"
+        return "already a result: compare reads it"
     if b'"accelerator_model_name"' in head and first == b"{":
         return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
-        return "is JSON of another kind"
+        return "JSON of another kind"
     if _CODE.search(path.name):
-        return "is no log by its name: name it to read it all the same"
+        return "not a log by its name: name it explicitly to import it"
     # UTF-16 has a NUL in every other byte and says so with its mark.
     if head.count(0) > len(head) // 3 and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "is a binary file of no known kind"
+        return "unknown binary file"
     return None
 
 
@@ -216,7 +216,7 @@ def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> 
     try:
         return source, future.result()
     except BrokenProcessPool:
-        return source, f"{source.title}: the process that read it was ended from outside, by lack of memory maybe"
+        return source, f"{source.title}: the process that read it was killed (possibly out of memory)"
 
 
 def read_source(source: LogSource) -> Outcome:
@@ -265,7 +265,7 @@ def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) ->
             stream = on_disk
         size += len(chunk)
         if size > LARGEST_UNPACKED:
-            raise UnreadableError(name, "is more than 4 GiB of data: is it what it seems?", heading="unreadable-file")
+            raise UnreadableError(name, "more than 4 GiB of data", heading="unreadable-file")
         stream.write(chunk)
     stream.seek(0)
     return stream

@@ -74,11 +74,13 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     logs = merge.merge_logs(by_format)
     if logs:
         return logs
-    formats = " or ".join(reader.looks_for for reader in feeder.readers)
     if feeder.empty:
-        raise UnreadableError(name, "is empty: name the log of a training", heading="not-a-training-log")
+        raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
     raise UnreadableError(
-        name, f"no training in it: what is looked for: {formats}, or its argument dump", heading="not-a-training-log"
+        name,
+        "no supported training log in it",
+        heading="not-a-training-log",
+        hint="name the log of a training; tprimat read --help lists the formats",
     )
 
 

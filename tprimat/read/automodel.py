@@ -85,7 +85,6 @@ class Reader(RecordReader):
     """A parsed_log.Reader of NeMo-Automodel logs."""
 
     name = "automodel"
-    looks_for = "NeMo-Automodel's records (“step 0 | epoch 0 | loss … | tps …”, or training.jsonl)"
 
     def feed(self, line: Line) -> None:
         """Take the next line."""

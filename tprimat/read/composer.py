@@ -46,7 +46,6 @@ class Reader(BlockReader):
     """A parsed_log.Reader of Composer logs."""
 
     name = "composer"
-    looks_for = "Composer's blocks (“Train throughput/device/tokens_per_sec: …”)"
     signs = ("Train ", "batch=", "Eval ")
     timing = Timing(
         clock="host clock of Composer's SpeedMonitor",

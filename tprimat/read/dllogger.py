@@ -29,7 +29,6 @@ class Reader(RecordReader):
     """A parsed_log.Reader of DLLogger logs."""
 
     name = "dllogger"
-    looks_for = "DLLogger's records (“DLLL {…}”)"
 
     def __init__(self) -> None:
         super().__init__()

@@ -56,7 +56,6 @@ class Reader:
     """A parsed_log.Reader of golden-value files."""
 
     name = "golden"
-    looks_for = "golden values of Megatron-LM or Megatron-Bridge (JSON with “lm loss” by step)"
 
     def __init__(self) -> None:
         self._lines: list[str] = []

@@ -30,7 +30,6 @@ class Reader(StepReader):
     """A parsed_log.Reader of LitGPT logs."""
 
     name = "litgpt"
-    looks_for = "litgpt's iterations (“iter 2 step 1 | loss train: … | iter time: …”)"
     signs = ("iter time:",)
     timing = Timing(
         clock="host clock of litgpt's loop",

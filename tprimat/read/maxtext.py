@@ -80,7 +80,6 @@ class Reader(RecordReader):
     """A parsed_log.Reader of MaxText logs."""
 
     name = "maxtext"
-    looks_for = "MaxText's step lines (“completed step: 49, seconds: …”)"
 
     def __init__(self) -> None:
         super().__init__()

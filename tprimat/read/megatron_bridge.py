@@ -46,7 +46,6 @@ class Reader(RecordReader):
     """A parsed_log.Reader of Megatron-Bridge logs."""
 
     name = "megatron_bridge"
-    looks_for = "Megatron-Bridge's lines (“Step Time : 11.65s GPU utilization: …TFLOP/s/GPU”)"
 
     def __init__(self) -> None:
         super().__init__()

@@ -63,7 +63,6 @@ class Reader(StepReader):
     """A parsed_log.Reader of nanoGPT logs."""
 
     name = "nanogpt"
-    looks_for = "nanoGPT's steps (“iter 10: loss …, time …ms”, “step:2/1480 train_time:…”, “s:1 trl:…”)"
     signs = ("time ", "train_time:", "trl:", "dt:", "tel:")
     timing = Timing(
         clock="host clock of the training script",

@@ -42,7 +42,6 @@ class Reader(BlockReader):
     """A parsed_log.Reader of OLMo logs."""
 
     name = "olmo"
-    looks_for = "OLMo's blocks (“[step=2/739328]” and “train/CrossEntropyLoss=…” below it)"
     signs = ("[step=", "=")
     timing = Timing(
         clock="host clock of OLMo's speed monitor",

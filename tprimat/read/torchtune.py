@@ -35,7 +35,6 @@ class Reader(StepReader):
     """A parsed_log.Reader of torchtune logs."""
 
     name = "torchtune"
-    looks_for = "torchtune's steps (“Step 33 | loss:… tokens_per_second_per_gpu:…”)"
     signs = ("Step ",)
     # Tokens without padding and masked ones are no measure of the work that batch and sequence give.
     rate = None

@@ -51,7 +51,7 @@ def decode(content: bytes, name: str) -> tuple[Run, ...]:
     """
     parsed = schema.parse(content)
     if not isinstance(parsed, dict) or not (parsed.get("step_times") or parsed.get("raw_step_times")):
-        raise msgspec.ValidationError("no step times: this is not a result of a benchmark")
+        raise msgspec.ValidationError("no step times")
     file = SourceFile(path=name, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
     return (_LegacyFile(parsed, file).run(),)
 
@@ -76,7 +76,7 @@ class _LegacyFile:
         """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't be."""
         stated = self.stated
         if stated.step_times and stated.raw_step_times and stated.step_times != stated.raw_step_times:
-            self._warn("step_times and raw_step_times differ; step_times are taken")
+            self._warn("step_times and raw_step_times differ; step_times are used")
         count = len(self.times)
         framework = self._framework()
         from_log = stated.source == "primus_log_extraction" or framework == "primus"
@@ -92,7 +92,7 @@ class _LegacyFile:
             self.printed.update(first_learning_rate=ends[0], last_learning_rate=ends[1])
         status_reason = None
         if training.max_steps is not None and count < training.max_steps:
-            status_reason = f"the file holds {count} steps of the {training.max_steps} that were asked for"
+            status_reason = f"{count} of {training.max_steps} requested steps in the file"
         run = Run(
             platform=platform,
             framework=framework,
@@ -125,9 +125,7 @@ class _LegacyFile:
             self.missing.append(name)
             return (None,) * count
         if len(values) != count:
-            self._warn(
-                f"{len(values)} {name} for {count} steps: which step each belongs to can't be told, so none is kept"
-            )
+            self._warn(f"{name} ignored: {len(values)} values for {count} steps")
             return (None,) * count
         kept = finite(values)
         lost = [step for step, pair in enumerate(zip(kept, values, strict=True), 1) if pair[0] != pair[1]]
@@ -145,14 +143,11 @@ class _LegacyFile:
                     f"Expected `float | null`, got `{kind}` - at `$.performance_metrics.{_quoted(name)}`"
                 )
             if name == "throughput_per_gpu_core":
-                self._warn(
-                    "throughput_per_gpu_core is left out: steps/s over a core count measures nothing, "
-                    "since cores of two designs do different work"
-                )
+                self._warn("throughput_per_gpu_core ignored (not comparable across architectures)")
             elif re.fullmatch(r"\w{1,80}", name) is None:
                 self.unread.append(f"performance_metrics.{name}")
             elif value is not None and not abs(value) <= LARGEST_VALUE:
-                self._warn(f"performance_metrics.{name} is not a finite number: left out")
+                self._warn(f"performance_metrics.{name} ignored: not a finite number")
             else:
                 figures[name] = None if value is None else float(value)
         return figures
@@ -165,16 +160,16 @@ class _LegacyFile:
         platform = schema.PLATFORMS.get(stated.lower())
         of_device: Platform | None = "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
         if platform and of_device and platform != of_device:
-            self._warn(f"platform {_quoted(stated)} contradicts the device {_quoted(device)}: unknown")
+            self._warn(f"platform unknown: {_quoted(stated)} contradicts the device {_quoted(device)}")
             return None
         if platform:
             return platform
         if stated.lower() not in schema.UNKNOWN_WORDS:
-            self._warn(f"platform {_quoted(stated)} is none of nvd, amd and cpu")
+            self._warn(f"platform {_quoted(stated)} ignored: not nvd, amd or cpu")
         if of_hardware := of_device or schema.PLATFORMS.get(schema.STACKS.get(self.stack, "")):
             return of_hardware
         if self.named.platform:
-            self._warn(f"platform {self.named.platform} is taken from the file's name")
+            self._warn(f"platform: {self.named.platform} (from file name)")
         return self.named.platform
 
     def _framework(self) -> str | None:
@@ -190,8 +185,8 @@ class _LegacyFile:
         if named and of_stack != named:
             # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
             self._warn(
-                f"framework {named} is taken from the file's name; software_stack says {self.stack}, "
-                "as it does in every file that this tool wrote on that platform"
+                f"framework: {named} (from file name); software_stack {self.stack} ignored: the earlier tool "
+                "wrote it for every run on that platform"
             )
         return named or of_stack
 
@@ -204,7 +199,7 @@ class _LegacyFile:
     def _from_name(self, field: str, value: str | None) -> str | None:
         """Return what the file's name says of a field that the file doesn't state."""
         if value:
-            self._warn(f"{field} {value} is taken from the file's name: the file doesn't state it")
+            self._warn(f"{field}: {value} (from file name)")
         else:
             self.missing.append(field)
         return value
@@ -212,8 +207,8 @@ class _LegacyFile:
     def _gpu_info(self, from_log: bool) -> GpuInfo:
         if self.device.endswith(schema.INVENTED_DEVICE):
             self._warn(
-                f"gpu_info and platform are left out: where torch was missing, as here, this tool wrote "
-                f"{_quoted(self.device)} with one card's constants, whatever had trained"
+                f"gpu_info and platform ignored: without torch, the earlier tool wrote {_quoted(self.device)} "
+                "for any hardware"
             )
             return GpuInfo()
         gpu = self.stated.gpu_info
@@ -222,10 +217,10 @@ class _LegacyFile:
         version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
         info = GpuInfo(**self._known_of("gpu_info", GpuInfo, software_stack=stack, software_version=version))
         if from_log and info.device_name:
-            self._warn("gpu_info is of the machine on which the log was read; it is taken to be the one that trained")
+            self._warn("gpu_info may describe the machine that parsed the log")
         card = gpus.match(info).gpu
         if card and info.gpu_cores and info.gpu_cores != card.cores:
-            self._warn(f"gpu_cores {info.gpu_cores} is another card's figure: {card.title} has {card.cores}; left out")
+            self._warn(f"gpu_cores {info.gpu_cores} ignored: {card.title} has {card.cores}")
             return msgspec.structs.replace(info, gpu_cores=None)
         return info
 
@@ -258,8 +253,7 @@ class _LegacyFile:
         if not from_log:
             if peak := known.pop("peak_memory_allocated_gb", None):
                 self._warn(
-                    f"peak_memory_allocated_gb {peak} is the highest reading at the ends of steps, "
-                    "not the peak within them, which is higher: left out"
+                    f"peak_memory_allocated_gb {peak} ignored: sampled at step ends only, so below the true peak"
                 )
             return MemoryMetrics(**known)
         # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
@@ -267,13 +261,11 @@ class _LegacyFile:
         gib = max(known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0))
         used = round_figure(gib_to_gb(gib))
         if total_gb and used and used > total_gb:
-            self._warn(
-                f"memory in use of {gib} GiB is more than the device's {total_gb} GB: one of them is wrong; left out"
-            )
+            self._warn(f"memory in use of {gib} GiB ignored: it exceeds the device's {total_gb} GB")
             return MemoryMetrics()
         self._warn(
-            f"the memory that the file calls allocated is what the log calls hip mem usage, all that is in use on "
-            f"the device, and in GiB: {gib} there is peak_memory_device_used_gb {used} here"
+            f"the file's allocated memory of {gib} GiB is the device memory in use (hip mem usage): stored as "
+            f"peak_memory_device_used_gb {used}"
         )
         return MemoryMetrics(peak_memory_device_used_gb=used or None)
 
@@ -285,12 +277,14 @@ class _LegacyFile:
         try:
             moment = datetime.datetime.fromisoformat(re.sub("Z$", "+00:00", text))
         except ValueError:
-            self._warn(f"timestamp {_quoted(text)} is no time: left out")
+            self._warn(f"timestamp {_quoted(text)} ignored: not a time")
             return None
         if from_log:
-            self._warn(f"timestamp {moment.isoformat()} is of the reading of the log, not of the training: left out")
+            self._warn(
+                f"timestamp {moment.isoformat()} ignored: it is when the log was parsed, not when the run started"
+            )
         elif moment.utcoffset() is None:
-            self._warn(f"timestamp {moment.isoformat()} has no offset, so the moment is unknown: left out")
+            self._warn(f"timestamp {moment.isoformat()} ignored: no time zone")
         else:
             return moment.isoformat()
         return None
@@ -299,43 +293,42 @@ class _LegacyFile:
         times = self.times
         count, total = len(times), math.fsum(times)
         if max_steps is not None and count > max_steps:
-            self._warn(f"the file holds {count} step times, and says that {max_steps} steps were asked for")
+            self._warn(f"the file has {count} step times, but {max_steps} requested steps")
         printed = self.printed.get("total_steps")
         if printed is not None and printed != count:
-            self._warn(f"total_steps is {printed:.10g} in the file, which holds {count} step times")
+            self._warn(f"total_steps is {printed:.10g} in the file, which has {count} step times")
         average = self.printed.get("avg_step_time_seconds")
         if average is not None and not _close(average, total / count):
             is_after_first = count > 1 and _close(average, (total - times[0]) / (count - 1))
             self._warn(
-                f"avg_step_time_seconds {average} in the file leaves out the first step alone; "
-                "here the warm-up is found from the step times, so the figures can differ"
+                f"step-time mean recomputed: avg_step_time_seconds {average} in the file excludes only step 1 "
+                "as warm-up"
                 if is_after_first
-                else f"avg_step_time_seconds {average} in the file contradicts its step times, "
-                f"whose mean is {total / count:.4g} s"
+                else f"avg_step_time_seconds {average} in the file contradicts its step times (mean "
+                f"{total / count:.4g} s)"
             )
         wall = self.printed.get("total_time_seconds")
         if wall is not None and not _close(wall, total):
             self._warn(
-                f"total_time_seconds {wall} in the file is {wall - total:.4g} s more than the sum of its step times, "
-                f"{total:.6g} s: time between the steps that no step time holds"
+                f"total_time_seconds {wall} in the file exceeds the sum of its step times ({total:.6g} s) by "
+                f"{wall - total:.4g} s: time between steps"
                 if wall > total
-                else f"total_time_seconds {wall} in the file is less than the sum of its step times, {total:.6g} s"
+                else f"total_time_seconds {wall} in the file is below the sum of its step times ({total:.6g} s)"
             )
 
     def _warn_of_missing(self, *, timed: bool) -> None:
         missing = [*self.missing, "recomputation", "optimizer", "data", "the model's shape"]
-        self._warn(f"not in the file, so unknown: {', '.join(missing)}")
-        self._warn("the file has no step numbers: they are counted from 1")
+        self._warn(f"unknown: {', '.join(missing)} (not in the file)")
+        self._warn("no step numbers in the file: counted from 1")
         if not timed:
-            self._warn("what a step time covers is unknown: the file doesn't say what wrote it")
+            self._warn("step timer scope unknown: the file doesn't name the tool that wrote it")
         if self.stated.training_config.num_gpus is None and self.stated.gpu_info.device_count is not None:
             self._warn(
-                f"num_gpus is not in the file; the {self.stated.gpu_info.device_count} devices "
-                "that the machine showed stand for it"
+                f"num_gpus is not in the file: assumed to be the machine's {self.stated.gpu_info.device_count} devices"
             )
         if self.unread:
             names = ", ".join(_quoted(name) for name in self.unread[:8]) + (", …" if len(self.unread) > 8 else "")
-            self._warn(f"fields of the file that are not used: {names}")
+            self._warn(f"unused fields of the file: {names}")
 
     def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> dict[str, Any]:
         """Return the fields that a kind of group has, as the file states them or as they were derived."""

@@ -58,7 +58,7 @@ def _load(path: Path) -> Loaded:
     try:
         with files.open_plain(path) as file:
             if os.fstat(file.fileno()).st_size > LARGEST_FILE:
-                raise _not_a_result(path, "too large for a result file: is it one?")
+                raise _not_a_result(path, "too large for a result file")
             content = file.read()
     except (OSError, ValueError) as error:
         raise files.unreadable(path, error) from error
@@ -67,9 +67,8 @@ def _load(path: Path) -> Loaded:
 
 def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
     """Return the error about a file, with a hint where it may be a log."""
-    if path.suffix != ".json":
-        why += "; scripts/analyze_existing_logs.py makes a result of a training's log"
-    return UnreadableError(path, why, line=line, heading="not-a-result")
+    hint = None if path.suffix == ".json" else "import a training log with scripts/analyze_existing_logs.py"
+    return UnreadableError(path, why, line=line, heading="not-a-result", hint=hint)
 
 
 def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
@@ -84,8 +83,9 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
         if version > SCHEMA_VERSION:
             raise UnreadableError(
                 path,
-                f"written by a newer TensorPrimat (schema version {version}, this one knows {SCHEMA_VERSION}): update",
+                f"written by a newer TensorPrimat (schema version {version}, this one knows {SCHEMA_VERSION})",
                 heading="newer-result",
+                hint="update TensorPrimat",
             )
         return decode(content)
     except msgspec.ValidationError as error:
@@ -93,7 +93,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         position = re.search(r"byte (\d+)", str(error))
         line = content[: int(position[1])].count(b"\n") + 1 if position else None
-        raise _not_a_result(path, f"not whole JSON: {error}", line) from error
+        raise _not_a_result(path, f"not valid JSON: {error}", line) from error
 
 
 def fingerprint(run: Run) -> str:
@@ -130,7 +130,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
 
     def pass_over(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            warnings.append(f"passed over: {error.filename}: can't be read: {error.strerror}")
+            warnings.append(f"skipped: {error.filename}: can't be read: {error.strerror}")
 
     for path in paths:
         try:
@@ -148,7 +148,7 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
                 loaded.setdefault(os.path.realpath(file), _packed(_load(file)))
             except UnreadableError as error:
                 if os.path.lexists(file):
-                    warnings.append(f"passed over: {error.message}")
+                    warnings.append(f"skipped: {error.message}")
     return list(loaded.values()), warnings
 
 
@@ -192,7 +192,7 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
                 moved = keep_in_history(path) if path.exists() and not earlier else None
                 os.replace(whole, path)
     except OSError as error:
-        raise files.unwritable(folder, error, "the result can't be written") from error
+        raise files.unwritable(folder, error, "the result cannot be written") from error
     return Saved(path, moved, len(runs), known)
 
 
@@ -202,7 +202,7 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
     Summaries that are known, by the id of their run, are not computed again.
     """
     if len({setup_key(run) for run in runs}) != 1:
-        raise ValueError("runs of different setups can't share a file")
+        raise ValueError("runs of different configurations cannot share a file")
     summaries = [(known or {}).get(id(run)) or summarize(run) for run in runs]
     mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
     recorded = tuple(

@@ -90,7 +90,7 @@ class Subject:
         if self.options.peak_tflops is not None:
             return (
                 self.options.peak_tflops,
-                f"peak of {self.options.peak_tflops:g} TFLOP/s as given on the command line",
+                f"peak of {self.options.peak_tflops:g} TFLOP/s from the command line",
             )
         if self.precision is None:
             return None, "the precision is not stated: give --precision if you know it"
@@ -101,7 +101,7 @@ class Subject:
         if peak is None:
             return None, f"no dense {self.precision} peak is known of {gpu.title}: give --peak-tflops if you know it"
         config = self.run.training_config
-        start = "" if config.precision else f"precision {self.precision} as given on the command line; "
+        start = "" if config.precision else f"precision {self.precision} from the command line; "
         if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
             start = f"precision {self.precision} from the {FROM_DESCRIPTION}; "
         doubt = f"; {gpu.doubt}" if gpu.doubt else ""

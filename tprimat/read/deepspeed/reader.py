@@ -90,7 +90,6 @@ class Reader(StepReader):
     """A parsed_log.Reader of DeepSpeed logs."""
 
     name = "deepspeed"
-    looks_for = "DeepSpeed's timer (“CurrSamplesPerSec=…” or “iter time (s): …”)"
     signs = ("SamplesPerSec=", "iter time (s):")
 
     def __init__(self) -> None:

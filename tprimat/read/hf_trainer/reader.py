@@ -73,7 +73,6 @@ class Reader:
     """A parsed_log.Reader of Transformers Trainer logs."""
 
     name = "hf_trainer"
-    looks_for = "the dictionaries of Hugging Face's Trainer (“{'loss': …, 'learning_rate': …, 'epoch': …}”)"
 
     def __init__(self) -> None:
         self._trainings: list[_Training] = []

@@ -41,7 +41,6 @@ class Reader:
     """A parsed_log.Reader of Megatron logs."""
 
     name = "megatron"
-    looks_for = "Megatron's iteration lines (“iteration 3/ 50 | … elapsed time per iteration (ms): …”)"
 
     def __init__(self) -> None:
         self._trainings: list[MegatronTraining] = []

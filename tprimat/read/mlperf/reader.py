@@ -94,7 +94,6 @@ class Reader:
     """A parsed_log.Reader of MLPerf logs."""
 
     name = "mlperf"
-    looks_for = "MLPerf's events (“:::MLLOG {…}”)"
 
     def __init__(self) -> None:
         self._trainings = [run.BenchmarkRun()]

@@ -70,7 +70,6 @@ class Reader(RecordReader):
     """A parsed_log.Reader of NeMo logs."""
 
     name = "nemo"
-    looks_for = "NeMo's training lines (“Training epoch 0, iteration 1/19 | … train_step_timing in s: …”)"
 
     def __init__(self) -> None:
         super().__init__()

@@ -45,9 +45,6 @@ class Reader(Protocol):
     name: str
     """Of the log format."""
 
-    looks_for: str
-    """What in a line makes the reader recognise its log format, for people."""
-
     @property
     def recognised(self) -> bool:
         """Whether some line so far is of this log format."""

@@ -19,7 +19,6 @@ class RecordReader(abc.ABC):
     """A parsed_log.Reader of a log whose lines become records: a log format has feed() and builder()."""
 
     name = ""
-    looks_for = ""
 
     def __init__(self) -> None:
         self.sorter = RecordSequencer()

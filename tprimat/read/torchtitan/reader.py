@@ -71,7 +71,6 @@ class Reader(RecordReader):
     """A parsed_log.Reader of torchtitan logs."""
 
     name = "torchtitan"
-    looks_for = "torchtitan's step lines (“step: 10  loss: … tps: …”)"
 
     def __init__(self) -> None:
         super().__init__()
