@@ -14,12 +14,10 @@ from tprimat.cli import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TO_DO = {
-    "encdec",
     "measurements",
     "metrics",
     "nemo",
     "primus",
-    "reliability",
     "result-file",
     "statistics",
     "troubleshooting",
