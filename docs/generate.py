@@ -222,7 +222,7 @@ def _recipes_table() -> Iterator[str]:
 
 
 def _metrics_tables() -> Iterator[str]:
-    for title, rows in (("What was measured", metrics.METRICS), ("What it is worth", efficiency.METRICS)):
+    for title, rows in (("Measured", metrics.METRICS), ("Derived", efficiency.METRICS)):
         yield f"### {title}\n"
         yield "| metric | name | unit | better | how | after |"
         yield "|---|---|---|---|---|---|"

@@ -50,7 +50,7 @@ METRICS = (
         "s",
         "lower",
         "mean of the steady step_times, each weighted by its window_steps",
-        "Megatron-LM, elapsed time per iteration; tokens over total time, so spikes count",
+        "Megatron-LM, elapsed time per iteration; tokens over total time, so outliers count",
     ),
     Metric("median_step_time_seconds", "Step time, median", "s", "lower", "median of the steady step_times"),
     Metric("min_step_time_seconds", "Step time, lowest", "s", "lower", "least of the steady step_times"),
