@@ -11,6 +11,7 @@ import pytest
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name, profiling
 from tprimat.frameworks.request import Launch, Request
+from tprimat.machine.host import Host
 
 NEMO, LIGHTNING, PRIMUS = by_name("nemo"), by_name("lightning"), by_name("primus")
 LAUNCH = Launch(("python3", "-m", "training"), {"A": "1"}, Path("/"))
@@ -88,6 +89,14 @@ class TestCheck:
             check("nsys")
         check("nsys", dry_run=True)
 
+    def test_a_rocprofv3_that_cant_select_regions_is_refused(self, check, monkeypatch):
+        """That of ROCm 6.2 can't."""
+        answers = iter(["usage: rocprofv3 [--runtime-trace]", "usage: rocprofv3 [--selected-regions]"])
+        monkeypatch.setattr(profiling, "Host", lambda: Host(command=lambda argv: next(answers)))
+        with pytest.raises(UsageError, match="with --selected-regions, which this one lacks; or say --profile torch"):
+            check("rocprof", platform="amd", framework=LIGHTNING)
+        check("rocprof", platform="amd", framework=LIGHTNING)
+
 
 class TestAround:
     def test_nothing_without_a_profiler(self, request_for):
@@ -103,6 +112,8 @@ class TestAround:
         around = profiling.around(request_for("nsys"), LAUNCH)
         assert around.argv[:2] == ("nsys", "profile")
         assert {"--capture-range=cudaProfilerApi", "--capture-range-end=stop"} <= set(around.argv)
+        # Else a CUDA graph is one block without its kernels.
+        assert "--cuda-graph-trace=node" in around.argv
         assert f"--output={around.env[profiling.TRACE]}" in around.argv
         assert around.argv[-3:] == LAUNCH.argv
 

@@ -16,7 +16,7 @@ from tprimat import frameworks
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, Launch, Request
-from tprimat.machine.host import is_emulated
+from tprimat.machine.host import Host, is_emulated
 from tprimat.results.run import Platform
 from tprimat.store.naming import file_name
 
@@ -28,6 +28,7 @@ class Program:
     Attributes:
         origin: how it gets on a machine.
         options: words between its name and the training's command.
+        newest: that of the options which older releases lack; None where all have them all.
         trace: path of what it leaves: a file or a folder. Here and in the options, {prefix} is where traces go.
     """
 
@@ -36,6 +37,7 @@ class Program:
     origin: str
     options: str
     trace: str
+    newest: str | None = None
 
 
 PROGRAMS = {
@@ -43,17 +45,20 @@ PROGRAMS = {
         platform="nvd",
         name="nsys",
         origin="it comes with CUDA's toolkit, and with NVIDIA's containers",
-        # Without an end of its own nsys ends the training together with the range.
+        # Without an end of its own nsys ends the training together with the range. By default it shows a CUDA graph,
+        # which NeMo uses on Blackwell, as one block without its kernels.
         options="profile --capture-range=cudaProfilerApi --capture-range-end=stop --kill=none --trace=cuda,nvtx "
-        "--sample=none --cpuctxsw=none --output={prefix}",
+        "--cuda-graph-trace=node --sample=none --cpuctxsw=none --output={prefix}",
         trace="{prefix}.nsys-rep",
     ),
     ROCPROF: Program(
         platform="amd",
         name="rocprofv3",
-        origin="it comes with ROCm 6.2 and newer",
+        origin="it comes with ROCm",
+        # The regions are selected by ROCTx calls, which --runtime-trace watches too (--marker-trace).
         options="--runtime-trace --selected-regions --output-format=pftrace --output-directory={prefix} --",
         trace="{prefix}",
+        newest="--selected-regions",
     ),
 }
 
@@ -90,6 +95,8 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
         )
     elif program and not dry_run and shutil.which(program.name) is None:
         problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or say --profile torch"
+    elif program and not dry_run and _lacks_newest(program):
+        problem = f"{kind} needs {program.name} with {program.newest}, which this one lacks; or say --profile torch"
     elif request.steps < LEAST_STEPS:
         problem = (
             f"watches the last {WINDOW} steps of a training that has come to its pace: --steps {LEAST_STEPS} is the "
@@ -97,6 +104,12 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
         )
     if problem is not None:
         raise UsageError(f"--profile {problem}", heading="profile")
+
+
+def _lacks_newest(program: Program) -> bool:
+    """Return whether a program's help is known not to name its newest option."""
+    text = Host().command([program.name, "--help"]) if program.newest else None
+    return text is not None and str(program.newest) not in text
 
 
 def around(request: Request, launch: Launch) -> Launch:
