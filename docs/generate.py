@@ -41,48 +41,43 @@ END = "<!-- end -->\n"
 HEAD = f"""\
 # The result file
 
-Every command that measures or reads a training writes one JSON file, and every command that
-compares reads it. This page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in
-`tprimat/results/` by `python3 docs/generate.py`; schema version {result_file.SCHEMA_VERSION}.
+Every command that benchmarks or imports writes JSON files in this format; every command that compares reads them. This
+page and [{SCHEMA_NAME}]({SCHEMA_NAME}) are generated from the types in `tprimat/results/` by
+`python3 docs/generate.py`; schema version {result_file.SCHEMA_VERSION}.
 
-## How to read it
+## Structure
 
-- **One file is one setup**: one model on one machine with one configuration. It holds one or more
-  **runs** of it in `runs`, each with its own timestamp, status, warnings and
-  series. Five calls of `./benchmark.py` give the same file as `--runs 5`.
-- **The top level is one of the runs**: the one whose mean step time is the median of all (of an
-  even number, the lower of the middle two). A reader that knows nothing of `runs` sees a whole,
-  ordinary result. Runs in which no step was timed are only taken when there is no other.
-- **Series** (`steps`, `window_steps`, `step_times`, `loss_values`, `learning_rates`, `grad_norms`,
-  `lines`) have one entry a record and all the same length; `null` where a record has no value.
-  They keep what was measured. A log that prints averages gives one record a line, and
-  `window_steps` says over how many steps.
-- **Figures** (`performance_metrics`) are computed from the series, from the steps that `steady`
-  names, and again whenever they are shown. As stored they are rounded to 3 decimals, or to 4
-  significant digits where 3 decimals would lose them.
-- **Unknown is `null`**, and `warnings` says why. Nothing is filled in by a guess, nor from the
-  machine that reads a log. Names that end in `_gb` count 10⁹ bytes.
+- **One file is one setup:** one model on one machine with one configuration. `runs` holds its runs, each with its own
+  timestamp, status, warnings and series. Five calls of `./benchmark.py` give the same file as `--runs 5`.
+- **The top level is one of the runs:** the one with the median mean step time (of an even number, the lower middle).
+  A reader that ignores `runs` sees an ordinary result. A run without step times is used only if there is no other.
+- **Series** (`steps`, `window_steps`, `step_times`, `loss_values`, `learning_rates`, `grad_norms`, `lines`) have one
+  entry per record and equal length; `null` means no value. A log that prints averages has one record per line, and
+  `window_steps` gives the number of steps.
+- **Metrics** (`performance_metrics`) are computed from the series over the steps in `steady`, anew each time they are
+  shown. In the file they are rounded to 3 decimals, or to 4 significant digits if 3 decimals lose them.
+- **Unknown is `null`**, and `warnings` gives the reason. Nothing is guessed, nor filled in from the importing machine.
+  Names that end in `_gb` count 10⁹ bytes. JSON has no NaN or infinity: a NaN loss is `null`, with a warning that
+  lists the steps.
 
-## Where it lies
+The JSON of a comparison (`compare_results.py --json`) has another format: [Read a report](report.md).
 
-| file | written for |
+## File names
+
+| file | framework |
 |---|---|
 | `benchmark_cuda_{{model}}.json` | NeMo |
 | `benchmark_rocm_{{model}}.json` | Primus |
 | `benchmark_cpu_{{model}}.json` | the built-in framework on a CPU |
-| `train_{{framework}}_{{model}}.json` | everything else |
-| `bench_{{GPU}}_{{N}}gpu_{{timestamp}}.json` | the encoder-decoder, a file each training |
+| `train_{{framework}}_{{model}}.json` | all others |
+| `bench_{{GPU}}_{{N}}gpu_{{timestamp}}.json` | the encoder-decoder, one file per training |
 
-They lie in `output/` (those of the encoder-decoder in `results/`) unless `--output-dir` says
-otherwise; a label (`--label NAME`) is added to the name. A run joins the file of its setup. Where a
-file of **another** setup has the name, that one moves to `history/`, with the time of its writing
-in its name, and this is said: nothing is overwritten. `history/` is not read when a folder is
-compared.
+The directory is `output/` (encoder-decoder: `results/`) or that of `--output-dir`; `--label NAME` becomes part of the
+name. A run is added to the file of its setup. If the file has **another** setup, it first moves to `history/`, with its
+time in the name, and a note says so: nothing is overwritten. Comparing a directory skips `history/`.
 
-Files without `schema_version` are of an earlier tool. They are read too, and what is wrong in them
-becomes `null` and a warning. A file of a newer version is refused.
-
-JSON knows no NaN and no infinity: a loss that was NaN is `null`, and a warning says at which steps.
+Files without `schema_version` come from an earlier tool. They are read too; invalid values become `null`, with a
+warning. A file of a newer version is rejected.
 """
 
 
@@ -108,8 +103,8 @@ def page() -> str:
     repetition = set(parts["RecordedRepetition"]["properties"])
     lines = [HEAD]
     for title, text, names in (
-        ("Top level", "The setup, the figures and series of one run, and all runs.", None),
-        ("`runs`", "What differs between runs of one setup; the same fields as at the top level.", repetition),
+        ("Top level", "The setup, the metrics and series of one run, and all runs.", None),
+        ("`runs`", "Fields that differ between runs of one setup; the same as at the top level.", repetition),
     ):
         fields = parts["ResultFile"]["properties"]
         lines += [f"## {title}\n", f"{text}\n"]

@@ -15,7 +15,6 @@ from tprimat.cli import COMMANDS
 REPOSITORY = Path(__file__).resolve().parent.parent
 TO_DO = {
     "measurements",
-    "result-file",
     "statistics",
     "troubleshooting",
 }

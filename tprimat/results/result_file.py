@@ -37,10 +37,10 @@ FIELD_ORDER = ("schema_version", "status", "status_reason", *SETUP_FIELDS[:5], "
 
 
 class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
-    """A run within a file, with the figures that were computed when it was written."""
+    """A run within a file, with the metrics that were computed when it was written."""
 
-    steady: Annotated[Steady, doc("which steps the figures are of")] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, doc("figures of those steps")] = PerformanceMetrics()
+    steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
+    performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
 
 
 class ResultFile(Run, frozen=True, kw_only=True):
@@ -48,9 +48,9 @@ class ResultFile(Run, frozen=True, kw_only=True):
     time is the median one, so that a reader that knows nothing of `runs` works.
     """
 
-    schema_version: Annotated[Count, doc("this description is of version 1")] = SCHEMA_VERSION
-    steady: Annotated[Steady, doc("which steps the figures are of")] = Steady()
-    performance_metrics: Annotated[PerformanceMetrics, doc("figures of those steps")] = PerformanceMetrics()
+    schema_version: Annotated[Count, doc("version of this format")] = SCHEMA_VERSION
+    steady: Annotated[Steady, doc("steady-state steps, which the metrics use")] = Steady()
+    performance_metrics: Annotated[PerformanceMetrics, doc("metrics of those steps")] = PerformanceMetrics()
     runs: Annotated[
         tuple[RecordedRepetition, ...], doc("all runs of this setup, in the order in which they were saved")
     ] = ()

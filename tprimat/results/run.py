@@ -25,7 +25,7 @@ SoftwareStack = Literal["cuda", "rocm", "cpu"]
 
 
 def doc(description: str) -> msgspec.Meta:
-    """Return what the JSON Schema and docs/result-file.md say of a field."""
+    """Return a field's description for the JSON Schema and docs/result-file.md."""
     return msgspec.Meta(description=description)
 
 
@@ -66,39 +66,39 @@ FROM_DESCRIPTION = "system description"
 
 
 class GpuInfo(_Section, frozen=True, kw_only=True):
-    """The machine that trained, never the one that read."""
+    """The training machine, never the importing one."""
 
-    device_name: Annotated[str | None, doc("as the driver names it")] = None
-    device_count: Annotated[Count | None, doc("devices that took part")] = None
-    total_memory_gb: Annotated[Positive | None, doc("memory of one device, GB of 10⁹ bytes")] = None
-    gpu_cores: Annotated[Count | None, doc("CUDA cores or stream processors of one device")] = None
-    software_stack: Annotated[SoftwareStack | None, doc("what drives the device")] = None
+    device_name: Annotated[str | None, doc("name from the driver")] = None
+    device_count: Annotated[Count | None, doc("devices used")] = None
+    total_memory_gb: Annotated[Positive | None, doc("memory per device, GB")] = None
+    gpu_cores: Annotated[Count | None, doc("CUDA cores per device, or AMD's equivalent")] = None
+    software_stack: Annotated[SoftwareStack | None, doc("driver stack of the device")] = None
     software_version: Annotated[str | None, doc("version of CUDA or ROCm")] = None
     pytorch_version: Annotated[str | None, doc("torch.__version__")] = None
     compute_units: Annotated[Count | None, doc("multiprocessors or compute units that torch sees")] = None
-    architecture: Annotated[str | None, doc("sm_90, gfx942, …; the processor's architecture on a CPU")] = None
-    clock_mhz: Annotated[Positive | None, doc("the highest clock that the device states, MHz")] = None
+    architecture: Annotated[str | None, doc("sm_90, gfx942, …; on a CPU, its architecture")] = None
+    clock_mhz: Annotated[Positive | None, doc("highest clock that the device reports, MHz")] = None
 
 
 class Environment(_Section, frozen=True, kw_only=True):
-    """Where and with what software a run was made."""
+    """Machine and software of a run."""
 
     versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
-    hostname: Annotated[str | None, doc("the machine's own name")] = None
+    hostname: Annotated[str | None, doc("host name")] = None
     os: Annotated[str | None, doc("system, release and architecture")] = None
-    container: Annotated[str | None, doc("kind of container, or its image where one is stated")] = None
-    tprimat_commit: Annotated[str | None, doc("git commit of this tool; ends in -dirty with local changes")] = None
-    cpu: Annotated[str | None, doc("the processor's name")] = None
-    cpu_threads: Annotated[Count | None, doc("threads that the training could use")] = None
+    container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
+    tprimat_commit: Annotated[str | None, doc("git commit of TensorPrimat; ends in -dirty with local changes")] = None
+    cpu: Annotated[str | None, doc("CPU name")] = None
+    cpu_threads: Annotated[Count | None, doc("CPU threads available to the training")] = None
     cpu_instructions: Annotated[
         tuple[str, ...] | None,
-        doc("of the processor's instruction sets those that bear on training, in its own words"),
+        doc("CPU instruction sets that matter for training, in Linux' spelling"),
     ] = None
     memory_held_by_others_gb: Annotated[
-        NonNegative | None, doc("device memory that other processes held before the start, GB")
+        NonNegative | None, doc("device memory used by other processes before the start, GB")
     ] = None
-    emulated: Annotated[bool, doc("true where a device was simulated: times mean nothing")] = False
-    settings: Annotated[dict[str, str], doc("environment variables that change speed")] = {}
+    emulated: Annotated[bool, doc("true: the device was emulated; timings are not valid")] = False
+    settings: Annotated[dict[str, str], doc("environment variables that affect speed")] = {}
 
     @property
     def lacks_bf16(self) -> bool:
@@ -107,63 +107,67 @@ class Environment(_Section, frozen=True, kw_only=True):
 
 
 class ModelConfig(_Section, frozen=True, kw_only=True):
-    """The shape of a decoder, and of its encoder where it has one; without it there are no FLOPs."""
+    """Shape of the decoder, and of the encoder if there is one; needed for FLOPs."""
 
-    num_layers: Annotated[Count | None, doc("transformer layers, of the decoder")] = None
+    num_layers: Annotated[Count | None, doc("transformer layers of the decoder")] = None
     num_encoder_layers: Annotated[
-        Count | None, doc("of an encoder-decoder whose source is as long as its target; null where there is none")
+        Count | None, doc("layers of the encoder, whose source is as long as the target; null without an encoder")
     ] = None
     hidden_size: Annotated[Count | None, doc("width of the residual stream")] = None
-    num_attention_heads: Annotated[Count | None, doc("query heads of a layer")] = None
+    num_attention_heads: Annotated[Count | None, doc("query heads per layer")] = None
     num_query_groups: Annotated[Count | None, doc("key/value heads (grouped-query attention)")] = None
     head_dim: Annotated[Count | None, doc("size of one head")] = None
-    ffn_hidden_size: Annotated[Count | None, doc("inner width of the feed-forward part")] = None
-    vocab_size: Annotated[Count | None, doc("rows of the output layer that carry tokens")] = None
-    sliding_window: Annotated[Count | None, doc("tokens that attention looks back, where bounded")] = None
-    tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share their weights")] = None
+    ffn_hidden_size: Annotated[Count | None, doc("feed-forward width")] = None
+    vocab_size: Annotated[Count | None, doc("tokens in the output layer, without padding rows")] = None
+    sliding_window: Annotated[Count | None, doc("attention window in tokens, if limited")] = None
+    tie_word_embeddings: Annotated[bool | None, doc("whether input and output layer share weights")] = None
     gated_ffn: Annotated[
-        bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null is taken for true")
+        bool | None, doc("SwiGLU: three feed-forward matrices instead of two; null counts as true")
     ] = None
-    num_experts: Annotated[Count | None, doc("of a mixture-of-experts layer")] = None
-    experts_per_token: Annotated[Count | None, doc("routed experts that each token passes")] = None
-    expert_ffn_hidden_size: Annotated[Count | None, doc("inner width of one routed expert")] = None
-    shared_expert_ffn_hidden_size: Annotated[Count | None, doc("of all shared experts together")] = None
+    num_experts: Annotated[Count | None, doc("experts per mixture-of-experts layer")] = None
+    experts_per_token: Annotated[Count | None, doc("routed experts per token")] = None
+    expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of one routed expert")] = None
+    shared_expert_ffn_hidden_size: Annotated[Count | None, doc("feed-forward width of all shared experts together")] = (
+        None
+    )
     num_dense_layers: Annotated[Natural | None, doc("layers without experts in a mixture-of-experts model")] = None
-    query_lora_rank: Annotated[Count | None, doc("latent attention: rank of the query's compression")] = None
-    key_value_lora_rank: Annotated[Count | None, doc("latent attention: rank of the keys' and values'")] = None
+    query_lora_rank: Annotated[Count | None, doc("latent attention: query rank")] = None
+    key_value_lora_rank: Annotated[Count | None, doc("latent attention: key and value rank")] = None
     rope_head_dim: Annotated[Count | None, doc("latent attention: rotary part of a query or key head")] = None
     value_head_dim: Annotated[Count | None, doc("latent attention: size of a value head")] = None
-    num_parameters: Annotated[Count | None, doc("of the whole model, not of one rank")] = None
+    num_parameters: Annotated[Count | None, doc("parameters of the whole model, not of one rank")] = None
     trainable_parameters: Annotated[
-        Count | None, doc("those that the optimizer changes, fewer than all in LoRA; null is taken for all")
+        Count | None, doc("parameters that the optimizer changes (LoRA: fewer than all); null counts as all")
     ] = None
-    source: Annotated[str | None, doc("where these figures come from")] = None
+    source: Annotated[str | None, doc("source of these values")] = None
 
 
 class TrainingConfig(_Section, frozen=True, kw_only=True):
-    """What one optimizer step is."""
+    """Definition of one optimizer step."""
 
-    max_steps: Annotated[Count | None, doc("optimizer steps that were asked for")] = None
+    max_steps: Annotated[Count | None, doc("requested optimizer steps")] = None
     global_batch_size: Annotated[Count | None, doc("sequences per optimizer step, over all devices")] = None
     micro_batch_size: Annotated[Count | None, doc("sequences per forward pass of one replica")] = None
     sequence_length: Annotated[Count | None, doc("tokens per sequence")] = None
     num_gpus: Annotated[Count | None, doc("processes that train (world size)")] = None
-    precision: Annotated[str | None, doc("fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4: of the matrix products")] = None
+    precision: Annotated[
+        str | None, doc("precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4")
+    ] = None
     precision_detail: Annotated[str | None, doc("in the framework's own words")] = None
-    recomputation: Annotated[str | None, doc("none, selective or full, of activations")] = None
+    recomputation: Annotated[str | None, doc("activation recomputation: none, selective or full")] = None
     packing: Annotated[
         bool | None,
-        doc("true: a sequence holds several documents, and attention stays within each; false: attention sees it all"),
+        doc("true: several documents per sequence, attention within each; false: attention over the whole sequence"),
     ] = None
-    seed: Annotated[Seed | None, doc("of weights and dropout")] = None
+    seed: Annotated[Seed | None, doc("seed of weights and dropout")] = None
 
 
 class ParallelismConfig(_Section, frozen=True, kw_only=True):
-    """How the work is spread over devices; Megatron's names."""
+    """Distribution of the work over devices, in Megatron's terms."""
 
     strategy_name: Annotated[str | None, doc("in the framework's own words")] = None
     tensor_model_parallel_size: Annotated[Count | None, doc("devices that share each layer")] = None
-    pipeline_model_parallel_size: Annotated[Count | None, doc("stages that the layers are divided into")] = None
+    pipeline_model_parallel_size: Annotated[Count | None, doc("pipeline stages")] = None
     context_parallel_size: Annotated[Count | None, doc("devices that share each sequence")] = None
     expert_model_parallel_size: Annotated[Count | None, doc("devices that share the experts")] = None
     data_parallel_size: Annotated[Count | None, doc("replicas of the model")] = None
@@ -171,93 +175,97 @@ class ParallelismConfig(_Section, frozen=True, kw_only=True):
 
 
 class Optimizer(_Section, frozen=True, kw_only=True):
-    """What changes the weights."""
+    """Optimizer settings."""
 
     name: Annotated[str | None, doc("AdamW, …")] = None
-    learning_rate: Annotated[NonNegative | None, doc("the highest")] = None
+    learning_rate: Annotated[NonNegative | None, doc("highest learning rate")] = None
     schedule: Annotated[str | None, doc("constant, cosine, …")] = None
     beta1: Annotated[float | None, doc("decay of the first moment")] = None
     beta2: Annotated[float | None, doc("decay of the second moment")] = None
     epsilon: Annotated[float | None, doc("added to the denominator")] = None
     weight_decay: Annotated[float | None, doc("decoupled, per unit of learning rate")] = None
-    gradient_clipping: Annotated[float | None, doc("largest gradient norm")] = None
+    gradient_clipping: Annotated[float | None, doc("maximum gradient norm")] = None
 
 
 class Data(_Section, frozen=True, kw_only=True):
-    """What was trained on."""
+    """Training data."""
 
-    kind: Annotated[str | None, doc("markov (our token source), mock, tokens, or a data set's name")] = None
-    digest: Annotated[str | None, doc("of the first tokens, sha256; equal digests are equal data")] = None
-    entropy: Annotated[NonNegative | None, doc("entropy rate: the least possible mean loss, nats/token")] = None
-    unigram_entropy: Annotated[NonNegative | None, doc("of the token frequencies alone, nats/token")] = None
-    seed: Annotated[Seed | None, doc("of the token source or the shuffling")] = None
+    kind: Annotated[str | None, doc("markov (generated by TensorPrimat), mock, tokens, or the name of a data set")] = (
+        None
+    )
+    digest: Annotated[str | None, doc("SHA-256 of the first tokens; equal digests mean equal data")] = None
+    entropy: Annotated[NonNegative | None, doc("entropy rate, the lowest possible mean loss, nats/token")] = None
+    unigram_entropy: Annotated[NonNegative | None, doc("entropy of the token frequencies, nats/token")] = None
+    seed: Annotated[Seed | None, doc("seed of the token source or the shuffling")] = None
 
 
 class MemoryMetrics(_Section, frozen=True, kw_only=True):
-    """Each only what was really measured; the three kinds are never compared with each other."""
+    """Measured memory only; allocated, reserved and device memory are never compared with each other."""
 
     avg_memory_allocated_gb: Annotated[NonNegative | None, doc("mean at step ends, by torch's allocator")] = None
     peak_memory_allocated_gb: Annotated[NonNegative | None, doc("highest within any step, by torch's allocator")] = None
-    avg_memory_reserved_gb: Annotated[NonNegative | None, doc("mean at step ends, held by torch's allocator")] = None
-    peak_memory_reserved_gb: Annotated[NonNegative | None, doc("highest held by torch's allocator")] = None
+    avg_memory_reserved_gb: Annotated[NonNegative | None, doc("mean at step ends, reserved by torch's allocator")] = (
+        None
+    )
+    peak_memory_reserved_gb: Annotated[NonNegative | None, doc("highest, reserved by torch's allocator")] = None
     peak_memory_device_used_gb: Annotated[
-        NonNegative | None, doc("in use on the whole device, other processes included")
+        NonNegative | None, doc("used on the whole device, including other processes")
     ] = None
     peak_memory_process_gb: Annotated[NonNegative | None, doc("resident memory of the training process (CPU)")] = None
-    avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean of the readings (CPU)")] = None
+    avg_memory_process_gb: Annotated[NonNegative | None, doc("the same, mean (CPU)")] = None
 
 
 class Disturbance(_Section, frozen=True, kw_only=True):
-    """What else used the CPUs that the training could use, from its first step to its last."""
+    """Other use of the training's CPUs, from its first to its last step."""
 
-    other_programs_cpu_share: Annotated[Share | None, doc("share of the CPU time that other programs took, 0 to 1")] = (
-        None
-    )
-    steal_cpu_share: Annotated[Share | None, doc("share that the hypervisor gave to other machines, 0 to 1")] = None
-    load_average_at_start: Annotated[NonNegative | None, doc("load of the minute before the first step")] = None
-    cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, where it is stated")] = None
+    other_programs_cpu_share: Annotated[Share | None, doc("share of CPU time used by other programs, 0 to 1")] = None
+    steal_cpu_share: Annotated[
+        Share | None, doc("share of CPU time that the hypervisor gave to other machines, 0 to 1")
+    ] = None
+    load_average_at_start: Annotated[NonNegative | None, doc("one-minute load average before the first step")] = None
+    cpu_frequency_mhz: Annotated[Positive | None, doc("mean over the CPUs at the end, MHz, if reported")] = None
 
 
 class Timing(_Section, frozen=True, kw_only=True):
-    """What a step time is."""
+    """Definition of a step time."""
 
-    clock: Annotated[str | None, doc("device_event, monotonic, or what the log was timed with")] = None
-    covers: Annotated[str | None, doc("which parts of a step the time holds")] = None
-    over_ranks: Annotated[str | None, doc("max over ranks, or the rank that was timed")] = None
+    clock: Annotated[str | None, doc("device_event, monotonic, or the clock of the log")] = None
+    covers: Annotated[str | None, doc("parts of a step that the time includes")] = None
+    over_ranks: Annotated[str | None, doc("max over ranks, or the timed rank")] = None
 
 
 class SourceFile(_Section, frozen=True, kw_only=True):
-    """A file that a run was read from."""
+    """A file that a run was imported from."""
 
-    path: Annotated[str, doc("as it was named to the command")]
-    sha256: Annotated[str | None, doc("of its content")] = None
-    bytes: Annotated[Natural | None, doc("size of the file")] = None
+    path: Annotated[str, doc("path as given to the command")]
+    sha256: Annotated[str | None, doc("SHA-256 of the content")] = None
+    bytes: Annotated[Natural | None, doc("file size")] = None
 
 
 class Source(_Section, frozen=True, kw_only=True):
-    """Where a run comes from."""
+    """Origin of a run."""
 
-    kind: Annotated[Literal["live", "log", "result"], doc("measured, read from a log, or from an older result")]
-    dialect: Annotated[str | None, doc("the reader that recognised the log")] = None
-    files: Annotated[tuple[SourceFile, ...], doc("what was read")] = ()
-    command: Annotated[tuple[str, ...], doc("command line of the training, where known")] = ()
-    overrides: Annotated[dict[str, str], doc("what the user set against the log's own word")] = {}
+    kind: Annotated[Literal["live", "log", "result"], doc("measured, imported from a log, or from an older result")]
+    dialect: Annotated[str | None, doc("log format")] = None
+    files: Annotated[tuple[SourceFile, ...], doc("imported files")] = ()
+    command: Annotated[tuple[str, ...], doc("command line of the training, if known")] = ()
+    overrides: Annotated[dict[str, str], doc("values that the user set although the log differs")] = {}
 
 
 class Steady(_Section, frozen=True, kw_only=True):
-    """Which steps the summary figures are of."""
+    """Steady-state steps, which the metrics use."""
 
-    first_step: Annotated[Count | None, doc("number of the first steady step")] = None
-    last_step: Annotated[Count | None, doc("number of the last one")] = None
-    method: Annotated[str | None, doc("rule that cut the warm-up")] = None
-    found: Annotated[bool, doc("false: no steady state; figures are of all steps after the first")] = False
+    first_step: Annotated[Count | None, doc("first steady-state step")] = None
+    last_step: Annotated[Count | None, doc("last steady-state step")] = None
+    method: Annotated[str | None, doc("rule that excluded the warm-up")] = None
+    found: Annotated[bool, doc("false: no steady state; metrics use all steps after the first")] = False
 
 
 class PerformanceMetrics(_Section, frozen=True, kw_only=True):
-    """Figures of the steady steps, computed from the series each time they are needed."""
+    """Metrics of the steady-state steps, computed from the series."""
 
     total_steps: Annotated[int | None, doc("steps recorded")] = None
-    total_time_seconds: Annotated[NonNegative | None, doc("from the first step's start to the last one's end")] = None
+    total_time_seconds: Annotated[NonNegative | None, doc("start of the first step to end of the last, s")] = None
     # What these are stands with each metric, in metrics.METRICS.
     avg_step_time_seconds: float | None = None
     median_step_time_seconds: float | None = None
@@ -267,20 +275,20 @@ class PerformanceMetrics(_Section, frozen=True, kw_only=True):
     steps_per_second: float | None = None
     tokens_per_second: float | None = None
     tokens_per_second_per_gpu: float | None = None
-    warmup_time_seconds: Annotated[NonNegative | None, doc("time of the steps before the steady ones")] = None
-    final_loss: Annotated[float | None, doc("mean of the last ten that are known, nats/token")] = None
+    warmup_time_seconds: Annotated[NonNegative | None, doc("time of the warm-up steps, s")] = None
+    final_loss: Annotated[float | None, doc("mean of the last ten known losses, nats/token")] = None
 
 
 class _Series(msgspec.Struct, frozen=True, kw_only=True):
     """One entry per record; all of one length, None where a record has none."""
 
     steps: Annotated[tuple[Count, ...], doc("number of the optimizer step, from 1")] = ()
-    window_steps: Annotated[tuple[Count, ...], doc("steps that the record averages; 1 when measured singly")] = ()
+    window_steps: Annotated[tuple[Count, ...], doc("steps that the record averages; 1 if each step was timed")] = ()
     step_times: Annotated[tuple[StepTime | None, ...], doc("wall time of one step, s")] = ()
-    loss_values: Annotated[tuple[Value | None, ...], doc("nats/token")] = ()
-    learning_rates: Annotated[tuple[Value | None, ...], doc("of the step")] = ()
-    grad_norms: Annotated[tuple[Value | None, ...], doc("norm of the whole gradient before clipping")] = ()
-    lines: Annotated[tuple[Count | None, ...], doc("line of the log that says it")] = ()
+    loss_values: Annotated[tuple[Value | None, ...], doc("loss, nats/token")] = ()
+    learning_rates: Annotated[tuple[Value | None, ...], doc("learning rate")] = ()
+    grad_norms: Annotated[tuple[Value | None, ...], doc("global gradient norm before clipping")] = ()
+    lines: Annotated[tuple[Count | None, ...], doc("line of the log")] = ()
 
 
 SERIES = _Series.__struct_fields__
@@ -288,29 +296,27 @@ SERIES = _Series.__struct_fields__
 
 
 class RunRecord(_Series, frozen=True, kw_only=True):
-    """What differs between runs of one setup."""
+    """Fields that differ between runs of one setup."""
 
-    timestamp: Annotated[str | None, doc("start of the training, ISO 8601 with offset")] = None
-    session: Annotated[str | None, doc("identifies the command that measured; the runs of one are interleaved")] = None
-    round: Annotated[Count | None, doc("round of the session, from 1; each holds one run of every setup")] = None
-    status: Annotated[Status, doc("whether all steps that were asked for are there")] = "complete"
-    status_reason: Annotated[str | None, doc("why not, in a sentence")] = None
-    warnings: Annotated[tuple[str, ...], doc("what is doubtful or unknown, and why")] = ()
-    source: Annotated[Source | None, doc("where the run comes from")] = None
-    environment: Annotated[Environment, doc("where and with what software it was made")] = Environment()
-    memory_metrics: Annotated[MemoryMetrics, doc("memory, each figure only if it was measured")] = MemoryMetrics()
-    disturbance: Annotated[Disturbance, doc("what else used the CPU while it ran")] = Disturbance()
-    energy_metrics: Annotated[dict[str, float | None], doc("energy and power as measured, unit in the name")] = {}
+    timestamp: Annotated[str | None, doc("start of the run, ISO 8601 with offset")] = None
+    session: Annotated[str | None, doc("identifier of the benchmark command, whose runs are interleaved")] = None
+    round: Annotated[Count | None, doc("round of the session, from 1, with one run of every setup")] = None
+    status: Annotated[Status, doc("whether all requested steps were recorded")] = "complete"
+    status_reason: Annotated[str | None, doc("reason, in one sentence")] = None
+    warnings: Annotated[tuple[str, ...], doc("doubtful or unknown values, and why")] = ()
+    source: Annotated[Source | None, doc("origin of the run")] = None
+    environment: Annotated[Environment, doc("machine and software")] = Environment()
+    memory_metrics: Annotated[MemoryMetrics, doc("measured memory")] = MemoryMetrics()
+    disturbance: Annotated[Disturbance, doc("other use of the CPU during the run")] = Disturbance()
+    energy_metrics: Annotated[dict[str, float | None], doc("measured energy and power, unit in the name")] = {}
     native_metrics: Annotated[
         dict[str, float | tuple[float | None, ...] | None],
-        doc("what the framework itself printed: a figure, or a series of the length of `steps`"),
+        doc("values printed by the framework: one, or a series as long as `steps`"),
     ] = {}
-    breakdown: Annotated[dict[str, float | None], doc("seconds of a step by part")] = {}
-    profile: Annotated[dict[str, str], doc("traces that belong to the run, by kind")] = {}
-    profiled_steps: Annotated[tuple[Count, ...], doc("steps that a profiler watched: no figure is of them")] = ()
-    epochs: Annotated[
-        tuple[dict[str, float | None], ...], doc("figures of each epoch, where a training has epochs")
-    ] = ()
+    breakdown: Annotated[dict[str, float | None], doc("seconds of a step, by part")] = {}
+    profile: Annotated[dict[str, str], doc("profiler traces of the run, by kind")] = {}
+    profiled_steps: Annotated[tuple[Count, ...], doc("profiled steps, excluded from all metrics")] = ()
+    epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()
 
     def __post_init__(self) -> None:
         _check_series(self)
@@ -335,19 +341,19 @@ class Run(RunRecord, frozen=True, kw_only=True):
 
     platform: Annotated[Platform | None, doc("nvd, amd or cpu")] = None
     framework: Annotated[str | None, doc("nemo, primus, lightning, megatron, …")] = None
-    model: Annotated[str | None, doc("llama, qwen, mistral, or the name that the source gives")] = None
+    model: Annotated[str | None, doc("llama, qwen, mistral, or the name in the source")] = None
     scale: Annotated[str | None, doc("full, or the name of a scaled-down shape")] = None
     label: Annotated[str | None, doc("the user's name for this setup")] = None
-    gpu_info: Annotated[GpuInfo, doc("the machine that trained")] = GpuInfo()
-    model_config: Annotated[ModelConfig, doc("the model's shape")] = ModelConfig()
-    training_config: Annotated[TrainingConfig, doc("what one optimizer step is")] = TrainingConfig()
-    parallelism_config: Annotated[ParallelismConfig, doc("how the work is spread")] = ParallelismConfig()
-    optimizer: Annotated[Optimizer, doc("what changes the weights")] = Optimizer()
-    data: Annotated[Data, doc("what was trained on")] = Data()
-    timing: Annotated[Timing, doc("what a step time is")] = Timing()
+    gpu_info: Annotated[GpuInfo, doc("training machine")] = GpuInfo()
+    model_config: Annotated[ModelConfig, doc("model shape")] = ModelConfig()
+    training_config: Annotated[TrainingConfig, doc("definition of one optimizer step")] = TrainingConfig()
+    parallelism_config: Annotated[ParallelismConfig, doc("distribution of the work over devices")] = ParallelismConfig()
+    optimizer: Annotated[Optimizer, doc("optimizer settings")] = Optimizer()
+    data: Annotated[Data, doc("training data")] = Data()
+    timing: Annotated[Timing, doc("definition of a step time")] = Timing()
     framework_config: Annotated[
         dict[str, bool | int | float | str | None],
-        doc("settings of the framework, in its own names, that no other field holds: as they ran"),
+        doc("further settings as they ran, in the framework's own names"),
     ] = {}
 
     @property
