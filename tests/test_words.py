@@ -16,7 +16,6 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 TO_DO = {
     "measurements",
     "statistics",
-    "troubleshooting",
 }
 """Pages that still hold some of them."""
 
