@@ -102,7 +102,7 @@ class TestResolving:
             ("llama", 1, 85e9, "quarter"),
             ("qwen", 1, 85e9, "quarter"),
             ("mistral", 1, 85e9, "half"),
-            ("llama", 1, 25.8e9, "medium"),
+            ("llama", 1, 25.8e9, "1b"),
             ("llama", 8, 85e9, "full"),
         ],
     )

@@ -39,13 +39,20 @@ class TestNothingSaid:
 
     def test_on_eight_gpus(self):
         request, _ = resolved(H100S)
-        assert (request.scale, request.precision, request.steps, request.num_gpus) == ("quarter", "bf16", 200, 8)
+        assert (request.scale, request.precision, request.steps, request.num_gpus) == ("1b", "bf16", 200, 8)
         assert request.global_batch_size == 64
-        assert request.gradient_accumulation_steps == 8
 
-    def test_full_size_where_it_fits(self):
-        request, _ = resolved(MI300X)
-        assert (request.scale, request.shape) == ("full", None)
+    @pytest.mark.parametrize("model", models.names())
+    @pytest.mark.parametrize("memory_gib", [192.0, 79.2, 23.6])
+    def test_an_h100_an_mi300x_and_a_4090_train_the_same(self, model, memory_gib):
+        request, notes = resolved(Device("nvd", 1, memory_gib * 2**30), model)
+        assert (request.scale, request.global_batch_size, request.sequence_length) == ("1b", 8, 2048)
+        assert not any("default on larger GPUs" in note for note in notes)
+
+    def test_a_smaller_gpu_trains_what_fits_and_is_told_so(self):
+        request, notes = resolved(Device("nvd", 1, 15.7 * 2**30, "sm_75"))
+        assert request.scale == "medium"
+        assert "1b, the default on larger GPUs, takes 18.16 GB before activations" in notes[0]
 
     def test_a_gpu_without_bf16_takes_fp16(self):
         assert resolved(V100)[0].precision == "fp16"
@@ -57,8 +64,13 @@ class TestNothingSaid:
 
 
 class TestScale:
+    def test_largest(self):
+        assert resolved(H100S, scale="largest")[0].scale == "quarter"
+        request, _ = resolved(MI300X, scale="largest")
+        assert (request.scale, request.shape) == ("full", None)
+
     def test_an_unknown_one(self):
-        assert "choose from tiny, small" in refusal(CPU, scale="huge")
+        assert "choose from tiny, small, medium, 1b, large, quarter, half, full, largest" in refusal(CPU, scale="huge")
 
     def test_too_large_names_the_largest_that_fits(self):
         message = refusal(H100S, scale="full")

@@ -37,7 +37,7 @@ class TestRatiosAreKept:
         full, scaled = model.shape, scales.shape(model, scale)
         assert ("width" in scale.loses) == (scaled.hidden_size != full.hidden_size)
         assert ("layers" in scale.loses) == (scaled.num_layers != full.num_layers)
-        assert ("heads of" in scale.loses) == (scaled.head_dim != full.head_dim)
+        assert ("head dimension" in scale.loses) == (scaled.head_dim != full.head_dim)
 
     def test_found_again_by_its_shape(self, model, scale):
         assert scales.of_shape(model, scales.shape(model, scale)) is scale
@@ -80,7 +80,9 @@ class TestWhatFits:
             (150.8, "half"),  # H200
             (85.0, "quarter"),  # H100, A100
             (42.3, "large"),  # A100 40GB
-            (25.3, "medium"),
+            (25.3, "1b"),
+            (24.0, "1b"),  # A10
+            (17.0, "medium"),
             (2.0, "small"),
             (0.2, "tiny"),
             (0.0, "tiny"),

@@ -5,6 +5,7 @@ Every refusal comes before anything starts, and names the nearest value that wou
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ class Resolver:
     def __init__(self, framework: Framework, model: Model, requested: RequestedConfig, device: Device) -> None:
         self.framework = framework
         self.model = model
+        if requested.scale == scales.LARGEST and (self.full_size or framework.full_size_only):
+            # Full size, or the largest that fits, is what such a framework trains by default.
+            requested = dataclasses.replace(requested, scale=None)
         self.requested = requested
         self.device = device
         self.notes: list[str] = []
@@ -108,15 +112,28 @@ class Resolver:
                 counted = scales.parameters(self.model, shape)
                 return None, msgspec.structs.replace(shape, num_parameters=counted)
         else:
-            scale = scales.by_name(name) if name else self.default_scale()
+            largest = name == scales.LARGEST
+            scale = self.largest_that_fits() if largest else scales.by_name(name) if name else self.default_scale()
         return scale, scales.shape(self.model, scale)
 
     def default_scale(self) -> Scale:
-        """Return the size where the user leaves it open: the largest that fits."""
+        """Return the size where the user leaves it open: one for all GPUs that hold it, the smallest for a CPU."""
         if self.full_size:
             return scales.by_name(scales.FULL)
-        # What fits into a CPU's memory would take minutes a step.
-        return scales.SCALES[0] if self.device.platform == "cpu" else self.largest_that_fits()
+        if self.device.platform == "cpu":
+            # What fits into its memory would take minutes a step.
+            return scales.SCALES[0]
+        common, largest = scales.by_name(scales.COMMON), self.largest_that_fits()
+        if scales.SCALES.index(largest) >= scales.SCALES.index(common):
+            return common
+        if self.device.memory_bytes is not None:
+            needed = self.bytes_needed(scales.shape(self.model, common))
+            self.notes.append(
+                f"scale {largest.name} is trained: {common.name}, the default on larger GPUs, takes "
+                f"{gigabytes(needed / GB)} before activations, and a GPU here has "
+                f"{gigabytes(self.device.memory_bytes / GB)}"
+            )
+        return largest
 
     @property
     def gpus(self) -> int:

@@ -58,6 +58,7 @@ SCALES = (
     Scale("tiny", 16, 4, 1, 32, 128, 2, 1, "width and vocabulary 1/16, 4 layers, head dimension 32 instead of 128"),
     Scale("small", 8, 8, 1, 64, 256, 4, 1, "width and vocabulary 1/8, 8 layers, head dimension 64 instead of 128"),
     Scale("medium", 4, 16, 1, None, 1024, 4, 1, "width and vocabulary 1/4, 16 layers"),
+    Scale("1b", 2, None, 2, None, 2048, 1, 8, "width and vocabulary 1/2, half of the layers"),
     Scale("large", 2, None, 1, None, 2048, 1, 4, "width and vocabulary 1/2"),
     Scale("quarter", 1, None, 4, None, 2048, 1, 8, "a quarter of the layers, each full size"),
     Scale("half", 1, None, 2, None, 2048, 1, 8, "half of the layers, each full size"),
@@ -66,9 +67,17 @@ SCALES = (
 """From the smallest to the largest. On a CPU of two cores a step of `tiny` takes some 0.1 s."""
 
 
+COMMON = "1b"
+"""Trained on every GPU that holds it, unless the user says otherwise, so that results compare: some 10⁹ parameters,
+whose states take 15 to 19 GB, so that a card of 24 GB holds them, in layers wide enough for the largest GPUs."""
+
+LARGEST = "largest"
+"""What a user types for the largest scale that fits."""
+
+
 def names() -> tuple[str, ...]:
     """Return what a user can type for a scale."""
-    return tuple(scale.name for scale in SCALES)
+    return (*(scale.name for scale in SCALES), LARGEST)
 
 
 def by_name(name: str) -> Scale:

@@ -173,7 +173,7 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
     Raises UsageError where it can't run here.
     """
     elsewhere = options.dry_run or options.executor != "local"
-    is_full = options.scale in (None, scales.FULL)
+    is_full = options.scale in (None, scales.FULL, scales.LARGEST)
     if options.framework is None and options.match is not None:
         is_full = models.with_shape(store.read(options.match)[0].model_config) is not None
 

@@ -24,8 +24,9 @@ DEFAULT_TIME_LIMIT = "10m"
 
 DESCRIPTION = """\
 Train language models on this machine and record the time of every step. By
-default, all models run on all GPUs at the largest size that fits in GPU memory;
-without a GPU, tiny models of the same architectures run on the CPU. Nothing is
+default, all models run on all GPUs: NeMo and Primus train them at full size,
+other frameworks at one scale of about 10⁹ parameters, the same for all GPUs.
+Without a GPU, tiny models of the same architectures run on the CPU. Nothing is
 downloaded: weights are random, tokens are generated.
 """
 
@@ -113,7 +114,7 @@ def _named(argv: Sequence[str], option: str) -> list[str] | None:
 def _add_setup(group: argparse._ArgumentGroup) -> None:
     text = f"train {', '.join(models.names())}, encdec or all (default: all)"
     option(group, "--model NAME", text, type=names(models.names(), "model", all_allowed=True))
-    option(group, "--scale NAME", "set the model size (default: largest that fits)")
+    option(group, "--scale NAME", f"set the model size (default: {scales.COMMON} on a GPU)")
     default = f"default: {defaults.PRECISION_ON_GPU}; {defaults.PRECISION_ON_CPU} on a CPU"
     text = f"use {', '.join(PRECISIONS)} or several ({default})"
     option(group, "--precision NAME", text, type=names(PRECISIONS, "precision"))

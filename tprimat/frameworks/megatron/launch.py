@@ -9,6 +9,7 @@ from tprimat.frameworks.external_frameworks import Clone, ExternalResolver
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.request import Launch, Request
 from tprimat.frameworks.resolve import check_memory
+from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 
 CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron trains on its own mock data")
@@ -20,6 +21,10 @@ class Resolver(ExternalResolver):
     """The choices of Megatron-LM, whose optimizer's states are divided over the GPUs."""
 
     clone = CLONE
+
+    def default_scale(self) -> Scale:
+        """Return the largest scale that fits."""
+        return self.largest_that_fits()
 
     def bytes_per_parameter(self) -> float:
         """Return the memory of one GPU for weights, gradients and its share of Adam's states.
