@@ -121,7 +121,7 @@ class Procedure:
     """The whole procedure at one length.
 
     Attributes:
-        abstains: share of runs with no single figure.
+        abstains: share of runs with a change point or drift, which have no single value.
         mean_coverage, mean_half: of the interval of ten batch means, whatever the length.
         about: what the package's own interval is of.
         stated, coverage, half: what it says that it covers, what it covers of its own target, and
@@ -176,8 +176,8 @@ def _procedure_tables(simulations: int, seed: int) -> Iterator[Table]:
         yield Table(
             "The whole procedure after "
             + ("a warm-up that fades away" if fading else "eight slow steps")
-            + ", by recorded steps; coverage of the runs that are not abstained from",
-            ("steps", "abstains", "10 batch means: mean held", "half-width", "own interval of", "says", "holds", "±"),
+            + ", by recorded steps; coverage of the runs without a change point or drift",
+            ("steps", "noted", "ten batch means: coverage", "half-width", "interval of", "nominal", "coverage", "±"),
             tuple(
                 (
                     str(count),
@@ -224,7 +224,7 @@ def _within_tables(simulations: int, seed: int) -> Iterator[Table]:
         about, says, holds, half = within(simulations, seed, count, window)
         figures = ("", "", "") if about == "range" else (f"{says:.2f}", f"{holds:.3f}", f"{half:.2%}")
         rows.append((str(count), str(window), about, *figures))
-    columns = ("steady records", "steps each", "interval of", "says", "holds", "±")
+    columns = ("steady records", "steps each", "interval of", "nominal", "coverage", "±")
     yield Table("The interval within a run, no warm-up", columns, tuple(rows))
 
 
@@ -295,7 +295,7 @@ def _systems_tables(simulations: int, seed: int) -> Iterator[Table]:
         forms = [".3f"] * 4 + [".1%"] * 3
         rows.append((str(runs), *(_beside(*share, form) for share, form in zip(shares, forms, strict=True))))
     columns = ("runs each", *names[:4], "±", "false alarms: Mann–Whitney on steps", "on run means")
-    yield Table("Two equal systems, runs of 100 steps that differ by 1 %", columns, tuple(rows))
+    yield Table("Two equal systems, runs of 100 steps that differ by 1%", columns, tuple(rows))
 
 
 def _differences_tables(simulations: int, seed: int) -> Iterator[Table]:
@@ -305,13 +305,13 @@ def _differences_tables(simulations: int, seed: int) -> Iterator[Table]:
         for spread in (0.005, 0.01, 0.02)
     ]
     yield Table(
-        "Smallest difference found with 80 % power", ("run spread", *(f"{each} runs" for each in runs)), tuple(rows)
+        "Smallest difference found with 80% power", ("run spread", *(f"{each} runs" for each in runs)), tuple(rows)
     )
 
 
 def detected(simulations: int, seed: int, count: int, shift: float) -> tuple[float, float]:
     """Return the share of runs in which several segments are found, or one with a drift, when the step time
-    changes by a shift after 30 % of the run; after a warm-up of eight steps.
+    changes by a shift after 30% of the run; after a warm-up of eight steps.
     """
     random = np.random.default_rng([seed, 5, count, round(1000 * abs(shift))])
     series = steady_steps(random, simulations, count) * warm_up(count)
@@ -334,7 +334,7 @@ def autocorrelated(random: np.random.Generator, shape: tuple[int, int], coeffici
 
 
 def busy(random: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Return 1.2 % noise under an on/off neighbour, which adds 40 % while it works: 10 steps on average, of 30."""
+    """Return 1.2% noise under an on/off neighbour, which adds 40% while it works: 10 steps on average, of 30."""
     series = autocorrelated(random, shape, 0.3, 0.012)
     chance = random.random(shape)
     works = chance[:, 0] < 1 / 3
@@ -353,16 +353,16 @@ def _shift(shape: tuple[int, int], size: float) -> Array:
 
 
 SERIES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
-    "independent, 1 %": lambda random, shape: autocorrelated(random, shape, 0.0, 0.01),
-    "AR .5, 10 %": lambda random, shape: autocorrelated(random, shape, 0.5, 0.1),
-    "AR .9, 1 %": lambda random, shape: autocorrelated(random, shape, 0.9, 0.01),
-    "AR .9, 5 %": lambda random, shape: autocorrelated(random, shape, 0.9, 0.05),
+    "independent, 1%": lambda random, shape: autocorrelated(random, shape, 0.0, 0.01),
+    "AR .5, 10%": lambda random, shape: autocorrelated(random, shape, 0.5, 0.1),
+    "AR .9, 1%": lambda random, shape: autocorrelated(random, shape, 0.9, 0.01),
+    "AR .9, 5%": lambda random, shape: autocorrelated(random, shape, 0.9, 0.05),
     "outliers": lambda random, shape: steady_steps(random, *shape),
     "warm-up that fades away": lambda random, shape: steady_steps(random, *shape) * warm_up(shape[1], fading=True),
-    "busy neighbour, +40 %": busy,
-    "a true drift of 3 %": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _ramp(shape, 0.03),
-    "a true change of 2.5 %": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.025),
-    "a true change of 5 %": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.05),
+    "busy neighbour, +40%": busy,
+    "a true drift of 3%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _ramp(shape, 0.03),
+    "a true change of 2.5%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.025),
+    "a true change of 5%": lambda random, shape: autocorrelated(random, shape, 0.3, 0.01) * _shift(shape, 0.05),
 }
 """Step times on which the detector of changes and drifts is tried; the true changes are in the middle."""
 
@@ -437,9 +437,9 @@ def _changes_tables(simulations: int, seed: int) -> Iterator[Table]:
     for count in (100, 200, 500):
         cells = [detected(simulations, seed, count, shift) for shift in (0.0, 0.03, 0.05, -0.03, -0.05)]
         rows.append((str(count), *(f"{several + drift:.1%} ({several:.1%})" for several, drift in cells)))
-    columns = ("steps", "no shift: false alarms", "3 % slower", "5 % slower", "3 % faster", "5 % faster")
+    columns = ("steps", "no shift: false alarms", "3% slower", "5% slower", "3% faster", "5% faster")
     yield Table(
-        "Change point or drift noted (of these: change points), shift after 30 % of the run", columns, tuple(rows)
+        "Change point or drift noted (of these: change points), shift after 30% of the run", columns, tuple(rows)
     )
 
 
@@ -452,7 +452,7 @@ def order_alarms(simulations: int, seed: int, runs: int) -> float:
 
 def _order_tables(simulations: int, seed: int) -> Iterator[Table]:
     rows = tuple((str(runs), f"{order_alarms(simulations, seed, runs):.2%}") for runs in (6, 8, 10, 20, 50))
-    yield Table("Independent runs whose order is said to mean something", ("runs", "false alarms"), rows)
+    yield Table("Independent runs whose order is reported as a trend", ("runs", "false alarms"), rows)
 
 
 PARTS: dict[str, Callable[[int, int], Iterator[Table]]] = {

@@ -13,13 +13,7 @@ import pytest
 from tprimat.cli import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-TO_DO = {
-    "measurements",
-    "statistics",
-}
-"""Pages that still hold some of them."""
-
-PAGES = [REPOSITORY / "README.md", *(page for page in sorted(REPOSITORY.glob("docs/*.md")) if page.stem not in TO_DO)]
+PAGES = [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
 
 AVOID = re.compile(
     r"""\b(?:

@@ -150,18 +150,18 @@ def test_changes_are_found(coverage, count, shift, least):
     assert sum(coverage.detected(200, SEED, count, shift)) >= least
 
 
-@pytest.mark.parametrize(("name", "count", "most"), [("independent, 1 %", 200, 0.01), ("AR .9, 5 %", 500, 0.01)])
+@pytest.mark.parametrize(("name", "count", "most"), [("independent, 1%", 200, 0.01), ("AR .9, 5%", 500, 0.01)])
 def test_noise_is_seldom_noted_as_a_change(coverage, name, count, most):
     assert max(coverage.noted(200, SEED, name, count)) <= most
 
 
 def test_a_true_drift_is_found(coverage):
-    assert coverage.noted(200, SEED, "a true drift of 3 %", 200)[1] >= 0.85
+    assert coverage.noted(200, SEED, "a true drift of 3%", 200)[1] >= 0.85
 
 
 @pytest.mark.parametrize("runs", [(2, 2), (3, 3), (5, 5), (1, 3)])
 def test_the_interval_of_equal_systems_holds_under_a_busy_neighbour(coverage, runs):
-    assert coverage.held(400, SEED, "busy neighbour, +40 %", runs) == pytest.approx(0.95, abs=tolerance(400))
+    assert coverage.held(400, SEED, "busy neighbour, +40%", runs) == pytest.approx(0.95, abs=tolerance(400))
 
 
 def test_a_drift_of_the_machine_makes_no_difference_where_the_order_alternates(coverage):
