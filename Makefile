@@ -24,7 +24,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-analysis test-browser test-frameworks test-nemo test-reliability docs check format clean distclean
 
-help: ## say what can be made
+help: ## show available targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 run: $(RUN_STAMP) ## measure this machine, then compare; on a CPU two setups of Llama, or more: ARGS="--model all"
@@ -48,12 +48,12 @@ test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --groups dev browser
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
-test-reliability: $(DEV_STAMP) ## kill, starve and flood real trainings; try the oldest version of Lightning (less than ten minutes)
+test-reliability: $(DEV_STAMP) ## fault-injection tests on real runs, with the oldest Lightning too (less than ten minutes)
 	$(BIN)/python tools/torture.py --times 10
 	$(BIN)/python -m pytest -m reliability $(ARGS)
 	$(BIN)/python tools/lightning_versions.py 2.2.5
 
-test-nemo: ## build and train NeMo's recipes on this processor, in .venv-nemo (2.5 GB, some minutes)
+test-nemo: ## build and train NeMo's recipes on this CPU, in .venv-nemo (2.5 GB, some minutes)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/make_nemo_env.py --venv .venv-nemo
 	.venv-nemo/bin/python -m pytest -p no:cacheprovider --durations=10 tests/with_nemo tests/record/test_lightning_callback.py \
@@ -63,18 +63,18 @@ docs: $(DEV_STAMP) ## build the pages of docs/ as a site, into build/site
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --groups dev docs
 	$(BIN)/python -m mkdocs build --strict
 
-test-frameworks: ## train alike in every framework that a CPU can run, in .venv-frameworks (10 to 15 minutes on two cores)
+test-frameworks: ## train the same setup in every framework that runs on a CPU, in .venv-frameworks (10 to 15 minutes on two cores)
 	@command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON): install Python 3.10 or newer" >&2; exit 2; }
 	$(PYTHON) tools/framework_tests.py $(ARGS)
 
-check: $(DEV_STAMP) ## look at form and types: ruff, mypy
+check: $(DEV_STAMP) ## run ruff and mypy
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	@if command -v shellcheck >/dev/null; then shellcheck -x *.sh scripts/*.sh tools/*.sh; \
 	else echo "shellcheck is not installed: the shell scripts were not checked"; fi
 
-format: $(DEV_STAMP) ## let ruff put the form right
+format: $(DEV_STAMP) ## format the code with ruff
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 

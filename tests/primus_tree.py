@@ -263,7 +263,7 @@ for i in range(1, steps + 1):
     if behaviour == "kill" and i == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour == "hang" and i == 3:
-        # As torchrun: its workers are in sessions of their own, and end when it is asked to end.
+        # As torchrun: its workers are in sessions of their own, and end when it is SIGTERM sent.
         worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         def end(number, frame):

@@ -121,7 +121,7 @@ def run_all(folder: Path, names: Sequence[str], time_limit_s: float, dry_run: bo
         if interrupted:
             break
     counts = ", ".join(f"{count} {status}" for status, count in document["summary"].items())
-    print(f"\n{counts}, in {document['seconds']:.0f} s{' (dry run: nothing was measured)' if dry_run else ''}\n{path}")
+    print(f"\n{counts}, in {document['seconds']:.0f} s{' (dry run: not measured)' if dry_run else ''}\n{path}")
     return 1 if FAILED in document["summary"] else 0
 
 
@@ -146,7 +146,7 @@ def run_check(check: Check, limit_s: float, dry_run: bool) -> dict[str, Any]:
             )
             try:
                 status = process.wait(timeout=limit_s)
-                problem = None if status == 0 else f"its process ended with status {status}"
+                problem = None if status == 0 else f"exited with status {status}"
             except subprocess.TimeoutExpired:
                 problem = f"killed after {limit_s:.0f} s"
             finally:

@@ -67,7 +67,7 @@ def test_a_real_run_that_changes_its_speed_says_so(summary_of, stem):
     summary = summary_of(stem)
     assert not summary.is_stationary
     (before, after) = summary.segments
-    assert f"speed changes at step {after.first_step}" in "; ".join(summary.warnings)
+    assert f"speed changed at step {after.first_step}" in "; ".join(summary.warnings)
     weights = [each.last_step - each.first_step + 1 for each in (before, after)]
     mean = (before.mean * weights[0] + after.mean * weights[1]) / sum(weights)
     # All steps after the warm-up, across segments.
@@ -122,7 +122,7 @@ def test_the_loss_is_the_mean_of_the_last_ten_that_are_known():
 def test_without_steps_there_is_no_figure_and_a_reason():
     summary = summarize(a_run([]))
     assert summary.performance.known() == {"total_steps": 0}
-    assert summary.warnings == ("no step time was recorded: there are no speeds to give",)
+    assert summary.warnings == ("no step times recorded, so no throughput",)
 
 
 def test_without_times_the_loss_is_still_told():
@@ -134,19 +134,19 @@ def test_a_single_step_is_a_figure_with_a_doubt():
     summary = summarize(a_run([2.0]))
     assert summary.performance.avg_step_time_seconds == 2.0
     assert summary.performance.std_step_time_seconds is None
-    assert "the only record is all there is: no warm-up can be told from it" in summary.warnings
+    assert "only one record: warm-up cannot be excluded" in summary.warnings
     assert not any("after the first" in warning for warning in summary.warnings)
 
 
 def test_a_single_mean_says_of_how_many_steps():
     summary = summarize(a_run([2.0], windows=(100,)))
-    assert any("the only record is the mean of 100 steps" in warning for warning in summary.warnings)
+    assert any("only one record (the mean of 100 steps)" in warning for warning in summary.warnings)
 
 
 def test_a_run_that_never_settles_is_said_to():
     summary = summarize(a_run([2.0 * 0.9**index for index in range(60)]))
     assert not summary.steady.found
-    assert any("never reach the level" in warning for warning in summary.warnings)
+    assert any("never match those" in warning for warning in summary.warnings)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_without_a_number_of_gpus_there_is_no_rate_per_gpu():
     summary = summarize(a_run(steady(30), gpus=None))
     assert summary.performance.tokens_per_second is not None
     assert summary.performance.tokens_per_second_per_gpu is None
-    assert "the number of GPUs is unknown: no throughput per GPU" in summary.warnings
+    assert "number of GPUs unknown: no throughput per GPU" in summary.warnings
     counted = summarize(a_run(steady(30), gpus=None, gpu_info=GpuInfo(device_count=4)))
     assert counted.performance.tokens_per_second_per_gpu == pytest.approx(summary.performance.tokens_per_second / 4)
 

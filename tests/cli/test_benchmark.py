@@ -127,8 +127,8 @@ def refusal(argv, machine=CPU):
 
 
 def test_a_gpu_that_cannot_be_used_is_no_cpu_benchmark():
-    broken = dataclasses.replace(CPU, unusable_gpu="torch found no GPU, though the NVIDIA driver is here")
-    assert "though the NVIDIA driver is here" in refusal([], broken)
+    broken = dataclasses.replace(CPU, unusable_gpu="torch found no GPU, though the NVIDIA driver is installed")
+    assert "though the NVIDIA driver is installed" in refusal([], broken)
     assert plan(["--dry-run"], broken).requests
 
 
@@ -402,7 +402,7 @@ class TestMeasuring:
         fake("fail")
         assert run("benchmark", ["--steps", "60"]) == ExitStatus.TRAINING_FAILED
         shown = capsys.readouterr()
-        assert "error: [1/3] llama fp32: its process ended with status 1 before it could write a result" in shown.err
+        assert "error: [1/3] llama fp32: exited with status 1 before it could write a result" in shown.err
         assert "RuntimeError: no such kernel" in shown.err
         assert "full log: output/logs/benchmark_cpu_llama_" in shown.err
         assert sorted(path.name for path in (tmp_path / "output").glob("*.json")) == [

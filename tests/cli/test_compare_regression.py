@@ -215,11 +215,11 @@ class TestWhatTheUserKnows:
     )
     def test_the_efficiency_tables(self, systems, capsys, more):
         assert run("compare", [*more, "--no-plot"]) == 0
-        assert "Time for 10¹² tokens, h" in capsys.readouterr().out
+        assert "Time per trillion tokens, h" in capsys.readouterr().out
 
     def test_they_arent_printed_unasked(self, systems, capsys):
         run("compare", ["--no-plot"])
-        assert "Time for 10¹² tokens, h" not in capsys.readouterr().out
+        assert "Time per trillion tokens, h" not in capsys.readouterr().out
 
     def test_the_page_holds_the_charts_or_without_them_the_picture(self, systems, tmp_path, monkeypatch):
         from tprimat.report.page import library

@@ -310,7 +310,7 @@ class TestBenchmark:
             ("llama", "failed", True),
             ("qwen", "complete", False),
         ]
-        assert "its process ended with status 1" in document["results"][0]["reason"]
+        assert "exited with status 1" in document["results"][0]["reason"]
         assert "error: [1/2] llama fp32" in said.err
 
     def test_quiet_keeps_errors(self, call):

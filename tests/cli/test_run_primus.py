@@ -206,7 +206,7 @@ class TestBadly:
         monkeypatch.setenv("STANDIN_BEHAVIOUR", "hang")
         assert run("run-primus", ["--model", "llama", "--time-limit", "3"]) == 143
         (made,) = result(here)
-        assert "ended, since it ran longer than 3.0 s" in made.status_reason
+        assert "killed: ran longer than 3.0 s" in made.status_reason
         assert len(made.steps) == 3
         assert not alive(int((tmp_path / "seen.jsonl.worker").read_text()))
 

@@ -128,8 +128,8 @@ class TestEnd:
         assert gpu_processes.terminate(processes, Host(), report=said.append, send=send, grace_period_s=0) == ()
         assert sent == [(first, signal.SIGTERM), (second, signal.SIGTERM), (second, signal.SIGKILL)]
         assert said == [
-            f"process {first}: asked to end",
-            f"process {second}: asked to end",
+            f"process {first}: SIGTERM sent",
+            f"process {second}: SIGTERM sent",
             f"process {second}: killed",
         ]
 
@@ -138,7 +138,7 @@ class TestEnd:
         said: list[str] = []
         left = gpu_processes.terminate([process], Host(), report=said.append, send=lambda *_: None, grace_period_s=0)
         assert left == (process,)
-        assert "is still there" in said[-1]
+        assert "still running" in said[-1]
 
     def test_nothing_else_is_touched(self, start):
         process = start(file="/dev/null")

@@ -52,4 +52,4 @@ def test_files_that_can_not_be_dropped_are_a_problem(files, monkeypatch):
     monkeypatch.setattr(page_cache, "DROP_ALL", files[0] / "no" / "such" / "file")
     assert drop_caches(files).startswith("50% of the data stay in the page cache")
     monkeypatch.delattr(page_cache.os, "posix_fadvise", raising=False)
-    assert "lets no program drop files" in drop_caches([])
+    assert "can't drop files" in drop_caches([])

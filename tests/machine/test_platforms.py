@@ -217,13 +217,13 @@ def test_a_mig_slice_is_named(here):
     machine = detect(fake_torch(FakeCuda([slice_of])), here())
     assert machine.devices[0].partition == "MIG 3g.40gb"
     assert machine.gpu_info.gpu_cores == 60 * 128
-    assert any("GPU 0 is a part of a GPU: MIG 3g.40gb" in said for said in machine.warnings)
+    assert any("partitioned GPU 0 (MIG 3g.40gb" in said for said in machine.warnings)
 
 
 def test_cpx_partitions_are_named(here):
     part = {**MI300X, "multi_processor_count": 38, "total_memory": 25_753_026_560}
     machine = detect(rocm_torch(FakeCuda([part] * 8)), here())
-    said = "GPU 0, 1, 2, 3, 4, 5, 6, 7 is a part of a GPU: CPX partition (38 of 304 compute units)"
+    said = "partitioned GPU 0, 1, 2, 3, 4, 5, 6, 7 (CPX partition (38 of 304 compute units)"
     assert any(said in each for each in machine.warnings)
 
 
@@ -231,7 +231,7 @@ def test_cores_that_nobody_knows_are_none_with_a_reason(here):
     radeon = {**MI300X, "name": "AMD Radeon RX 7900 XTX", "gcnArchName": "gfx1100", "multi_processor_count": 48}
     machine = detect(rocm_torch(FakeCuda([radeon])), here())
     assert machine.gpu_info.gpu_cores is None
-    assert any("gpu_cores is unknown" in said for said in machine.warnings)
+    assert any("gpu_cores unknown" in said for said in machine.warnings)
 
 
 def test_a_library_that_is_missing_from_torch_is_left_out(here):
@@ -250,10 +250,10 @@ def test_an_older_cudnn_counts_its_version_otherwise(here):
 @pytest.mark.parametrize(
     ("torch", "files", "environ", "said"),
     [
-        (fake_torch(), {}, {}, "no NVIDIA driver is here (no /dev/nvidiactl); a container must be started with --gpus"),
-        (fake_torch(), {"/dev/kfd": ""}, {}, "the devices here are of AMD: install the ROCM build"),
+        (fake_torch(), {}, {}, "no NVIDIA driver found (no /dev/nvidiactl); start a container with --gpus"),
+        (fake_torch(), {"/dev/kfd": ""}, {}, "the GPUs are AMD's: install the ROCM build"),
         (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides all"),
-        (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": "0"}, "though the NVIDIA driver is here"),
+        (fake_torch(), {"/dev/nvidiactl": ""}, {"CUDA_VISIBLE_DEVICES": "0"}, "though the NVIDIA driver is installed"),
         (rocm_torch(FakeCuda([])), {}, {}, "--device /dev/kfd --device /dev/dri"),
         (rocm_torch(FakeCuda([])), {"/dev/kfd": ""}, {"HIP_VISIBLE_DEVICES": "-1"}, "HIP_VISIBLE_DEVICES hides all"),
         (fake_torch(build=None, version="2.13.0+cpu"), {"/dev/nvidiactl": ""}, {}, "a build without GPU support"),
@@ -357,7 +357,7 @@ def test_a_tool_without_a_driver_is_a_hint_only(here, tmp_path):
     tool.chmod(0o755)
     machine = detect(None, here(environ={"PATH": str(tool.parent)}))
     assert machine.platform == "cpu"
-    assert any("nvidia-smi is here, but no driver's device file" in said for said in machine.warnings)
+    assert any("nvidia-smi found, but no driver's device file" in said for said in machine.warnings)
 
 
 @pytest.mark.parametrize(
@@ -400,8 +400,8 @@ def test_memory_of_others_is_said_with_its_holders(here):
     assert "GPU 0 (12.6 of 85.0 GB)" in said
     assert "GPU 1" not in said
     assert "python3 (process 4242, 11.5 GB)" in said
-    assert "a process of unknown name (process 4343, size not told)" in said
-    assert "other" not in said.split("of GPU 0")[1].split("They")[0]
+    assert "an unnamed process (process 4343, size unknown)" in said
+    assert "other" not in said.split("of GPU 0")[1].split("; they")[0]
     assert "CUDA_VISIBLE_DEVICES" in said
     assert "docs/troubleshooting.md#memory-held" in said
 
@@ -420,7 +420,7 @@ def test_memory_of_others_on_an_amd_machine(here):
     assert machine.environment.memory_held_by_others_gb == pytest.approx(77.720, abs=1e-3)
     assert cuda.asked_for_memory == []
     said = held_by_others(machine, host)
-    assert "GPU 0 (77.7 of 206.1 GB); on this machine's GPUs run VLLM::Engine (process 77, 77.4 GB)." in said
+    assert "GPU 0 (77.7 of 206.1 GB); running on this machine's GPUs: VLLM::Engine (process 77, 77.4 GB);" in said
     assert "gunicorn" not in said
     assert "HIP_VISIBLE_DEVICES" in said
 
@@ -437,7 +437,7 @@ def test_processes_that_amdsmi_locates_are_those_of_the_held_gpus(here):
     host = here(files=files, libraries=libraries)
     machine = detect(rocm_torch(FakeCuda([{**MI300X, **place} for place in places])), host)
     said = held_by_others(machine, host)
-    assert "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB). They slow" in said
+    assert "GPU 0 (77.0 of 206.1 GB): python3 (process 77, 5.0 GB); they slow" in said
 
 
 def test_memory_is_read_anew_before_another_run(here, monkeypatch):
@@ -457,7 +457,7 @@ def test_without_the_vendors_tools_torch_is_asked(here):
     assert machine.environment.memory_held_by_others_gb == 30
     said = held_by_others(machine, host)
     assert "GPU 0 (30.0 of 85.0 GB)" in said
-    assert "outside" in said
+    assert "on the host" in said
 
 
 def test_a_context_of_our_own_is_not_held_by_others(here):

@@ -29,9 +29,9 @@ class TestUnknown:
     @pytest.mark.parametrize(
         ("platform", "devices", "why"),
         [
-            ("cpu", [], "on a processor"),
-            ("nvd", [], "names neither"),
-            ("nvd", [dataclasses.replace(FIRST, id="")], "names neither"),
+            ("cpu", [], "on a CPU"),
+            ("nvd", [], "reports neither"),
+            ("nvd", [dataclasses.replace(FIRST, id="")], "reports neither"),
             ("amd", [FIRST, dataclasses.replace(SECOND, partition="CPX partition")], "CPX partition"),
         ],
     )
@@ -93,5 +93,5 @@ class TestProcess:
         self.tool(tmp_path / "bin", monkeypatch, "exit 9")
         sampler = Sampler("nvd", [FIRST])
         assert self.wait(lambda: (sampler.readings(), sampler.unknown)[1])
-        assert sampler.unknown == "NVML and nvidia-smi don't tell it here"
+        assert sampler.unknown == "not reported by NVML and nvidia-smi"
         sampler.stop()

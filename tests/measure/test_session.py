@@ -93,7 +93,7 @@ class TestLogged:
         made = measured(tmp_path, "print('hello'); raise SystemExit(4)")
         assert (made.files, made.failures, made.status) == ([], 1, 4)
         shown = capsys.readouterr().err
-        assert "error: [1/1] llama fp32: its process ended with status 4" in shown
+        assert "error: [1/1] llama fp32: exited with status 4" in shown
         assert "    hello" in shown
 
     def test_one_that_hangs_is_ended_and_its_log_says_so(self, tmp_path):
@@ -103,7 +103,7 @@ class TestLogged:
         made = measured(tmp_path, code, limit_s=2.0)
         (run,) = store.read(tmp_path / made.files[0])
         assert len(run.steps) == 5
-        assert "ended, since it ran longer than 2.0 s" in run.status_reason
+        assert "killed: ran longer than 2.0 s" in run.status_reason
         assert made.status == 143
 
 

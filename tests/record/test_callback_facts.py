@@ -185,7 +185,7 @@ def test_a_parent_can_show_a_bar(trainings, callback, capsys):
 def test_a_result_of_another_setup_moves_and_this_is_said(trainings, callback, capsys):
     trainings.fit(callback(model_name="llama", global_batch_size=2), max_steps=2)
     trainings.fit(callback(model_name="llama", global_batch_size=4), max_steps=2)
-    assert "the result of another setup that was there is now" in capsys.readouterr().err
+    assert "existing result of a different configuration moved to" in capsys.readouterr().err
 
 
 def test_nemos_hooks_count_as_steps_too(trainings, callback):

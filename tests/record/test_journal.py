@@ -185,7 +185,7 @@ class TestReading:
         run, _ = recovery.read(self.content(*lines))
         assert [epoch["epoch"] for epoch in run.epochs] == [1, 2, 3]
         assert run.native_metrics == {"rate": 5.0}
-        assert "native_metrics and breakdown are of the first 2 of 3 recorded epochs" in run.warnings
+        assert "native_metrics and breakdown cover the first 2 of 3 recorded epochs" in run.warnings
 
     @pytest.mark.parametrize(
         "content", [b"", b"{", b"[]\n", b'{"journal":1}\n', b"\x00" * 100, b'{"journal":2,"owner":{"pid":1}}\n']
@@ -263,7 +263,7 @@ class TestRecovering:
     def test_a_result_takes_the_journals_place(self, tmp_path, gone):
         written(tmp_path, gone, {"run": SETUP}, a_record(1), a_record(2))
         (recovered,) = recovery.recover(tmp_path)
-        assert recovered.line.startswith("a training was ended before it could write its result: 2 records recovered")
+        assert recovered.line.startswith("recovered 2 records of an interrupted run")
         assert store.read(recovered.path) == (recovered.run,)
         assert recovered.run.steps == (1, 2)
         assert not (tmp_path / folders.JOURNALS).exists()
@@ -286,7 +286,7 @@ class TestRecovering:
         saved = store.save(run, tmp_path)
         written(tmp_path, gone, {"run": SETUP}, {"final": run})
         (recovered,) = recovery.recover(tmp_path)
-        assert "ended after it had written its result" in recovered.line
+        assert "had already written its result" in recovered.line
         assert store.read(saved.path) == (run,)
 
     def test_neither_where_it_has_moved_to_history(self, tmp_path, gone):
@@ -305,7 +305,7 @@ class TestRecovering:
             with pytest.raises(KeyboardInterrupt):
                 recovery.recover(tmp_path)
         (recovered,) = recovery.recover(tmp_path)
-        assert "ended after it had written its result" in recovered.line
+        assert "had already written its result" in recovered.line
         assert len(store.read(recovered.path)) == 1
 
     def test_commands_that_start_at_once_recover_it_once(self, tmp_path, gone):
@@ -335,7 +335,7 @@ class TestRecovering:
         with path.open("ab") as file:
             file.write(cut)
         (said,) = recovery.recover(tmp_path)
-        assert said.line == "a training was ended before it had begun to record: there is nothing of it to recover"
+        assert said.line == "an interrupted run had not recorded any step: nothing to recover"
         assert not path.parent.exists()
         assert not list(tmp_path.glob("*.json"))
 
@@ -344,7 +344,7 @@ class TestRecovering:
         with monkeypatch.context() as patch:
             patch.setattr(store, "save", _no_space)
             (said,) = recovery.recover(tmp_path)
-        assert "can't be turned into a result: no space" in said.line
+        assert "can't be saved as a result: no space" in said.line
         assert path.exists()
         (recovered,) = recovery.recover(tmp_path)
         assert len(store.read(recovered.path)) == 1
@@ -393,9 +393,9 @@ class TestCommands:
             [sys.executable, str(repository / command), str(tmp_path)], cwd=tmp_path, capture_output=True, text=True
         )
         assert done.returncode in (0, 3), done.stderr
-        notes = [line for line in done.stderr.splitlines() if line.startswith("note: a training was ended")]
+        notes = [line for line in done.stderr.splitlines() if line.startswith("note: recovered")]
         assert len(notes) == 1
-        assert "30 records recovered, incomplete" in notes[0]
+        assert "recovered 30 records of an interrupted run, incomplete" in notes[0]
 
 
 class TestInATraining:
@@ -434,7 +434,7 @@ class TestInATraining:
             patch.setattr(result, "write", lambda *_: (None, ["error: no space anywhere"]))
             ours = callback()
             trainings.fit(ours, max_steps=3)
-        assert "the next command makes a result of it" in capsys.readouterr().err
+        assert "the next command saves them as a result" in capsys.readouterr().err
         (path,) = (tmp_path / "output" / folders.JOURNALS).iterdir()
         run, finished = recovery.read(path.read_bytes())
         assert finished

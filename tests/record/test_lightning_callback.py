@@ -240,7 +240,7 @@ def test_a_training_that_stops_itself_is_incomplete(trainings, callback):
     ours = callback()
     trainings.fit(ours, Stops(), max_steps=20)
     assert ours.result.status == "incomplete"
-    assert ours.result.status_reason == "5 of max_steps=20 steps: the training stopped itself"
+    assert ours.result.status_reason == "5 of max_steps=20 steps: the training stopped early"
 
 
 def test_several_optimizers_share_a_record(trainings, callback):

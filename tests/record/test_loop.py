@@ -146,7 +146,7 @@ class TestWhatIsDeclined:
         with record() as recorder:
             recorder.step(loss=torch.ones(2))
         assert recorder.result.loss_values == (None,)
-        assert "loss unknown: it is no single number but Tensor" in recorder.result.warnings
+        assert "loss unknown: it is not a single number but Tensor" in recorder.result.warnings
 
     def test_float32_products_in_tf32_are_not_called_fp32(self, record, monkeypatch):
         monkeypatch.setattr("tprimat.record.describe._fp32_products", lambda platform: "high")
@@ -157,11 +157,11 @@ class TestWhatIsDeclined:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"max_steps": 0}, "record: max_steps=0 is wrong"),
-            ({"model": ""}, "record: model_name='' is wrong"),
-            ({"sequence_length": 1.5}, "record: sequence_length=1.5 is wrong"),
-            ({"precision": ""}, "record: precision='' is wrong"),
-            ({"platform": "tpu"}, "record: platform='tpu' is wrong"),
+            ({"max_steps": 0}, "record: max_steps=0 is invalid"),
+            ({"model": ""}, "record: model_name='' is invalid"),
+            ({"sequence_length": 1.5}, "record: sequence_length=1.5 is invalid"),
+            ({"precision": ""}, "record: precision='' is invalid"),
+            ({"platform": "tpu"}, "record: platform='tpu' is invalid"),
         ],
     )
     def test_wrong_arguments_are_one_line_before_anything_starts(self, record, arguments, words):
@@ -177,14 +177,14 @@ class TestWhatIsDeclined:
         trained(recorder)
         with pytest.raises(UsageError, match="outside of its `with` block"):
             recorder.step(loss=1.0)
-        with pytest.raises(UsageError, match="records one loop"):
+        with pytest.raises(UsageError, match="is for one loop"):
             trained(recorder)
 
 
 class TestEnds:
     def test_fewer_steps_than_asked_for(self, record):
         run = trained(record(max_steps=5))
-        assert (run.status, run.status_reason) == ("incomplete", "3 of max_steps=5 steps: the loop ended early")
+        assert (run.status, run.status_reason) == ("incomplete", "3 of max_steps=5 steps: the loop stopped early")
 
     def test_on_purpose(self, record):
         with record(max_steps=5) as recorder:

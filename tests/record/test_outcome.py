@@ -23,12 +23,12 @@ def trainer(**fields):
         (
             {"max_steps": -1, "max_epochs": 3, "current_epoch": 1, "should_stop": True},
             "incomplete",
-            "the training stopped itself after 20 steps, before the end of 3 epochs",
+            "stopped early after 20 steps, before the end of 3 epochs",
         ),
         (
             {"max_steps": -1, "should_stop": True},
             "incomplete",
-            "the training stopped itself after 20 steps, before the end",
+            "stopped early after 20 steps, before the end",
         ),
         (
             {"max_steps": 100, "max_epochs": 1, "current_epoch": 1},
@@ -38,9 +38,9 @@ def trainer(**fields):
         (
             {"max_steps": 100, "should_stop": True},
             "incomplete",
-            "20 of max_steps=100 steps: the training stopped itself",
+            "20 of max_steps=100 steps: the training stopped early",
         ),
-        ({"max_steps": 100}, "incomplete", "20 of max_steps=100 steps: the training's loop ended early"),
+        ({"max_steps": 100}, "incomplete", "20 of max_steps=100 steps: the training loop ended early"),
     ],
 )
 def test_how_a_training_came_to_its_end(fields, status, reason):
@@ -75,7 +75,7 @@ class SIGTERMException(SystemExit):
         ),
         (KeyboardInterrupt(), "incomplete", "interrupted (Ctrl-C)"),
         (SIGTERMException(), "incomplete", "terminated (SIGTERM)"),
-        (SystemExit(3), "incomplete", "the program ended itself: SystemExit: 3"),
+        (SystemExit(3), "incomplete", "the program exited: SystemExit: 3"),
     ],
 )
 def test_what_an_exception_means(exception, status, reason):
@@ -95,11 +95,11 @@ def test_a_reason_has_an_end():
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        (-signal.SIGKILL, "its process was ended by SIGKILL; the system does that when memory runs out"),
-        (-signal.SIGSEGV, "its process was ended by SIGSEGV"),
-        (-64, "its process was ended by"),
-        (0, "it ended without writing a result"),
-        (41, "its process ended with status 41 before it could write a result"),
+        (-signal.SIGKILL, "killed by SIGKILL (possibly out of memory)"),
+        (-signal.SIGSEGV, "killed by SIGSEGV"),
+        (-64, "killed by"),
+        (0, "exited without writing a result"),
+        (41, "exited with status 41 before it could write a result"),
     ],
 )
 def test_why_one_failed_that_left_nothing(status, why):
@@ -114,7 +114,7 @@ def test_why_one_failed_that_left_nothing(status, why):
         ({"interrupted": True, "overdue": True}, "interrupted"),
         (
             {"interrupted": False, "overdue": True, "recorded": "seen"},
-            "it went on far beyond its time limit, without an",
+            "killed: ran far beyond its time limit",
         ),
         ({"interrupted": False, "overdue": False, "recorded": "ValueError: seen"}, "ValueError: seen"),
     ],
@@ -133,8 +133,8 @@ def of_steps(*steps, **fields):
     ("run", "succeeded", "expected"),
     [
         (Run(status="failed", status_reason="oom"), True, ("failed", "oom")),
-        (of_steps(1, 2), False, ("failed", "its process ended with an error")),
-        (of_steps(1, 2), True, ("incomplete", "2 of max_steps=3 steps are in the log")),
+        (of_steps(1, 2), False, ("failed", "the process exited with an error")),
+        (of_steps(1, 2), True, ("incomplete", "2 of max_steps=3 steps in the log")),
         (of_steps(1, 3, status_reason="time limit"), True, ("complete", "time limit")),
         (Run(), True, ("complete", None)),
     ],
@@ -145,5 +145,5 @@ def test_a_log_and_its_process_together(run, succeeded, expected):
 
 def test_only_what_the_parent_ended_has_its_reason():
     assert outcome.why_stopped(interrupted=False, overdue=False, limit_s=3.0) is None
-    assert outcome.why_stopped(interrupted=False, overdue=True, limit_s=3.0) == "ended, since it ran longer than 3.0 s"
+    assert outcome.why_stopped(interrupted=False, overdue=True, limit_s=3.0) == "killed: ran longer than 3.0 s"
     assert outcome.why_stopped(interrupted=True, overdue=False, limit_s=None) == "interrupted by the user"

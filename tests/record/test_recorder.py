@@ -231,7 +231,7 @@ def test_the_clock_is_held_against_the_hosts(skew, doubtful):
     assert (len(recorder.warnings) == 1) is doubtful
     if doubtful:
         assert recorder.warnings[0] == (
-            f"the step times are doubtful: by fake the training took {20 * skew:.3f} s, by the host's clock 20.000 s"
+            f"timer mismatch: fake {20 * skew:.3f} s, host clock 20.000 s; step times may be wrong"
         )
 
 

@@ -150,7 +150,7 @@ def test_an_early_end_is_incomplete(train, tmp_path):
             control.should_training_stop = state.global_step == 2
 
     run = train(Stop(tmp_path, quiet=True))
-    assert (run.status, run.status_reason) == ("incomplete", "2 of max_steps=4 steps: the training stopped itself")
+    assert (run.status, run.status_reason) == ("incomplete", "2 of max_steps=4 steps: the training stopped early")
     assert [warning for warning in run.warnings if warning.startswith("sequence_length unknown")]
 
 

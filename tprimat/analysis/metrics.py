@@ -70,10 +70,10 @@ METRICS = (
     Metric("peak_memory_reserved_gb", "Memory reserved, peak", "GB", None, "torch.cuda.max_memory_reserved", _TORCH),
     Metric("avg_memory_reserved_gb", "Memory reserved, average", "GB", None, "torch.cuda.memory_reserved", _TORCH),
     Metric(
-        "peak_memory_device_used_gb", "Memory in use on the device", "GB", None, "total − free of mem_get_info", _TORCH
+        "peak_memory_device_used_gb", "Device memory used (driver)", "GB", None, "total − free of mem_get_info", _TORCH
     ),
-    Metric("peak_memory_process_gb", "Memory of the process, peak", "GB", None, "resident set size"),
-    Metric("avg_memory_process_gb", "Memory of the process, average", "GB", None, "resident set size"),
+    Metric("peak_memory_process_gb", "Process memory (RSS), peak", "GB", None, "resident set size"),
+    Metric("avg_memory_process_gb", "Process memory (RSS), average", "GB", None, "resident set size"),
 )
 
 

@@ -29,7 +29,7 @@ ROUNDED = 50
 WITHHELD = "no throughput"
 """How a warning begins that says why a rate is withheld."""
 
-EMULATED = "an emulated device trained, whose times mean nothing: there are no speeds to give"
+EMULATED = "ran on an emulated device, whose timings are not valid"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def summarize(run: Run) -> Summary:
     times = [time for time in run.step_times if time is not None]
     if run.environment.emulated or not times:
         empty = PerformanceMetrics(total_steps=records.recorded_steps(run), final_loss=_final_loss(run))
-        why = EMULATED if run.environment.emulated else "no step time was recorded: there are no speeds to give"
+        why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,))
 
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
@@ -100,7 +100,7 @@ def summarize(run: Run) -> Summary:
 
     warnings = []
     if profiled:
-        warnings.append(f"a profiler watched steps {profiled[0]} to {profiled[-1]}: no figure is of them")
+        warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
     least = warmup.minimum_records(windows)
     segments = find_segments(times, minimum=least)
     # Without a steady state the first step is excluded all the same: it includes initialisation on every platform.
@@ -131,7 +131,7 @@ def summarize(run: Run) -> Summary:
         final_loss=_final_loss(run),
     )
     if tokens and not gpus:
-        warnings.append("the number of GPUs is unknown: no throughput per GPU")
+        warnings.append("number of GPUs unknown: no throughput per GPU")
     metrics = tuple(_segment_metrics(segment, steps, times, windows, rate) for segment in segments)
     rounding = stats.resolution(sample[:ROUNDED]) / mean
     return Summary(steady, performance, (*warnings, *_segment_warnings(metrics)), metrics, rounding)
@@ -184,23 +184,23 @@ def _segment_metrics(
 def _no_steady_state(count: int, window: int, least: int) -> str:
     """Return the warning where no steady state is found in so many records, the first of `window` steps."""
     if count == 1:
-        mean = f" is the mean of {window} steps, and" if window > 1 else ""
-        return f"the only record{mean} is all there is: no warm-up can be told from it"
+        mean = f" (the mean of {window} steps)" if window > 1 else ""
+        return f"only one record{mean}: warm-up cannot be excluded"
     why = (
-        f"{count} records are too few to find one (it takes {least})"
+        f"{count} records are too few (needs {least})"
         if count < least
-        else "the step times of the first half never reach the level of the second"
+        else "the step times of the first half never match those of the second"
     )
-    return f"no steady state: {why}; the figures are of all steps after the first"
+    return f"no steady state: {why}; results use all steps after the first"
 
 
 def _segment_warnings(segments: tuple[SegmentMetrics, ...]) -> list[str]:
     warnings = [
-        f"speed changes at step {after.first_step}: {before.mean:.4g} s before, {after.mean:.4g} s from there on"
+        f"speed changed at step {after.first_step} ({before.mean:.4g} s → {after.mean:.4g} s)"
         for before, after in itertools.pairwise(segments)
     ]
     return warnings + [
-        f"step time drifts by {each.drift:+.1%} between steps {each.first_step} and {each.last_step}"
+        f"step time drifted by {each.drift:+.1%} (steps {each.first_step}–{each.last_step})"
         for each in segments
         if each.drift is not None
     ]
@@ -227,8 +227,8 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
         # Fewer tokens are printed where padding isn't counted.
         if printed / stated - 1 > RATE_TOLERANCE:
             return None, [
-                f"{WITHHELD}: the source printed {printed:,.0f} tokens/s, which is {printed / stated:.3f} times "
-                f"what its batch of {run.training_config.global_batch_size} × {run.training_config.sequence_length} "
-                "tokens and its step times give; one of them is wrong"
+                f"{WITHHELD}: {printed:,.0f} tokens/s reported is {printed / stated:.3f} times batch × "
+                f"sequence length / step time ({run.training_config.global_batch_size} × "
+                f"{run.training_config.sequence_length} tokens per step); one of them is wrong"
             ]
     return tokens, []

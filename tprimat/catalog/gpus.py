@@ -154,7 +154,7 @@ class Gpu:
     def doubt(self) -> str | None:
         """Caveat for any value from this row, or None."""
         if "memory" in self.evidence:
-            return f"{self.title}: peaks not confirmed by a page of the maker"
+            return f"{self.title}: peaks not confirmed by the vendor"
         if "conflict" in self.evidence:
             return f"{self.title}: sources disagree ({self.note})"
         return None
@@ -198,28 +198,30 @@ def match(info: GpuInfo) -> Match:
     no nearest row: what isn't in the table has none.
     """
     if info.software_stack == "cpu":
-        return Match(None, "trained on a processor, not on a GPU")
+        return Match(None, "trained on a CPU, not on a GPU")
     if not info.device_name:
         return Match(None, "the GPU's name is unknown")
     name = _bare(info.device_name)
     if part := _virtual_part(info.device_name):
-        return Match(None, f"{info.device_name} is a part of a GPU ({part}): the peak of the whole isn't its own", part)
+        return Match(
+            None, f"{info.device_name} is a GPU partition ({part}): the peak of the whole GPU does not apply", part
+        )
     if name.lower() == _GENERIC_AMD_NAME:
         return _match_by_facts(info)
     objections = {gpu: _objections(gpu, info) for gpu in _named(name)}
     fitting = [gpu for gpu, against in objections.items() if not against]
     if not objections:
-        return Match(None, f"{info.device_name} is not a GPU that is known")
+        return Match(None, f"{info.device_name} is not a known GPU")
     if not fitting:
         partition = _partition(next(iter(objections)), info) if len(objections) == 1 else None
         against = "; ".join(dict.fromkeys(itertools.chain(*objections.values())))
         return Match(None, f"named {info.device_name}, but {against}", partition)
     if len(fitting) > 1:
-        reason = f"{info.device_name} may be {_either(fitting)}: the source doesn't say what decides"
+        reason = f"{info.device_name} may be {_either(fitting)}: the source doesn't say which"
         return Match(None, reason, candidates=tuple(fitting))
     if name.upper().endswith(" VF") and None in (info.compute_units, info.total_memory_gb):
         return Match(
-            None, f"{info.device_name} is a virtual function, whole only if its compute units and memory say so"
+            None, f"{info.device_name} is a virtual function: a whole GPU only if compute units and memory match"
         )
     return Match(fitting[0], f"{fitting[0].title}, by {', '.join(_confirmations(info))}", candidates=(fitting[0],))
 
@@ -289,9 +291,7 @@ def _match_by_facts(info: GpuInfo) -> Match:
     if fitting:
         return Match(None, f"{name} may be {_either(fitting)} ({facts})", candidates=tuple(fitting))
     clock = f", {info.clock_mhz:.0f} MHz" if info.clock_mhz else ", clock unknown"
-    return Match(
-        None, f"{name} names no GPU, and no row of the table has {facts}{clock}: an unknown GPU or a partition"
-    )
+    return Match(None, f"{name} names no GPU, and no known GPU has {facts}{clock}: an unknown GPU or a partition")
 
 
 def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
@@ -302,12 +302,12 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
     least, most = (share * gpu.memory_gb * GIB / GB for share in VISIBLE_MEMORY)
     units = f"it has {info.compute_units} compute units, and {gpu.title} has {gpu.compute_units}"
     objections = {
-        f"{gpu.title} is of {gpu.vendor}": named in ("NVIDIA", "AMD") and named != gpu.vendor,
-        f"it ran under {info.software_stack}, and {gpu.title} is of {gpu.vendor}": stack not in (None, gpu.vendor),
+        f"{gpu.title} is made by {gpu.vendor}": named in ("NVIDIA", "AMD") and named != gpu.vendor,
+        f"it ran under {info.software_stack}, and {gpu.title} is made by {gpu.vendor}": stack not in (None, gpu.vendor),
         f"its architecture is {architecture}, and {gpu.title} has {gpu.architecture}": (
             architecture not in (None, gpu.architecture)
         ),
-        f"it is a part: {part}" if part else units: info.compute_units not in (None, gpu.compute_units),
+        f"it is a partition: {part}" if part else units: info.compute_units not in (None, gpu.compute_units),
         f"it has {memory or 0:.1f} GB of memory, and {gpu.title} shows {least:.0f} to {most:.0f} GB": (
             memory is not None and not least <= memory <= most
         ),

@@ -47,9 +47,7 @@ def with_prices(
         source: of the prices.
         date: of the prices.
     """
-    note = (
-        f"prices per GPU-hour as given on the command line ({source or 'no source given'}, {date or 'no date given'})"
-    )
+    note = f"prices per GPU-hour from the command line ({source or 'no source given'}, {date or 'no date given'})"
     # A system whose name leaves out what all share can still be called by its GPU.
     known = {system.name: f"{system.gpu or ''} {system.full_name}" for system in comparison.systems}
     found = prices.parse(arguments, comparison.system_names, known)

@@ -36,7 +36,7 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
 
     completed = [Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs)) for each in files]
     notes += [
-        f"precision {precision} as given on the command line, where the result doesn't state it: {', '.join(names)}"
+        f"precision {precision} from the command line, where the result doesn't state it: {', '.join(names)}"
         for precision, names in filled.items()
     ]
     return completed

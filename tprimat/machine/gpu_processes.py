@@ -60,7 +60,7 @@ def terminate(
     Each is checked by can_terminate() before each signal, and reported in a line.
     """
     remaining = list(processes)
-    for number, word in ((signal.SIGTERM, "asked to end"), (getattr(signal, "SIGKILL", signal.SIGTERM), "killed")):
+    for number, word in ((signal.SIGTERM, "SIGTERM sent"), (getattr(signal, "SIGKILL", signal.SIGTERM), "killed")):
         signalled = []
         for process in (each for each in remaining if can_terminate(each, host)):
             try:
@@ -76,7 +76,7 @@ def terminate(
                 break
             time.sleep(_POLL_SECONDS)
     for process in remaining:
-        report(f"process {process.pid}: is still there; a process that waits for its GPU ends when the driver lets it")
+        report(f"process {process.pid}: still running; a process that waits for its GPU exits when the driver returns")
     return tuple(remaining)
 
 

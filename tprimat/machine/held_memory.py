@@ -76,12 +76,12 @@ def held_memory_warning(devices: Sequence[Device], platform: Platform, host: Hos
     located = platform == "nvd" or all(process.gpu_id is not None for process in others)
     named = ", ".join(_description(process) for process in others if not located or process.gpu_id in ids)
     variable = "HIP_VISIBLE_DEVICES" if platform == "amd" else "CUDA_VISIBLE_DEVICES"
-    who = "; which ones the driver doesn't tell here (in a container, ask outside of it)"
+    who = "; the driver doesn't list them here (in a container, check on the host)"
     if named:
-        who = f": {named}" if located else f"; on this machine's GPUs run {named}"
+        who = f": {named}" if located else f"; running on this machine's GPUs: {named}"
     return (
-        f"other processes hold memory of {', '.join(amounts)}{who}. They slow this run and leave it less memory: "
-        f"end them, or choose other GPUs with {variable} (docs/troubleshooting.md#memory-held)"
+        f"other processes hold memory of {', '.join(amounts)}{who}; they slow this run and leave it less "
+        f"memory: stop them, or select other GPUs with {variable} (docs/troubleshooting.md#memory-held)"
     )
 
 
@@ -96,6 +96,6 @@ def _seen_by_torch(torch: Any, device: Device) -> float | None:
 
 
 def _description(process: GpuProcess) -> str:
-    name = re.split(r"[/\\]", process.name)[-1] if process.name else "a process of unknown name"
-    memory = f"{process.memory_gb:.1f} GB" if process.memory_gb is not None else "size not told"
+    name = re.split(r"[/\\]", process.name)[-1] if process.name else "an unnamed process"
+    memory = f"{process.memory_gb:.1f} GB" if process.memory_gb is not None else "size unknown"
     return f"{name} (process {process.pid}, {memory})"

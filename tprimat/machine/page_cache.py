@@ -44,7 +44,7 @@ def cached_share(files: Sequence[Path]) -> float | None:
 def drop_caches(files: Sequence[Path]) -> str | None:
     """Drop the files from the page cache; return why that didn't succeed, or None."""
     if not hasattr(os, "posix_fadvise"):
-        return f"{sys.platform} lets no program drop files from the page cache"
+        return f"{sys.platform} can't drop files from the page cache"
     for path in files:
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -55,5 +55,5 @@ def drop_caches(files: Sequence[Path]) -> str | None:
             DROP_ALL.write_text("1")
         left = cached_share(files)
     if left is not None and left > MIN_SHARE:
-        return f"{left:.0%} of the data stay in the page cache: is the folder in memory, or mapped by another program?"
+        return f"{left:.0%} of the data stay in the page cache (directory in memory, or mapped by another program?)"
     return None

@@ -123,15 +123,15 @@ def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
     )
     if len(models) > 1:
         listed = ", ".join(f"{count} × {name} ({memory:.0f} GB)" for (name, _, memory), count in models.items())
-        yield f"the GPUs differ: {listed}; the slowest sets the pace of all, and the first one is recorded"
+        yield f"the GPUs differ ({listed}): the slowest limits all, and the first one is recorded"
     parts = collections.defaultdict(list)
     for device in devices:
         if device.partition:
             parts[device.partition].append(str(device.index))
     for partition, indices in parts.items():
-        yield f"GPU {', '.join(indices)} is a part of a GPU: {partition}; peaks of the whole don't apply to it"
+        yield f"partitioned GPU {', '.join(indices)} ({partition}): the peak of the whole GPU does not apply"
     if devices[0].info.gpu_cores is None:
-        yield f"gpu_cores is unknown: how many a compute unit of {devices[0].info.architecture} has isn't known here"
+        yield f"gpu_cores unknown: cores per compute unit of {devices[0].info.architecture} are not known"
 
 
 def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
@@ -146,16 +146,16 @@ def _why_no_gpu(torch: Any, stack: str, host: Host) -> list[str]:
     vendor, file = _VENDOR[stack][1], _DRIVER_FILE[stack]
     start = f"torch {torch.__version__} is a {'ROCm' if stack == 'rocm' else 'CUDA'} build but found no GPU"
     if variable := _hiding(stack, host):
-        return [f"{start}: {variable} hides all: unset it to train on a GPU"]
+        return [f"{start}: {variable} hides all GPUs: unset it"]
     if not host.exists(file):
         other = next((name for name in _VENDOR if name != stack and host.exists(_DRIVER_FILE[name])), None)
         if other:
-            return [f"{start}: the devices here are of {_VENDOR[other][1]}: install the {other.upper()} build"]
+            return [f"{start}: the GPUs are {_VENDOR[other][1]}'s: install the {other.upper()} build"]
         flags = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
-        return [f"{start}: no {vendor} driver is here (no {file}); a container must be started with {flags}"]
+        return [f"{start}: no {vendor} driver found (no {file}); start a container with {flags}"]
     if not os.access(host.path(file), os.R_OK | os.W_OK):
-        return [f"{start}: this user may not open {file}: join its group (on AMD machines render and video)"]
-    return [f"{start}, though the {vendor} driver is here ({file}): is it older than this build needs?"]
+        return [f"{start}: no permission to open {file}: join its group (render and video on AMD machines)"]
+    return [f"{start}, though the {vendor} driver is installed ({file}): it may be too old for this build"]
 
 
 def _hiding(stack: str, host: Host) -> str | None:
@@ -174,13 +174,13 @@ def _has_gpu(stack: str, host: Host) -> bool:
 
 def _without_torch(host: Host, warnings: list[str]) -> Machine:
     """Describe a machine where nothing can be trained: the platform by the driver's device files."""
-    warnings = warnings or ["there is no torch: nothing can be trained here"]
+    warnings = warnings or ["torch is not installed: nothing can be trained here"]
     hints = [tool for tool in ("nvidia-smi", "amd-smi", "rocm-smi") if host.finds(tool)]
     stacks: tuple[SoftwareStack, ...] = ("cuda", "rocm")
     stack = next((name for name in stacks if host.exists(_DRIVER_FILE[name])), None)
     if stack is None:
         if hints:
-            warnings.append(f"{' and '.join(hints)} is here, but no driver's device file: taken for a processor alone")
+            warnings.append(f"{' and '.join(hints)} found, but no driver's device file: treated as CPU only")
         return _without_gpu(host, warnings, None)
     warnings.append(
         f"platform taken from {_DRIVER_FILE[stack]}{', ' + ', '.join(hints) if hints else ''}, without torch"
@@ -213,7 +213,7 @@ def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -
     if limit is not None:
         warnings.append(f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of memory")
     if info.device_name is None:
-        warnings.append("the processor's name is unknown: the system doesn't state it")
+        warnings.append("CPU name unknown: the system doesn't report it")
     return _machine(host, "cpu", info, warnings, {"torch": pytorch_version} if pytorch_version else {}, ())
 
 

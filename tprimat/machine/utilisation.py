@@ -81,12 +81,12 @@ class Sampler:
 def why_unknown(platform: Platform, devices: Sequence[Device]) -> str | None:
     """Return why nothing can be read; None where it can be tried."""
     if platform == "cpu":
-        return "trained on a processor, not on a GPU"
+        return "trained on a CPU, not on a GPU"
     part = next((device.partition for device in devices if device.partition), None)
     if part:
-        return f"the drivers state none for a part of a GPU ({part})"
+        return f"the drivers report none for a GPU partition ({part})"
     if not devices or not all(device.id for device in devices):
-        return "this torch names neither the GPUs' UUIDs nor their PCI addresses, by which they would be found"
+        return "this torch reports neither UUIDs nor PCI addresses of the GPUs, so they can't be matched"
     return None
 
 
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     with Path(path).open("ab", buffering=0) as file:
         read = first_complete(vendor.utilisation_readers(Host(), ids), ids)
         if read is None:
-            file.write(msgspec.json.encode(Reading(unknown=f"{vendor.SOURCES} don't tell it here")) + b"\n")
+            file.write(msgspec.json.encode(Reading(unknown=f"not reported by {vendor.SOURCES}")) + b"\n")
             return 0
         while os.getppid() == parent:
             percents = read()

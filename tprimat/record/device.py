@@ -22,16 +22,17 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
     """
     if device.type not in ("cuda", "cpu"):
         raise UsageError(
-            f"BenchmarkCallback: the training runs on {device.type}, which is not measured: "
-            "use an NVIDIA or AMD GPU, or accelerator='cpu'",
+            f"BenchmarkCallback: the training runs on {device.type}, which can't be measured",
             heading="benchmark-callback",
+            hint="use an NVIDIA or AMD GPU, or accelerator='cpu'",
         )
     actual: Platform = "cpu" if device.type == "cpu" else "amd" if torch.version.hip else "nvd"
     if stated not in (None, actual):
         raise UsageError(
             f"BenchmarkCallback: platform={NAMES[stated]!r} was named, but the training runs on "
-            f"{NAMES[actual]} (torch {torch.__version__}): name that, or 'auto'",
+            f"{NAMES[actual]} (torch {torch.__version__})",
             heading="benchmark-callback",
+            hint=f"use platform={NAMES[actual]!r} or 'auto'",
         )
     return actual
 

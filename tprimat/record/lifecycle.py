@@ -143,8 +143,8 @@ class Recording:
         self.memory.start()
         self.prepare()
         if self._journal.trouble:
-            why = f"{self._options.output_dir}: no journal can be written there: {self._journal.trouble}"
-            console.echo([f"warning: {why}: should this training be killed, its steps are lost"], to_errors=True)
+            why = f"{self._options.output_dir}: cannot write the recovery journal: {self._journal.trouble}"
+            console.echo([f"warning: {why}; steps are lost if this run is killed"], to_errors=True)
         if self.process.rank == 0:
             self._cpu_load = CpuLoad(with_siblings=self.process.world_size > 1)
         self.recorder.start(step)
@@ -295,7 +295,7 @@ class Recording:
         else:
             journal.close()
             if journal.path is not None and journal.trouble is None:
-                messages.append(f"{journal.path} holds all that was recorded: the next command makes a result of it")
+                messages.append(f"recorded steps are in {journal.path}; the next command saves them as a result")
         if not self._options.quiet:
             saved = f"Results saved to: {self.path}" if self.path else "Results were not saved"
             console.echo([*console.end(self.platform, run, summary), saved, console.RULE])

@@ -125,7 +125,7 @@ class LoopRecorder(Benchmark):
     def __enter__(self) -> LoopRecorder:
         """Start the first step."""
         if self._recording is not None:
-            raise UsageError("record: a recorder records one loop: make a new one for the next", heading=HEADING)
+            raise UsageError("record: a recorder is for one loop", heading=HEADING, hint="make a new one for the next")
         covers = self._options.known.timing.covers or COVERS
         process = current_process(self._find_device())
         recording = self._begin(process, module=self._module, covers=covers, absent=ABSENT)
@@ -147,8 +147,9 @@ class LoopRecorder(Benchmark):
         recording = self._recording
         if recording is None or recording.has_ended:
             raise UsageError(
-                "recorder.step() outside of its `with` block: call it within `with record(…) as recorder:`",
+                "recorder.step() outside of its `with` block",
                 heading=HEADING,
+                hint="call it within `with record(…) as recorder:`",
             )
         values = recording.values
         losses: Sequence[Any] = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
@@ -179,7 +180,7 @@ class LoopRecorder(Benchmark):
         if recording and error is not None:
             recording.fail(error)
         elif recording:
-            ended = outcome.of_end(recording.step, self._max_steps, self.stop_reason, "the loop ended early")
+            ended = outcome.of_end(recording.step, self._max_steps, self.stop_reason, "the loop stopped early")
             recording.end(ended, regular=True)
 
     def _find_device(self) -> Any:
@@ -202,7 +203,7 @@ class LoopRecorder(Benchmark):
         missing = {"global_batch_size": whole, "sequence_length": sizes.sequence_length}
         warnings = [f"{name} unknown: pass {name}= to record" for name, size in missing.items() if size is None]
         if precision is None:
-            warnings.append("precision of the matrix products unknown: pass precision= to record")
+            warnings.append("compute precision unknown: pass precision= to record")
         elif precision == "fp32":
             precision, detail = describe.of_fp32(detail, recording.platform)
         alone = 1 if recording.process.world_size == 1 else None

@@ -83,15 +83,15 @@ class Benchmark:
             "sequence_length": sequence_length,
         }
         with self._errors():
-            check("output_dir", output_dir, _is_folder(output_dir), "a folder")
+            check("output_dir", output_dir, _is_folder(output_dir), "a directory")
             check("platform", platform, str(platform).lower() in PLATFORMS, f"one of {', '.join(PLATFORMS)}")
             for name, text in names.items():
-                check(name, text, text is None or is_name(text), "a name, or left out")
+                check(name, text, text is None or is_name(text), "a name, or None")
             for name, size in sizes.items():
-                check(name, size, size is None or _is_count(size), "a whole number above zero, or left out")
+                check(name, size, size is None or _is_count(size), "a whole number above zero, or None")
             check("log_every", log_every, _is_count(log_every), "a whole number above zero")
             check("quiet", quiet, isinstance(quiet, bool), "True or False")
-            check("on_step", on_step, on_step is None or callable(on_step), "something that can be called")
+            check("on_step", on_step, on_step is None or callable(on_step), "a callable")
             fits = not (global_batch_size and micro_batch_size and global_batch_size % micro_batch_size)
             check("global_batch_size", global_batch_size, fits, f"a multiple of micro_batch_size={micro_batch_size}")
             known = Run() if setup is None else setup
@@ -139,8 +139,8 @@ class Benchmark:
 def check(name: str, value: Any, is_valid: bool, expected: str) -> None:
     """Raise UsageError where an argument's value is not valid."""
     if not is_valid:
-        problem = f"BenchmarkCallback: {name}={value!r} is wrong: give {expected}"
-        raise UsageError(problem, heading="benchmark-callback")
+        problem = f"BenchmarkCallback: {name}={value!r} is invalid"
+        raise UsageError(problem, heading="benchmark-callback", hint=f"give {expected}")
 
 
 def _is_folder(value: Any) -> bool:

@@ -24,10 +24,10 @@ class Outcome(NamedTuple):
 COMPLETE = Outcome("complete")
 INTERRUPTED = Outcome("incomplete", "interrupted (Ctrl-C)")
 TERMINATED = Outcome("incomplete", "terminated (SIGTERM)")
-ENDED_SILENTLY = Outcome("incomplete", "the training ended without saying so")
-PROGRAM_ENDED = Outcome("incomplete", "the program ended before the training did")
+ENDED_SILENTLY = Outcome("incomplete", "the training ended without a reason")
+PROGRAM_ENDED = Outcome("incomplete", "the program exited before the training finished")
 KILLED = Outcome(
-    "incomplete", "its program ended before it could write the result: killed, out of memory, or a power cut"
+    "incomplete", "the program stopped before it could write the result (killed, out of memory, or power loss)"
 )
 """What recovery states of a training that left its journal alone."""
 
@@ -52,7 +52,7 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     first_line = next((line.strip() for line in str(exception).splitlines() if line.strip()), "")
     text = f"{name}: {first_line}"[:LONGEST_REASON] if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
-        return Outcome("incomplete", f"the program ended itself: {text}")
+        return Outcome("incomplete", f"the program exited: {text}")
     # torch names the GPU's; of the CPU's allocator it says only this in a RuntimeError.
     if isinstance(exception, MemoryError) or name == "OutOfMemoryError" or "can't allocate memory" in first_line:
         return Outcome("failed", f"{OUT_OF_MEMORY}: {text}")
@@ -66,11 +66,11 @@ def of_trainer(trainer: Any) -> Outcome:
     if planned is None or planned < 1 or done >= planned:
         if trainer.should_stop and not all_epochs:
             bound = f" of {epochs} epochs" if epochs and epochs > 0 else ""
-            return Outcome("incomplete", f"the training stopped itself after {done} steps, before the end{bound}")
+            return Outcome("incomplete", f"stopped early after {done} steps, before the end{bound}")
         return COMPLETE
     if all_epochs:
         return Outcome("complete", f"{done} of max_steps={planned} steps: max_epochs={epochs} was reached first")
-    cause = "the training stopped itself" if trainer.should_stop else "the training's loop ended early"
+    cause = "the training stopped early" if trainer.should_stop else "the training loop ended early"
     return of_end(done, planned, None, cause)
 
 
@@ -86,17 +86,17 @@ def of_process(status: int, *, interrupted: bool, overdue: bool, recorded: str |
     if interrupted:
         reason = "interrupted"
     elif overdue:
-        reason = "it went on far beyond its time limit, without an end, and was ended"
+        reason = "killed: ran far beyond its time limit"
     elif recorded:
         reason = recorded
     elif status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
-        memory = "; the system does that when memory runs out" if name == "SIGKILL" else ""
-        reason = f"its process was ended by {name}{memory}"
+        memory = " (possibly out of memory)" if name == "SIGKILL" else ""
+        reason = f"killed by {name}{memory}"
     elif status == 0:
-        reason = "it ended without writing a result"
+        reason = "exited without writing a result"
     else:
-        reason = f"its process ended with status {status} before it could write a result"
+        reason = f"exited with status {status} before it could write a result"
     return Outcome("failed", reason)
 
 
@@ -105,14 +105,14 @@ def of_log(run: Run, requested_steps: int, *, succeeded: bool) -> Outcome:
     if run.status != "complete":
         return Outcome(run.status, run.status_reason)
     if not succeeded:
-        return Outcome("failed", "its process ended with an error")
+        return Outcome("failed", "the process exited with an error")
     if run.steps and run.steps[-1] < requested_steps:
-        return Outcome("incomplete", f"{run.steps[-1]} of max_steps={requested_steps} steps are in the log")
+        return Outcome("incomplete", f"{run.steps[-1]} of max_steps={requested_steps} steps in the log")
     return Outcome("complete", run.status_reason)
 
 
 def why_stopped(*, interrupted: bool, overdue: bool, limit_s: float | None) -> str | None:
     """Return the error for the log of a training that its parent process ended; None where it ended by itself."""
     if overdue:
-        return f"ended, since it ran longer than {units.duration(limit_s)}"
+        return f"killed: ran longer than {units.duration(limit_s)}"
     return "interrupted by the user" if interrupted else None

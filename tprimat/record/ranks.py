@@ -31,8 +31,8 @@ SLOW_SHARE = 0.1
 """Of a step's time: by so much longer must a process take before its backward pass to be named."""
 
 
-BEFORE_THE_END = "the training ended before they were gathered"
-WHILE_GATHERED = "the first process was ended while it gathered them"
+BEFORE_THE_END = "the training ended before they were collected"
+WHILE_GATHERED = "the first process was killed while it collected them"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +151,7 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
     """
     store = open_store()
     if store is None:
-        return alone(records, world_size, "they share no store of torch.distributed")
+        return alone(records, world_size, "the processes share no torch.distributed store")
     own = Times(
         tuple(record.step for record in records),
         tuple(record.seconds for record in records),
@@ -164,11 +164,11 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
         return alone(records, world_size, "this is not the first process")
     others, missing = collect_times(store, training, world_size)
     if missing:
-        return alone(records, world_size, f"{_ranks(missing)} did not tell theirs within {TIMEOUT_S:g} s of the end")
+        return alone(records, world_size, f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end")
     count = len(records)
     different = [rank for rank, each in others.items() if each.steps != own.steps or len(each.seconds) != count]
     if different:
-        return alone(records, world_size, f"the {_ranks(different)} recorded other steps than the first process")
+        return alone(records, world_size, f"{_ranks(different)} recorded other steps than the first process")
     all_seconds = zip(own.seconds, *(times.seconds for times in others.values()), strict=True)
     # Where one of them is unknown, so is the longest.
     longest = [
@@ -185,7 +185,7 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
     """Return this process's records, with the reason why the others' are missing."""
     of = f"the first of {world_size} processes"
-    return Gathered(records, of, (f"step times are those of {of}, not the longest over all: {why}",))
+    return Gathered(records, of, (f"step times are those of {of}, not the longest of all: {why}",))
 
 
 def open_store() -> Store | None:
@@ -244,10 +244,10 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     if not slow or len(slow) * 2 > len(known):
         return None
     worst = max(slow, key=lambda rank: known[rank])
-    verb = "is" if len(slow) == 1 else "are"
+    verb = "is a straggler" if len(slow) == 1 else "are stragglers"
     return (
-        f"{_ranks(slow)} {verb} slow: up to {known[worst]:.3g} s from a step's start to the backward pass, where "
-        f"{usual:.3g} s are usual; the others wait for that in each step"
+        f"{_ranks(slow)} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical "
+        f"{usual:.3g} s); the other ranks wait for it in each step"
     )
 
 
@@ -257,7 +257,7 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 def _wrong(what: str) -> UsageError:
     return UsageError(
-        f"the environment says that this is one of several processes, but {what}: start them with torchrun, or unset "
-        "RANK and WORLD_SIZE to have benchmark.py start them",
+        f"the environment names this one of several processes, but {what}",
         heading="torchrun",
+        hint="start them with torchrun, or unset RANK and WORLD_SIZE and let benchmark.py start them",
     )

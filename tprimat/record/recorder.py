@@ -229,8 +229,8 @@ class Recorder:
         apart = abs(clock_seconds - host_seconds)
         if apart > NEGLIGIBLE_S and apart > DISAGREEMENT * host_seconds:
             self.warnings.append(
-                f"the step times are doubtful: by {self._clock.name} the training took {clock_seconds:.3f} s, "
-                f"by the host's clock {host_seconds:.3f} s"
+                f"timer mismatch: {self._clock.name} {clock_seconds:.3f} s, host clock {host_seconds:.3f} s; "
+                "step times may be wrong"
             )
 
 

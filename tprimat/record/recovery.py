@@ -24,7 +24,7 @@ from tprimat.store.history import clear_unfinished
 from tprimat.store.naming import file_name
 from tprimat.text import counted, plain
 
-RECOVERED = "recovered from the journal of the training, step by step as it was recorded"
+RECOVERED = "recovered from the training's journal, step by step"
 
 BROKEN = ".unreadable"
 """Ending of a journal that can't be read: it is reported once, and kept."""
@@ -94,7 +94,7 @@ def read(content: bytes) -> tuple[Run, bool] | None:
     lines = content.split(b"\n")
     first = msgspec.json.decode(lines[0], type=JournalHeader)
     if first.journal != VERSION:
-        raise ValueError(f"a journal of version {first.journal}, this TensorPrimat knows {VERSION}")
+        raise ValueError(f"journal version {first.journal}; this TensorPrimat reads {VERSION}")
     if len(lines) < 3:
         return None  # no more than a part of the setup
     setup = final = None
@@ -116,7 +116,7 @@ def read(content: bytes) -> tuple[Run, bool] | None:
                     raise ValueError("steps must rise")
                 records.append(record)
         except ValueError:  # msgspec's errors are that too
-            warnings.append("the journal is damaged: the steps after those recorded here are lost")
+            warnings.append("the journal is damaged: later steps are lost")
             break
     if final is not None:
         return final, True
@@ -145,7 +145,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
                 breakdown=update.breakdown or {},
                 warnings=update.warnings or (),
             )
-    stale = f"native_metrics and breakdown are of the first {covered} of {len(updates)} recorded epochs"
+    stale = f"native_metrics and breakdown cover the first {covered} of {len(updates)} recorded epochs"
     return msgspec.structs.replace(
         setup,
         epochs=(*setup.epochs, *(update.epoch for update in updates)),
@@ -163,7 +163,7 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
         with os.fdopen(handle, "r+b", buffering=0) as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
-                return _left(path, "it is no journal")
+                return _left(path, "not a journal")
             return _turn_into_result(path, file, folder) if _is_abandoned(path, file) else None
     except FileNotFoundError:
         return None  # its training has just ended, or another command was faster
@@ -197,17 +197,17 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     except ValueError as error:
         kept = path.with_suffix(BROKEN)
         path.rename(kept)
-        return Recovered(f"a training's journal can't be read ({plain(error, 200)}): it is kept as {kept}")
+        return Recovered(f"the journal of an interrupted run can't be read ({plain(error, 200)}): kept as {kept}")
     if training is None:
         path.unlink()
-        return Recovered("a training was ended before it had begun to record: there is nothing of it to recover")
+        return Recovered("an interrupted run had not recorded any step: nothing to recover")
     run, finished = training
     if finished:
         there = store.locate(folder / file_name(run), store.fingerprint(run))
         if there:
             path.unlink()
             return Recovered(
-                f"a training was ended after it had written its result: {there[1]} is whole, and its journal removed",
+                f"an interrupted run had already written its result ({there[1]}): its journal was removed",
                 *there,
             )
     elif not file.closed:
@@ -220,15 +220,15 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
         return _left(path, error.message)
     path.unlink()
     count = len(run.steps)
-    what = counted(count, "record") if count else "no step"
+    what = counted(count, "record") if count else "no steps"
     lost = "" if run.status == "complete" else f", {run.status}"
-    moved = f"; the result of another setup that was there is now {saved.moved}" if saved.moved else ""
+    moved = f"; existing result of a different configuration moved to {saved.moved}" if saved.moved else ""
     return Recovered(
-        f"a training was ended before it could write its result: {what} recovered{lost}, in {saved.path}{moved}",
+        f"recovered {what} of an interrupted run{lost}: {saved.path}{moved}",
         run,
         saved.path,
     )
 
 
 def _left(path: Path, why: str) -> Recovered:
-    return Recovered(f"{path} is the journal of a training that is gone, and can't be turned into a result: {why}")
+    return Recovered(f"{path}: the journal of an interrupted run can't be saved as a result: {why}")

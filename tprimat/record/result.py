@@ -59,7 +59,7 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[s
         except TensorPrimatError as error:
             return None, [first.line(), error.line()]
         except OSError as error:
-            return None, [first.line(), f"error: nor is there a temporary folder: {error.strerror or error}"]
+            return None, [first.line(), f"error: no temporary directory either: {error.strerror or error}"]
         first.hint = f"the result is in {saved.path}"
         return saved.path, [first.line()]
-    return saved.path, [f"the result of another setup that was there is now {saved.moved}"] if saved.moved else []
+    return saved.path, [f"existing result of a different configuration moved to {saved.moved}"] if saved.moved else []

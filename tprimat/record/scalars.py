@@ -59,11 +59,11 @@ class StepValues:
             return None
         if hasattr(value, "full_tensor"):
             # Bringing it together is work that each process would have to take part in.
-            self._rejected[what] = "it is spread over the processes: give .full_tensor() of it"
+            self._rejected[what] = "it is sharded over the processes: pass its .full_tensor()"
             return None
         is_tensor = isinstance(value, Tensor) and value.numel() == 1
         if not is_tensor and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            self._rejected[what] = f"it is no single number but {type(value).__name__}"
+            self._rejected[what] = f"it is not a single number but {type(value).__name__}"
             return None
         self.seen.add(what)
         return self._scalars.copy(value.detach() if is_tensor else value)

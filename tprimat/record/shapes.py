@@ -149,7 +149,7 @@ def _plain(value: Any) -> Any:
 
 def _wrong(what: str) -> UsageError:
     return UsageError(
-        f"BenchmarkCallback: model_config {what}: give a transformers configuration or a dict of "
-        f"{', '.join(ModelConfig.__struct_fields__[:8])}, …",
+        f"BenchmarkCallback: model_config {what}",
         heading="benchmark-callback",
+        hint=f"give a transformers configuration or a dict of {', '.join(ModelConfig.__struct_fields__[:8])}, …",
     )

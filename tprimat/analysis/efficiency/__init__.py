@@ -59,21 +59,21 @@ def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
     """
     sizes = first.training_config.micro_batch_size, second.training_config.micro_batch_size
     if None in sizes or sizes[0] == sizes[1]:
-        return None, "it takes two runs that differ in the micro batch"
+        return None, "needs two runs with different micro-batch sizes"
     memory = [highest_memory(run) for run in (first, second)]
     total = first.gpu_info.total_memory_gb
     if memory[0] is None or memory[1] is None or memory[0][1] != memory[1][1] or total is None:
-        return None, "it takes the same kind of memory measured in both runs"
+        return None, "needs the same kind of memory measured in both runs"
     (low, low_memory), (high, high_memory) = sorted(
         ((size, each[0]) for size, each in zip(sizes, memory, strict=True) if size is not None and each is not None)
     )
     slope = (high_memory - low_memory) / (high - low)
     if slope <= 0:
-        return None, "memory doesn't grow with the micro batch in these runs"
+        return None, "memory doesn't grow with the micro-batch size in these runs"
     fits = int(low + (total * ROOM_ABOVE - low_memory) / slope)
     return (
         fits,
-        f"{low_memory:.1f} GB at {low} and {high_memory:.1f} GB at {high} sequences, up to 95 % of {total:.1f} GB",
+        f"{low_memory:.1f} GB at {low} and {high_memory:.1f} GB at {high} sequences, up to 95% of {total:.1f} GB",
     )
 
 
@@ -95,10 +95,10 @@ def _efficiency(steps: str, subject: Subject) -> Efficiency:
     used = values["memory_used_share"]
     hints: tuple[str, ...] = ()
     if used.value is not None and used.value < 100 * ROOM_BELOW:
-        hints = (f"only {used.value:.0f} % of the memory is used ({used.reason}): a larger micro batch may be faster",)
+        hints = (f"only {used.value:.0f}% of the memory is used ({used.reason}): a larger micro-batch may be faster",)
     elif used.value is not None and used.value > 100 * ROOM_ABOVE:
         hints = (
-            f"{used.value:.0f} % of the memory is used ({used.reason}): the allocator may have to retry; "
-            "a smaller micro batch, or expandable segments, may be faster",
+            f"{used.value:.0f}% of the memory is used ({used.reason}): the allocator may have to retry; a "
+            "smaller micro-batch, or expandable segments, may be faster",
         )
     return Efficiency(steps, values, hints)

@@ -93,13 +93,13 @@ class Subject:
                 f"peak of {self.options.peak_tflops:g} TFLOP/s from the command line",
             )
         if self.precision is None:
-            return None, "the precision is not stated: give --precision if you know it"
+            return None, "precision unknown: set it with --precision"
         gpu = self.device.gpu
         if gpu is None:
-            return None, f"{self.device.reason}: give --peak-tflops if you know it"
+            return None, f"{self.device.reason}: set the peak with --peak-tflops"
         peak = gpu.peak_tflops(self.precision)
         if peak is None:
-            return None, f"no dense {self.precision} peak is known of {gpu.title}: give --peak-tflops if you know it"
+            return None, f"no known dense {self.precision} peak of {gpu.title}: set it with --peak-tflops"
         config = self.run.training_config
         start = "" if config.precision else f"precision {self.precision} from the command line; "
         if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
@@ -121,10 +121,10 @@ class Subject:
         counted = 0 if packing else length
         per_token = flops.flops_per_token(shape, counted, causal=causal) if shape and counted is not None else None
         if per_token is None:
-            unknown = "the model's shape or the sequence length is not whole: no FLOPs"
+            unknown = "no FLOPs: the model's shape or the sequence length is incomplete"
             return Value(None, reason=unknown if shape else note)
         if packing:
-            note = "; ".join(filter(None, (note, "documents are packed: attention isn't counted")))
+            note = "; ".join(filter(None, (note, "packed documents: attention is not counted")))
         return self.speed.scaled(per_token / 1e12, note)
 
     def share_of_peak(self, achieved: Value) -> Value:

@@ -128,7 +128,7 @@ def _model_tflops_per_gpu_full(subject: Subject) -> Value:
     "MFU (causal, dense peak)",
     "%",
     "higher",
-    "model_tflops_per_gpu / dense peak of the precision that ran",
+    "model_tflops_per_gpu / dense peak of the precision used",
     f"{_PALM}; {_MEGATRON}",
 )
 def _mfu(subject: Subject) -> Value:
@@ -138,7 +138,7 @@ def _mfu(subject: Subject) -> Value:
     boost = (gpu.boost if gpu else 1.0) * 100
     if mfu.value is None or mfu.value <= boost:
         return mfu
-    doubt = "more than 100 % can't be: the peak or the speed is not what it is called"
+    doubt = "above 100%: the peak or the speed is wrong"
     return dataclasses.replace(mfu, reason=f"{mfu.reason}; {doubt}")
 
 
@@ -159,7 +159,7 @@ def _hfu(subject: Subject) -> Value | None:
     if mfu.value is None:
         return None
     if how == "full" and subject.run.model_config.trainable_parameters:
-        return Value(None, reason="a part of the weights is frozen: no closed form")
+        return Value(None, reason="some weights are frozen: no closed form")
     if how in ("none", "full"):
         return mfu.scaled(RECOMPUTED_FORWARD if how == "full" else 1)
     return Value(
@@ -224,18 +224,18 @@ def _joules_per_token(subject: Subject) -> Value | None:
 
 
 @_metric(
-    "Energy per token if it drew its TDP",
+    "Energy per token from TDP (upper bound)",
     "J/token",
     "lower",
-    "TDP / tokens_per_second_per_gpu; an upper bound from the data sheet, nothing was measured",
+    "TDP / tokens_per_second_per_gpu; a bound from the data sheet, not measured",
 )
 def _tdp_joules_per_token(subject: Subject) -> Value | None:
     if not subject.options.tdp_energy or subject.speed.value is None:
         return None
     gpu = subject.device.gpu
     if gpu is None or gpu.tdp_w is None:
-        return Value(None, reason="no single TDP is known of this device")
-    return subject.speed.inverted(gpu.tdp_w, f"TDP {gpu.tdp_w:g} W; nothing was measured")
+        return Value(None, reason="TDP of this device unknown")
+    return subject.speed.inverted(gpu.tdp_w, f"TDP {gpu.tdp_w:g} W; not measured")
 
 
 @_metric("Tokens per dollar", "tokens/$", "higher", "tokens_per_second_per_gpu × 3600 / price per GPU-hour")
@@ -244,7 +244,7 @@ def _tokens_per_dollar(subject: Subject) -> Value | None:
     return cost and cost.inverted(BILLION)
 
 
-@_metric("Cost of 10⁹ tokens", "USD", "lower", "10⁹ / tokens_per_second_per_gpu / 3600 × price per GPU-hour")
+@_metric("Cost per billion tokens", "USD", "lower", "10⁹ / tokens_per_second_per_gpu / 3600 × price per GPU-hour")
 def _dollars_per_billion_tokens(subject: Subject) -> Value | None:
     price, speed = subject.options.price, subject.speed
     return None if price is None or speed.value is None else speed.inverted(BILLION / HOUR_S).priced(price)
@@ -261,12 +261,12 @@ def _dollars_per_epoch(subject: Subject) -> Value | None:
     return _cost_of(_seconds_per_epoch(subject), subject)
 
 
-@_metric("Cost of 10⁶ samples", "$", "lower", "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour")
+@_metric("Cost per million samples", "$", "lower", "10⁶ / samples_per_second / 3600 × GPUs × price per GPU-hour")
 def _dollars_per_million_samples(subject: Subject) -> Value | None:
     return _cost_of(_samples_per_second(subject).inverted(MILLION), subject)
 
 
-@_metric("Time for 10¹² tokens", "h", "lower", "10¹² / tokens_per_second / 3600")
+@_metric("Time per trillion tokens", "h", "lower", "10¹² / tokens_per_second / 3600")
 def _hours_per_trillion_tokens(subject: Subject) -> Value:
     return subject.total.inverted(TRILLION / HOUR_S)
 
@@ -287,6 +287,6 @@ def _days_to_pretrain(subject: Subject) -> Value | None:
     if subject.run.scale not in (None, "full"):
         return Value(None, reason="a scaled-down model is never pretrained")
     if model.pretraining_tokens is None:
-        return Value(None, reason=f"the makers of {model.title} don't say on how many tokens")
+        return Value(None, reason=f"number of pretraining tokens of {model.title} not published")
     reason = f"{model.pretraining_tokens / TRILLION:g} × 10¹² tokens"
     return subject.total.inverted(model.pretraining_tokens / DAY_S, reason)
