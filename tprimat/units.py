@@ -27,7 +27,7 @@ def round_figure(value: float | None) -> float | None:
     if value is None:
         return None
     if not math.isfinite(value):
-        raise ValueError(f"a figure must be finite, not {value}")
+        raise ValueError(f"a value must be finite, not {value}")
     if value == 0 or abs(value) >= 1:
         return round(value, 3)
     # Below 1, three decimals keep fewer than four digits: 0.0354 would become 0.035.

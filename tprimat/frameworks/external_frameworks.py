@@ -78,6 +78,6 @@ class ExternalResolver(Resolver):
             )
             self.device = Device("nvd", number, None)
         self.notes.append(
-            f"{self.clone.data} and draws its own weights: its losses can't be set against those of the frameworks "
-            "that share tokens and weights"
+            f"{self.clone.data} and draws its own weights: its losses are not comparable with those of the "
+            "frameworks that share tokens and weights"
         )

@@ -220,7 +220,7 @@ def check_processes(processes: int, device: Device) -> None:
     number = device.devices
     if processes > number:
         is_cpu = device.platform == "cpu"
-        there = f"{counted(number, 'processor core')} for its processes" if is_cpu else counted(number, "GPU")
+        there = f"{counted(number, 'CPU core')} for its processes" if is_cpu else counted(number, "GPU")
         raise UsageError(
             f"--gpus {processes}: this machine has {there}: --gpus {number} is the most", heading="too-many-gpus"
         )

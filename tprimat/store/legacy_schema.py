@@ -35,7 +35,7 @@ INVENTED_DEVICE = "(from log)"
 CALLBACK_TIMING = Timing(
     clock="host clock (time.time)",
     covers="one batch from its start hook to its end hook, the GPU synchronized at both; "
-    "the wait for data and the time between batches are left out",
+    "not the wait for data or the time between batches",
 )
 LOG_TIMING = Timing(
     clock="host clock at Megatron's interval timer, after a barrier of all ranks and a device synchronize",

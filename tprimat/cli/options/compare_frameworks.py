@@ -11,7 +11,7 @@ SHORT = "nemo (nemo), prim (primus), mega (megatron), tran (transformers), deep 
 """Both as in store/legacy_schema.py, which a test compares."""
 
 
-def parser(platform: str | None = None, picture: str = "compare.png") -> Parser:
+def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
     """Return the parser of `compare-frameworks`, or of `nvd-compare` where the platform is given."""
     what = {"nvd": "NVIDIA results", "amd": "AMD results"}.get(platform or "", "results of all platforms")
     parser = Parser(
@@ -23,7 +23,7 @@ def parser(platform: str | None = None, picture: str = "compare.png") -> Parser:
     )
     text = "directory of the results, read with all below it, and of the plot (default: output)"
     option(parser, "--results-dir DIR", text, default="output")
-    option(parser, "--output NAME", f"plot file: .png, .svg or .pdf (default: {picture})", default=picture)
+    option(parser, "--output NAME", f"plot file: .png, .svg or .pdf (default: {plot})", default=plot)
     if platform is None:
         option(parser, "--platform PLATFORM", "compare only nvd, amd or cpu (default: all)", choices=PLATFORMS)
     option(parser, "--frameworks NAME", f"compare only these, by name or in short: {SHORT}", nargs="+", default=[])

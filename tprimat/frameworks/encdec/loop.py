@@ -194,7 +194,7 @@ class Training:
             elif self._steps % self._window == 0:
                 self._record(loss)
         if not whole:
-            self._stopped = f"{self._stopped}; what its last epoch gives is of its first steps alone"
+            self._stopped = f"{self._stopped}; the last epoch's values cover its first steps only"
         clock.wait(clock.mark(), None)
         process.highest([0.0])  # all are done
         ended = time.monotonic()

@@ -156,7 +156,7 @@ class TrainingState:
             warnings.append("no epoch beyond the warm-up was measured: no samples/s")
         elif took < SHORTEST_MEASURE_S:
             warnings.append(
-                f"the measured epochs took {units.duration(took)} altogether: a figure to rely on takes "
+                f"the measured epochs took {units.duration(took)} in all; a reliable result needs "
                 f"{units.duration(SHORTEST_MEASURE_S)} or more (--num-samples, --epochs)"
             )
         if self.request.data_dir is not None:

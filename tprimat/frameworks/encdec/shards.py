@@ -97,7 +97,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
         if manifest.tensorprimat_data != FORM:
-            raise msgspec.DecodeError("it is of another version")
+            raise msgspec.DecodeError("it has another version")
     except (FileNotFoundError, NotADirectoryError):
         return None  # what is in the way is refused when the folder is made
     except msgspec.DecodeError as error:
@@ -132,7 +132,7 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     elif manifest is not None:
         before, now = msgspec.structs.asdict(manifest.contents), msgspec.structs.asdict(pairs)
         changes = [f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]]
-        say(f"{folder}: the data there are of other parameters ({', '.join(changes)}): made again")
+        say(f"{folder}: data of other parameters made again ({', '.join(changes)})")
     missing = [shard for shard in pairs.shards() if shard.name not in sound]
     stale = sorted(there - set(sound))
     num_bytes = sum(shard.samples for shard in missing) * pairs.bytes

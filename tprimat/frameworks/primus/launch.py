@@ -49,7 +49,7 @@ class Resolver(resolve.Resolver):
             )
         if requested.shape is not None and models.with_shape(requested.shape) is not model:
             raise UsageError(
-                f"Primus trains {model.title} at full size only: that result is of another shape", heading="cant-match"
+                f"Primus trains {model.title} at full size only: that result has another shape", heading="cant-match"
             )
         config = os.environ.get("PRIMUS_CONFIG", "").strip()
         options = {**vars(requested), "steps": requested.steps or defaults.STEPS_ON_GPU}

@@ -146,7 +146,7 @@ def models_of(
         if config is None or len(names) == 1:
             return names, names[0] if config is not None else None, ()
     if config is None:
-        absent = "Primus has no configuration for Mistral: it is left out; PRIMUS_CONFIG=FILE with one of your own"
+        absent = "Primus has no configuration for Mistral, which is skipped; PRIMUS_CONFIG=FILE with one of your own"
         return names, None, (f"{absent} adds it",)
     model = model_of(config, installation, environ, ": unset PRIMUS_CONFIG, or name one of these")
     return tuple(dict.fromkeys((*names, model))), model, ()

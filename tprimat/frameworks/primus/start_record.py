@@ -96,7 +96,7 @@ def applied(run: Run, record: StartRecord) -> Run:
     for name in _MACHINE:
         logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
         if logged is not None and recorded is not None and logged != recorded:
-            warning = f"the record beside the log says {name} {recorded}, the log {logged}: the record is left out"
+            warning = f"the record beside the log ignored: it says {name} {recorded}, the log {logged}"
             return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
     training = run.training_config.over(msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED)))
     parallelism = run.parallelism_config.over(record.parallelism_config)

@@ -210,8 +210,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
             warnings.append(f"the model's losses are not those that are trained on: {self._loss_doubt}{instead}")
         if self._recording and self._recording.batch_varies:
             warnings.append(
-                "steps at the end of an epoch are of fewer sequences: there is no one global batch size, and therefore "
-                "no throughput in tokens; let dataloader_drop_last be true and the epoch hold whole global batches"
+                "the last steps of an epoch have fewer sequences, so there is no throughput in tokens: set "
+                "dataloader_drop_last and make the epoch a multiple of the global batch"
             )
         return warnings
 

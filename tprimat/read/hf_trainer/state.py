@@ -77,7 +77,7 @@ def _state(part: InputFile) -> ParsedLog:
     )
     ended = (reached if whole else None) or last
     why = "saved with a checkpoint, or the run stopped there" if whole else "file truncated or damaged"
-    reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}: {why}"
+    reason = f"file ends at step {ended}{f' of {planned}' if planned else ''}; {why}"
     return fields.builder(
         training,
         "trainer_state.json",

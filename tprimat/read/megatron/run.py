@@ -178,9 +178,9 @@ class MegatronRun(RunBuilder):
             return "complete", None
         ended = f"log ends at iteration {last} of {requested}"
         if self.training.cut_off:
-            return "incomplete", f"{ended}: file truncated within the line of iteration {self.training.cut_off}"
-        cause = cause or "no error in the log (killed, still running, or truncated)"
-        return "incomplete", f"{ended}: {cause}"
+            return "incomplete", f"{ended}; file truncated within the line of iteration {self.training.cut_off}"
+        end = f": {cause}" if cause else " without an error (killed, still running, or truncated)"
+        return "incomplete", f"{ended}{end}"
 
     def _memory(self) -> dict[str, float]:
         around, table = self.training.around, self.training.table

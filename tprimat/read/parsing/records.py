@@ -262,14 +262,13 @@ def status(training: LoggedTraining, planned: int | None, done: int | None) -> t
         return "complete", None
     of = f" of {planned}" if planned else ""
     if training.cut_off is not None:
-        return "incomplete", f"log ends at step {last}{of}: file truncated within the next record"
+        return "incomplete", f"log ends at step {last}{of}; file truncated within the next record"
     if cause:
         return "incomplete", f"log ends at step {last}{of}: {cause}"
     if planned:
-        why = "no error in the log (killed, still running, or truncated)"
-        return "incomplete", f"log ends at step {last} of {planned}: {why}"
-    why = "neither the planned steps nor a normal end are logged"
-    return "incomplete", f"log ends at step {last}: {why}"
+        why = "without an error (killed, still running, or truncated)"
+        return "incomplete", f"log ends at step {last} of {planned} {why}"
+    return "incomplete", f"log ends at step {last}; neither the planned steps nor a normal end are logged"
 
 
 def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
