@@ -131,4 +131,4 @@ class TestApplied:
         told = start_record.applied(run(gpu_info=GpuInfo(device_name="AMD Instinct MI325X")), RECORD)
         assert told.gpu_info == GpuInfo(device_name="AMD Instinct MI325X")
         assert told.environment == Environment()
-        assert "the record is left out" in told.warnings[-1]
+        assert "the record beside the log ignored" in told.warnings[-1]

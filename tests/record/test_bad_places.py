@@ -209,7 +209,7 @@ class TestFolders:
                 text=True,
             )
             assert done.returncode in (ExitStatus.USAGE, ExitStatus.NOT_COMPARABLE)
-            assert "can't be turned into a result: Read-only file system" in done.stderr
+            assert "can't be saved as a result: Read-only file system" in done.stderr
             assert "Traceback" not in done.stderr
 
 

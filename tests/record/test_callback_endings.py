@@ -125,7 +125,7 @@ def test_with_nowhere_to_write_the_training_still_ends_well(trainings, callback,
     assert ours.result.steps == (1, 2, 3)
     out, errors = capsys.readouterr()
     assert "Results were not saved" in out
-    assert "error: nor is there a temporary folder: No space left on device" in errors
+    assert "error: no temporary directory either: No space left on device" in errors
 
 
 def _no_space(**_):

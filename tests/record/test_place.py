@@ -39,12 +39,12 @@ def test_another_platform_than_the_one_that_was_named_is_not_obeyed_in_silence()
         device.platform_of(CPU, torch(), "nvd")
     assert caught.value.message == (
         "BenchmarkCallback: platform='cuda' was named, but the training runs on cpu (torch 2.10.0): "
-        "name that, or 'auto'"
+        "use platform='cpu' or 'auto'"
     )
 
 
 def test_what_can_not_be_measured_is_said():
-    with pytest.raises(UsageError, match="the training runs on mps, which is not measured"):
+    with pytest.raises(UsageError, match="the training runs on mps, which can't be measured"):
         device.platform_of(types.SimpleNamespace(type="mps", index=0), torch(), None)
 
 
