@@ -208,6 +208,26 @@ class TestReadme:
         assert [target for target in local if not (REPOSITORY / target).exists()] == []
 
 
+def test_the_first_screen_is_what_is_printed(samples, tmp_path):
+    command, _, printed = next(block.text for block in readme_blocks() if block.text.startswith("$ ")).partition("\n")
+    logs = [
+        *samples.glob("mlperf/v5.1_llama31_8b_AMD_8xMI355X_r*"),
+        *samples.glob("mlperf/v5.1_llama31_8b_Nebius_8xB200_r*"),
+    ]
+    read = ["-m", "tprimat", "read", *sorted(logs), samples / "mlperf" / "systems", "--output-dir", tmp_path / "mlperf"]
+    for argv in (read, [REPOSITORY / "compare_results.py", *shlex.split(command)[2:]]):
+        done = subprocess.run(
+            [sys.executable, *map(str, argv)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "80"},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(printed)
+
+
 class TestReadingMarkdown:
     TEXT = """\
 # Title
