@@ -280,7 +280,7 @@ class TestSeveralMachines:
         assert made.training_config.num_gpus == 16
         assert made.training_config.sequence_length == 8192
         assert (made.model, made.model_config.num_layers) == ("llama", 32)
-        assert any("as configured when the training was started" in warning for warning in made.warnings)
+        assert any("from the record of the start" in warning for warning in made.warnings)
         assert (here / "output" / "training_llama_node1.log").is_file()
 
     def test_the_others_say_where_it_is(self, here, monkeypatch, capsys):

@@ -204,9 +204,9 @@ class TestConfiguration:
         ("text", "words"),
         [
             ("modules: [\n", "is not YAML"),
-            ("- a list\n", "holds no settings"),
+            ("- a list\n", "it has no settings"),
             ("modules:\n  nobody: {}\n", "no modules.pre_trainer"),
-            ("", "holds no settings"),
+            ("", "it has no settings"),
         ],
     )
     def test_other_files_are_refused_in_one_line(self, tmp_path, text, words):
@@ -223,7 +223,7 @@ class TestConfiguration:
     def test_presets_that_stand_on_each_other_end(self, tree):
         preset = tree / "primus/configs/modules/megatron/pre_trainer.yaml"
         preset.write_text("extends: pre_trainer.yaml\n")
-        with pytest.raises(UnreadableError, match="stand on each other"):
+        with pytest.raises(UnreadableError, match="circular preset reference"):
             primus_config.read(Installation(tree).config("llama", "mi300x", "bf16").path, tree, {})
 
 
@@ -459,7 +459,7 @@ class TestChecks:
         made = planned(tree, primus_request("llama", passed=("--tokenizer_model", str(tmp_path))))
         assert self.check(made, tmp_path, {}).errors == ()
         made = planned(tree, primus_request("llama", passed=("--tokenizer_model", "/nowhere/at/all")))
-        assert "is not there" in self.check(made, tmp_path, {}).errors[0]
+        assert "not found" in self.check(made, tmp_path, {}).errors[0]
 
     def test_a_clone_without_submodules(self, tree, tmp_path):
         (tree / "third_party/Megatron-LM/README.md").unlink()

@@ -59,7 +59,7 @@ class TestFile:
     def test_none_and_another_file(self, tmp_path):
         assert start_record.read(tmp_path / "a.env.json") is None
         (tmp_path / "a.env.json").write_text('{"started": 3}')
-        with pytest.raises(UnreadableError, match="no record of a start"):
+        with pytest.raises(UnreadableError, match="not a start record"):
             start_record.read(tmp_path / "a.env.json")
 
     def test_belongs_to_the_log_that_names_it(self):
@@ -100,7 +100,7 @@ class TestApplied:
         assert told.training_config.sequence_length == 8192
         assert told.parallelism_config.tensor_model_parallel_size == 1
         (warning,) = told.warnings
-        assert "as configured when the training was started" in warning
+        assert "from the record of the start" in warning
         assert "sequence length 8192" in warning
 
     def test_a_batch_that_the_lines_leave_open_stays_so(self):
@@ -116,7 +116,7 @@ class TestApplied:
         doubts = (
             "timestamp unknown: the log begins at 2026-05-11 02:59:55, of no time zone",
             "the log doesn't state the GPU's name and the versions of ROCm and PyTorch",
-            "191.98 GiB of memory, which the log states, is that of: MI300X, MI308X",
+            "GPU memory of 191.98 GiB matches: MI300X, MI308X",
             "no loss is printed at iteration 3",
         )
         told = start_record.applied(run(warnings=doubts), RECORD)

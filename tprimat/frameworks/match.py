@@ -41,7 +41,7 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
     """Return why a result can't be matched."""
     shape, training = run.model_config, run.training_config
     if model is None:
-        return f"{run.model or 'its model, which it does not name,'} is none of {', '.join(models.names())}"
+        return f"{run.model or 'its model, which it does not name,'} is not one of {', '.join(models.names())}"
     missing = [name for name in scales.SIZES if getattr(shape, name) is None]
     missing += [name for name in ("global_batch_size", "sequence_length") if getattr(training, name) is None]
     if missing:

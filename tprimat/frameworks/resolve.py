@@ -194,7 +194,7 @@ class Resolver:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
         memory, scale = self.device.memory_bytes, request.scale
         if memory is None:
-            effect = f"scale {scale} is taken" if scale == scales.SCALES[0].name else "it may run out"
+            effect = f"scale {scale} is used" if scale == scales.SCALES[0].name else "it may run out"
             self.notes.append(f"the memory of the device is unknown: {effect}")
             return request
         title = self.model.title

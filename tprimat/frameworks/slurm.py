@@ -48,7 +48,7 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
     mounts = tuple(part.strip() for part in known.pop("mounts", "").split(",") if part.strip())
     job = SlurmJob(**known, mounts=mounts)
     if not _TIME.fullmatch(job.time):
-        raise _refusal(f"{job.time!r} is no wall time as Slurm writes it, such as 00:30:00 or 1-12:00:00")
+        raise _refusal(f"{job.time!r} is not a Slurm wall time, such as 00:30:00 or 1-12:00:00")
     for mount in mounts:
         if ":" not in mount:
             raise _refusal(f"mount {mount!r}: write folder:folder, here and in the container")
@@ -60,7 +60,7 @@ def read(path: Path) -> dict[str, str]:
     try:
         text = files.read_plain(path).decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise _refusal(f"{path}: can't be read: {reason}") from error
     values = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -69,7 +69,7 @@ def read(path: Path) -> dict[str, str]:
             continue
         if not sign or name not in NAMES:
             meant = suggestion(name, NAMES, f"write NAME = VALUE with one of {', '.join(NAMES)}")
-            raise _refusal(f"{path}:{number}: {name!r} is none of what a job is told: {meant}")
+            raise _refusal(f"{path}:{number}: {name!r} is not a setting of a job: {meant}")
         values[name] = value.strip("\"'")
     return values
 

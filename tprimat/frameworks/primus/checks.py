@@ -20,7 +20,7 @@ from tprimat.units import GB
 GATED = ("meta-llama/", "mistralai/", "google/gemma")
 """Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
 
-NO_AMD_GPU = "torch sees no AMD GPU here: Primus will hardly train"
+NO_AMD_GPU = "no AMD GPU visible to PyTorch: Primus will fail"
 
 LEAST_FREE_GB = 1.0
 """For logs, results and the caches of compiled kernels, GB."""
@@ -49,7 +49,7 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
     here = machine.gpu_info.device_count or 0
     if machine.platform == "amd" and request.gpus > here > 0:
-        yield f"{request.gpus} GPUs are asked for, and this machine has {here}: GPUS_PER_NODE={here}"
+        yield f"{request.gpus} GPUs requested, but this machine has {here}: set GPUS_PER_NODE={here}"
 
 
 def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
@@ -62,14 +62,14 @@ def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterat
     path = Path(name).expanduser()
     if path.is_absolute() or name.startswith(("./", "../", "~")):
         if not (request.installation.path / path).exists():
-            yield f"the tokenizer {name} is not there: give its folder with -- --tokenizer_model DIR"
+            yield f"tokenizer {name} not found: give its directory with -- --tokenizer_model DIR"
         return
     caches = _caches(request, environ)
     saved = f"hub/models--{name.replace('/', '--')}/snapshots/*/tokenizer*"
     if any(any(cache.glob(saved)) for cache in caches):
         return
     if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        yield f"the tokenizer {name} is in no cache, and HF_HUB_OFFLINE forbids to fetch it: unset that once"
+        yield f"the tokenizer {name} is not cached, and HF_HUB_OFFLINE forbids downloading it: unset that once"
         return
     token = environ.get("HF_TOKEN") or environ.get("HUGGING_FACE_HUB_TOKEN")
     files = [Path(environ["HF_TOKEN_PATH"])] if environ.get("HF_TOKEN_PATH") else [cache / "token" for cache in caches]
@@ -107,7 +107,7 @@ def _of_space(request: PrimusTraining) -> Iterator[str]:
         if free is not None and free < gigabytes:
             why = "a checkpoint is written at the end: -- --disable_last_saving True leaves it out"
             instead = why if gigabytes > 2 * LEAST_FREE_GB else "free some, or choose another --output-dir"
-            yield f"{folder}: {free:.1f} GB are free, and {gigabytes:.0f} GB are needed: {instead}"
+            yield f"{folder}: {free:.1f} GB free, {gigabytes:.0f} GB needed: {instead}"
 
 
 def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
@@ -115,8 +115,9 @@ def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
     given = value("train_data_path") or environ.get("TOKENIZED_TRAIN_DATA_PATH")
     if request.configuration.framework == "megatron" and value("mock_data") is not True and not given:
         yield (
-            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize BookCorpus "
-            "first, which takes long and needs HF_TOKEN (-- --mock_data True trains on made-up tokens)"
+            "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize "
+            "BookCorpus first, which takes long and needs HF_TOKEN (-- --mock_data True trains on mock "
+            "tokens)"
         )
     if machine.platform != "amd":
         yield NO_AMD_GPU

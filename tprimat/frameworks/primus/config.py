@@ -81,12 +81,12 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
     path = path.expanduser().absolute()
     content, root = _parsed(path, environ)
     if not content:
-        raise _broken(path, "is no experiment of Primus: it holds no settings")
+        raise _broken(path, "is not a Primus experiment: it has no settings")
     modules = content.get("modules")
     module = next((modules[name] for name in TRAINERS if name in modules), None) if isinstance(modules, dict) else None
     if not isinstance(module, dict):
         where = "see examples/megatron/configs in Primus"
-        raise _broken(path, f"is no experiment of Primus: it has no modules.pre_trainer: {where}")
+        raise _broken(path, f"is not a Primus experiment: it has no modules.pre_trainer: {where}")
     framework, model = module.get("framework"), module.get("model")
     notes: list[str] = []
     settings = LoggedValues()
@@ -170,7 +170,7 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
         text = files.read_plain(path).decode()
         content, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not a text file"
         raise UnreadableError(path, f"can't be read: {why}", heading="unreadable-file") from error
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -179,7 +179,7 @@ def _parsed(path: Path, environ: Mapping[str, str], depth: int = 0) -> tuple[dic
     if not isinstance(content, dict):
         return {}, root
     if depth > _DEEPEST:
-        raise _broken(path, "stands on presets that stand on each other")
+        raise _broken(path, "circular preset reference")
     content = _resolved(content, environ, path)
     merged: dict[str, Any] = {}
     for word in _INHERITANCE:

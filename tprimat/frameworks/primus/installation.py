@@ -65,14 +65,11 @@ class Installation:
         """Return why nothing can be launched from this folder and what to do; None where it can."""
         if not self.path.is_dir():
             return (
-                f"there is no Primus in {self.path}: set PRIMUS_PATH to its folder (AMD's containers have it in "
+                f"no Primus in {self.path}: set PRIMUS_PATH to its directory (AMD's containers have it in "
                 f"{DEFAULT_PATH}), or clone https://github.com/AMD-AGI/Primus with its submodules"
             )
         if self.launcher is None:
-            return (
-                f"{self.path} is no Primus: neither {SCRIPT} nor {CLI} is in it: set PRIMUS_PATH to the folder that "
-                "holds them"
-            )
+            return f"{self.path} is not Primus (no {SCRIPT} and no {CLI}): set PRIMUS_PATH to its directory"
         return None
 
     @property
@@ -128,7 +125,7 @@ class Installation:
         if added:
             notes.append(f"{file} is for bf16: {' '.join(added)} is added")
         if gpu and file.parent in folders and file.parent.name.lower() != gpu:
-            notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is taken")
+            notes.append(f"this Primus has no configurations for {gpu.upper()}: {file} is used")
         return ConfigFile(self.path / file, added, tuple(notes))
 
     def _folders(self, gpu: str | None) -> list[Path]:

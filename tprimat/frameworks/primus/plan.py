@@ -157,7 +157,7 @@ def model_of(config: Path, installation: Installation, environ: Mapping[str, str
     model = primus_config.setup(primus_config.read(config, installation.path, environ), None).model
     if model not in models.names():
         raise UsageError(
-            f"{config}: is a configuration of {model or 'an unknown model'}, which is none of "
+            f"{config}: is a configuration of {model or 'an unknown model'}, not one of "
             f"{', '.join(models.names())}{advice}",
             heading="primus-config",
         )

@@ -30,8 +30,7 @@ _MACHINE = ("device_name", "architecture", "software_stack")
 _NOT_FILLED = ("max_steps", "global_batch_size", "seed")
 """Iteration lines state these themselves; a batch that they leave open is one that changes."""
 
-_ANSWERED = ("timestamp unknown: ", "the log doesn't state ")
-_ANSWERED_TOO = " of memory, which the log states, is that of: "
+_ANSWERED = ("timestamp unknown: ", "the log doesn't state ", "GPU memory of ")
 """Warnings of readers that a record answers."""
 
 
@@ -82,7 +81,7 @@ def read(path: Path) -> StartRecord | None:
         raise files.unreadable(path, error) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableError(
-            path, f"is no record of a start: {error}: move it away from the log", heading="start-record"
+            path, f"is not a start record: {error}: move it away from the log", heading="start-record"
         ) from error
 
 
@@ -125,11 +124,9 @@ def applied(run: Run, record: StartRecord) -> Run:
             configured.append("the model's shape")
     named = record.gpu_info.device_name is not None
     answered = _ANSWERED if named else _ANSWERED[:1]
-    warnings = [
-        each for each in run.warnings if not each.startswith(answered) and not (named and _ANSWERED_TOO in each)
-    ]
+    warnings = [each for each in run.warnings if not each.startswith(answered)]
     if configured:
-        warnings.append(f"not in the log, but as configured when the training was started: {', '.join(configured)}")
+        warnings.append(f"not in the log, from the record of the start: {', '.join(configured)}")
     if run.source is not None and not run.source.command:
         changes["source"] = msgspec.structs.replace(run.source, command=record.command)
     return msgspec.structs.replace(run, warnings=tuple(warnings), **changes)
