@@ -225,7 +225,8 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         return full.name, "full", []
     meant = models.recognize(name) if name else None
     if meant is None:
-        return name, None, [] if name else ["the log doesn't name its model: extract_primus_metrics.py --model-name sets it"]
+        unnamed = "the log doesn't name its model: extract_primus_metrics.py --model-name sets it"
+        return name, None, [] if name else [unnamed]
     if config.num_layers is None:
         return meant.name, None, [f"the model's shape isn't stated; {name} is the name of its configuration"]
     fields = ("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "vocab_size")
