@@ -142,7 +142,7 @@ class TestChecks:
     def test_headline_and_certainty_alone(self, results, capsys):
         run("nvd-compare", ["--quiet", "--model", "llama"])
         assert capsys.readouterr().out.splitlines() == [
-            "transformers is 3.4% faster per GPU than deepspeed, the second of 3",
+            "transformers is 3.4% faster per GPU than deepspeed, the second fastest of 3",
             "1.034×, 1 run each: run-to-run variation unknown",
         ]
 
@@ -191,7 +191,7 @@ class TestCompare:
         run("compare-frameworks", ["--platform", "nvd", "--reference", "megatron", "--model", "llama", "--no-plot"])
         out = capsys.readouterr().out
         # Whatever the baseline is, the headline is about the fastest and the second fastest.
-        assert "transformers is 3.4% faster per GPU than deepspeed, the second of 3" in out
+        assert "transformers is 3.4% faster per GPU than deepspeed, the second fastest of 3" in out
         assert "Qwen" not in out
 
     def test_earlier_results_as_they_lie_there(self, samples, capsys):

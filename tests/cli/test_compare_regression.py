@@ -65,12 +65,12 @@ class TestCheck:
         arguments = ("--baseline", saved(tmp_path / "one", 3.2, count=1, day=27), "--candidate", folders["single"])
         assert check(*arguments) == ExitStatus.OK
         out = " ".join(capsys.readouterr().out.split())
-        assert out.startswith("Inconclusive: more runs needed (throughput per GPU -8.6%, threshold -0%, 1 run each)")
+        assert out.startswith("Inconclusive: more runs needed (throughput per GPU -8.6%, threshold 0%, 1 run each)")
         assert (
-            "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -8.6%: beyond the threshold of -0%, "
+            "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -8.6%: beyond the threshold of 0%, "
             "but with 1 run each" in out
         )
-        assert "hint: an inconclusive check ends with status 0; with --fail-on-inconclusive it is 6" in out
+        assert "hint: inconclusive ends with exit status 0, or 6 with --fail-on-inconclusive" in out
         for more in ("--quiet", "--json"):
             assert check(*arguments, more, "--fail-on-inconclusive") == ExitStatus.INCONCLUSIVE == 6
             (line,) = capsys.readouterr().err.splitlines()

@@ -47,7 +47,9 @@ def test_a_precision_that_differs_or_is_unknown():
     assert caveats(make_run(), described)["precision-differs"].text == f"precision differs: BF16 vs FP8 ({text})"
     assert caveats(make_run(precision="fp8"), described)["precision-source"].text == f"precision {text}"
     found = caveats(make_run(precision=None), make_run(**AMD))
-    assert found["precision-unknown"].text == "precision of 8×H100 80GB HBM3 is unknown, so MFU is not checked"
+    assert (
+        found["precision-unknown"].text == "precision of 8×H100 80GB HBM3 is unknown and could explain the difference"
+    )
     cpu = {"device": None, "stack": "cpu", "gpus": 1}
     assert "precision-unknown" not in caveats(
         make_run(**cpu, precision=None), make_run(**cpu, label="b", precision=None)

@@ -60,7 +60,7 @@ def test_without_a_precision_it_cant_be_judged(published):
     assert finding.severity == "unverified"
     assert "only possible in FP8, so set the precision" in finding.text
     assert any("deepspeed" in text for text in answer.excluded)
-    assert answer.next_steps[0] == "set the precision of deepspeed if you know it: --precision SYSTEM=PRECISION"
+    assert answer.next_steps[0] == "set the precision of deepspeed, if known: --precision SYSTEM=PRECISION"
 
 
 def test_in_fp8_it_can_be(published):

@@ -85,7 +85,8 @@ class TestAnswers:
             assert (check.answer, found.status) == ("inconclusive", status)
             assert (check.low, check.runs_needed) == (None, 2)
             assert check.text.startswith("beyond the threshold of -3%, but with ")
-            assert "run-to-run variation is unknown; about 2 runs each would decide" in check.text
+            whose = {(1, 1): "runs each", (1, 2): "baseline runs", (2, 1): "candidate runs"}[counts]
+            assert f"run-to-run variation is unknown; about 2 {whose} would decide" in check.text
 
     def test_two_runs_each_find_a_large_regression(self):
         found = checked([runs_of(count=2)], [runs_of(3.2 / 0.7, count=2, day=11)])

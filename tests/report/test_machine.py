@@ -133,7 +133,7 @@ class TestRegressionCheckAsText:
         text = " ".join(regression_report.console(a_check("5.9%")).split())
         assert text.startswith("Inconclusive: more runs needed")
         assert "warning: Llama 3.1 8B, 8×H100 80GB HBM3 (BF16), throughput per GPU -5.9%: " in text
-        assert "an inconclusive check ends with status 0" in text
+        assert "inconclusive ends with exit status 0" in text
 
     def test_a_large_regression_without_an_interval_is_named(self):
         check = a_check(candidate=4.8, count=1)

@@ -109,7 +109,7 @@ class TestHeadline:
 
     def test_of_three_the_fastest_and_the_second_fastest(self):
         found = answer(make_run(), make_run(**AMD, step_time=1.6), make_run("NVIDIA H200", step_time=2.0))
-        assert found.headline == f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the second of 3"
+        assert found.headline == f"{MI300X_NAME} is 25% faster per GPU than 8×H200 (BF16), the second fastest of 3"
 
     def test_one_system(self):
         found = answer(make_run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import operator
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -127,7 +128,8 @@ def summarize(run: Run) -> Summary:
         steps_per_second=1 / mean,
         tokens_per_second=tokens / mean if tokens else None,
         tokens_per_second_per_gpu=rate(mean),
-        warmup_time_seconds=math.fsum(t * window for t, window in zip(times[:start], windows[:start], strict=True)),
+        # A single record holds its warm-up, if any.
+        warmup_time_seconds=math.fsum(map(operator.mul, times[:start], windows[:start])) if len(times) > 1 else None,
         final_loss=_final_loss(run),
     )
     if tokens and not gpus:

@@ -58,7 +58,7 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     unknown = [name for name, precision in precisions.items() if precision is None]
     if unknown:
         whose = "" if len(unknown) == len(systems) else f"of {join_names(unknown)} "
-        text = f"precision {whose}is unknown, so MFU is not checked"
+        text = f"precision {whose}is unknown and could explain the difference"
         yield Caveat("precision-unknown", "warning", text)
     known = list(dict.fromkeys(precision.upper() for precision in precisions.values() if precision))
     described = dict.fromkeys(
@@ -96,8 +96,7 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
 
 def _brief(covers: str) -> str:
     """Return the first clause of what a step time covers, cut between two words where it is long."""
-    clause = plain(covers).partition(";")[0].partition(",")[0] if len(covers) > LONGEST_CLAUSE else plain(covers)
-    return textwrap.shorten(clause, LONGEST_CLAUSE, placeholder=" …")
+    return textwrap.shorten(plain(covers).partition(";")[0], LONGEST_CLAUSE, placeholder=" …").replace(", …", " …")
 
 
 def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
@@ -110,7 +109,7 @@ def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
         yield Caveat("configuration-differs", "info", text)
     unknown = dict.fromkeys(entry.title for diff in diffs for entry in diff.of("unknown"))
     if unknown:
-        text = f"{counted(len(unknown), 'setting')} not reported by every result"
+        text = f"{counted(len(unknown), 'setting')} not reported in some results"
         yield Caveat("not-reported", "info", text)
 
 

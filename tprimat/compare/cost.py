@@ -64,12 +64,14 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
-    """Return what the speeds of a pair mean in money; None where they aren't compared."""
+    """Return what the speeds of a pair mean in money; None where they aren't compared, or where both have one price."""
     if pair.speedup is None:
         return None
     low, high = pair.speedup.bounds
     fast, slow = (comparison.prices.get(system.name) for system in (pair.faster, pair.slower))
     if fast is None or slow is None:
+        if pair.faster.gpu == pair.slower.gpu and pair.faster.count == pair.slower.count:
+            return None
         return PairCost(pair, (low, high))
     # Cost per token of the faster one over the slower one's.
     least, most = fast.low / (slow.high * high), fast.high / (slow.low * low)

@@ -301,10 +301,15 @@ def _why_inconclusive(check: Check, excess: float, tests: int) -> str:
     if check.runs_needed is None:
         return f"{start}; more than {MOST_RUNS} runs each would be needed: set a larger threshold"
     spread = f" if runs vary by {ASSUMED_SPREAD:.0%}" if max(check.runs) == 1 else ""
-    return f"{start}; about {check.runs_needed} runs each would decide{spread}"
+    whose = "candidate runs" if check.runs_needed <= check.runs[0] else "baseline runs"
+    if check.runs_needed > max(check.runs):
+        whose = "runs each"
+    return f"{start}; about {check.runs_needed} {whose} would decide{spread}"
 
 
 def runs_text(check: Check) -> str:
     """Return how many runs a check rests on."""
     first, second = check.runs
-    return f"{counted(first, 'run')} each" if first == second else f"{first} and {second} runs"
+    if first == second:
+        return f"{counted(first, 'run')} each"
+    return f"{first} baseline and {second} candidate runs"

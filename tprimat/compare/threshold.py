@@ -40,7 +40,8 @@ class Threshold:
         return 1 + sign * self.amount / 100 if self.percent else sign * self.amount
 
     def __str__(self) -> str:
-        return f"{'-' if self.falls else '+'}{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"
+        sign = "" if self.amount == 0 else "-" if self.falls else "+"
+        return f"{sign}{self.amount:g}{'%' if self.percent else f' {self.metric.unit}'}"
 
 
 def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:

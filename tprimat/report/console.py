@@ -164,7 +164,7 @@ def _closing(out: Terminal, answers: Sequence[Answer], verbosity: Verbosity) -> 
         exclusions = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
         for name, exclusion in exclusions[:MOST_EXCLUDED] if answer.standing == "excluded" else ():
             if exclusion.explanations:
-                out.line(f"Possible explanations of {name}, most likely first", "bold")
+                out.line(f"Possible explanations for {name}, most likely first", "bold")
                 # The report has the sources.
                 texts = (re.sub(r" \(https?://\S+\)", "", text) for text in exclusion.explanations[:3])
                 out.entries("", [(f"{number}.", text) for number, text in enumerate(texts, 1)])

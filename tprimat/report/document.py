@@ -54,13 +54,16 @@ _OTHER_METRICS = (
 
 
 METHOD = (
-    "Warm-up is excluded. Throughput is the tokens of a step divided by the mean step time and the number of GPUs; of "
-    f"several runs it is the geometric mean, with its 95% confidence interval. {LOSS}"
+    "Warm-up is excluded where it can be detected. Throughput is the tokens of a step divided by the mean step time "
+    f"and the number of GPUs; of several runs it is the geometric mean, with its 95% confidence interval. {LOSS}"
 )
 MOST_SYSTEMS = 100
 """Systems of a group that the tables have; nobody reads more, and --json has all."""
 
-EFFICIENCY = "Values in brackets are 95% confidence intervals. Missing values are explained below the table."
+EFFICIENCY = (
+    "Values in brackets are 95% confidence intervals, unless another level is given. Missing values are explained "
+    "below the table."
+)
 
 
 def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
@@ -122,6 +125,8 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Iterator[Blo
         more = [
             Row(tables.titled(each), "", tuple(Cell(_other(system, each.name)) for system in group.systems))
             for each in others
+            # Of one device each, the throughput of all is that of one, which stands above.
+            if each.name != "tokens_per_second" or any(system.count != 1 for system in group.systems)
         ]
         yield _grid(group, [*tables.speed_rows(group, footnotes), *_known(more)])
     if warnings := _by_text(model, lambda system: system.value_warnings):

@@ -31,7 +31,9 @@ def _sentence(system: SystemResult, row: published.Published) -> str:
         )
         if theirs is not None and ours is not None and theirs != ours
     ]
-    match = "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
+    # A result made from the published figure, or from its logs, can't confirm it.
+    is_itself = abs(share - 100) < 0.05
+    match = "is" if is_itself else "matches" if 99 <= share <= 101 else f"reaches {share:.0f}% of"
     details = "; ".join([*filter(None, [row.date, row.note]), *differing, row.source])
     return (
         f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(row.tokens_per_second_per_gpu)} "

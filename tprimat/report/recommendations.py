@@ -21,7 +21,7 @@ def next_steps(group: Group) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*_of_excluded(group.systems), *(text for _, text in steps)]))[:MOST]
     excluded = tuple(dict.fromkeys(_of_excluded(group.systems)))
     if not excluded and any(pair.config_diff.verdict == "not comparable" for pair in group.pairs):
-        return ("repeat one setup on the other machine: ./benchmark.py --match RESULT",)
+        return ("measure both with the same workload: ./benchmark.py --match RESULT",)
     return excluded[:MOST]
 
 
@@ -35,9 +35,11 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
     ]
     if unknown:
         whose = "" if len(unknown) == len(systems) else f" of {join_names(unknown)}"
-        yield "precision-unknown", f"set the precision{whose} if you know it: --precision SYSTEM=PRECISION"
+        yield "precision-unknown", f"set the precision{whose}, if known: --precision SYSTEM=PRECISION"
     if len({system.run.timing.covers for system in systems}) > 1:
         yield "timer-differs", "time both with the same timer: ./benchmark.py or BenchmarkCallback"
+    if any(caveat.code == "bf16-emulated" for caveat in group.caveats):
+        yield "bf16-emulated", "compare BF16 on a CPU that has BF16 instructions"
     needed = [pair.ratio.runs_needed for pair in compared if pair.ratio and pair.ratio.runs_needed is not None]
     if any(caveat.code == "disturbed" for caveat in group.caveats):
         yield "disturbed", "close other programs, then measure again: ./benchmark.py --runs 5"
@@ -89,7 +91,7 @@ def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
         if finding is None:
             continue
         if finding.rule == "precision-unstated":
-            yield f"set the precision of {name} if you know it: --precision SYSTEM=PRECISION"
+            yield f"set the precision of {name}, if known: --precision SYSTEM=PRECISION"
         else:
             likely = [each.partition(":")[0].partition(" (")[0] for each in finding.explanations[:1]]
             why = f" ({likely[0]}?)" if likely else ""

@@ -57,7 +57,7 @@ def warnings(found: RegressionCheck) -> list[str]:
     """Return a line for each inconclusive check, and how to make CI fail by it."""
     lines = [f"warning: {_where(check)}: {check.text}" for check in found.checks if check.answer == "inconclusive"]
     if lines and found.status == ExitStatus.OK:
-        lines.append("hint:  an inconclusive check ends with status 0; with --fail-on-inconclusive it is 6")
+        lines.append("hint:  inconclusive ends with exit status 0, or 6 with --fail-on-inconclusive")
     return list(map(plain, lines))
 
 

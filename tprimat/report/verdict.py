@@ -131,7 +131,7 @@ def _headline(pair: Pair, count: int) -> tuple[str, str, str]:
     """Return the headline for the fastest two of so many systems, the ratio with its interval, and how sure it is."""
     ratio, faster, slower = pair.speedup, pair.faster, pair.slower
     assert ratio is not None
-    rank = "" if count == 2 else f", the second of {count}"
+    rank = "" if count == 2 else f", the second fastest of {count}"
     runs = _runs_text(faster, slower)
     if ratio.low is None or ratio.high is None:
         certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"

@@ -158,8 +158,11 @@ def _body(view: View, sources: Sources, plot: Plot | None, found: library.Librar
 def _title(comparison: Comparison) -> str:
     several = len(comparison.models) > 1
     models = " · ".join(plain(each.short_title if several else each.title) for each in comparison.models[:3])
-    names = " vs ".join(comparison.system_names) if len(comparison.system_names) <= 2 else ""
-    return f"{models} · {plain(names) or counted(len(comparison.system_names), 'system')}"
+    # In the order of the answer: the fastest first.
+    names = list(dict.fromkeys(system.name for model in comparison.models[:1] for system in model.systems))
+    every = comparison.system_names
+    shown = " vs ".join(names) if len(names) == len(every) <= 2 else counted(len(every), "system")
+    return f"{models} · {plain(shown)}"
 
 
 def _evidence(view: View) -> Iterator[Part]:

@@ -26,6 +26,9 @@ MOST_CHIPS = 7
 LISTED = 50
 """Systems of an answer that the card holds; the results table has all."""
 
+SCALES = ((0.9, 1.25), (0.8, 2), (0.5, 5), (0.2, 20), (0.1, 100))
+"""Ends of the axis of speedups, the narrowest that holds all: a small one must not look like a large one."""
+
 FEW = 4
 """Systems whose names have a line of their own above their bars."""
 
@@ -74,7 +77,7 @@ def _answer(view: View, answer: Answer, *, several: bool) -> str:
     else:
         parts = [f'<p class="headline">{headline}</p><p class="certainty">{escape(verdict.certainty)}</p>']
     if leaders is not None and leaders.speedup is not None:
-        parts.append(_interval(leaders.speedup, view.of(leaders.faster).color))
+        parts.append(_interval(leaders.speedup, view.of(leaders.faster).color, _scale(view)))
     if verdict.standing == "excluded":
         for system in answer.group.systems:
             if system.exclusion is not None and system.exclusion.explanations:
@@ -84,14 +87,21 @@ def _answer(view: View, answer: Answer, *, several: bool) -> str:
     return f'<div class="answer{f" row {verdict.standing}" if several else ""}">{"".join(parts)}</div>'
 
 
-def _interval(ratio: Ratio, color: int) -> str:
+def _scale(view: View) -> tuple[float, float]:
+    """Return the ends of the axis of all speedups on the page, so that equal lengths are equal speedups."""
+    leaders = [each.group.leaders for each in view.answers]
+    bounds = [pair.speedup.bounds for pair in leaders if pair is not None and pair.speedup is not None]
+    low, high = min([1.0, *(each[0] for each in bounds)]), max([1.0, *(each[1] for each in bounds)])
+    fitting = (scale for scale in SCALES if scale[0] < low and high < scale[1])
+    return next(fitting, (low / 2, high * 2))
+
+
+def _interval(ratio: Ratio, color: int, scale: tuple[float, float]) -> str:
     """Return the speedup on a logarithmic axis with “no difference”; without an interval, the range of its segments."""
     low, high = ratio.bounds
-    ends = math.log(min(1, low)), math.log(max(1, high))
-    margin = max(0.25 * (ends[1] - ends[0]), 0.005)
 
     def place(value: float) -> float:
-        return 100 * (math.log(value) - ends[0] + margin) / (ends[1] - ends[0] + 2 * margin)
+        return 100 * math.log(value / scale[0]) / math.log(scale[1] / scale[0])
 
     def label(value: float, text: str, style: str) -> str:
         # Shifted by as much of its width as it is along the axis, it never leaves the axis.
@@ -100,13 +110,14 @@ def _interval(ratio: Ratio, color: int) -> str:
 
     text = speedup_text(ratio)
     kind = "" if ratio.low is not None else " unknown"
-    none = label(1, "1.00 no difference", "none")
+    marks = ((scale[0], f"{scale[0]:.2g}×"), (1.0, "1.00 no difference"), (scale[1], f"{scale[1]:.3g}×"))
+    below = "".join(label(value, shown, "none") for value, shown in marks)
     width = f"left:{place(low):.1f}%;width:{max(place(high) - place(low), 0.8):.1f}%"
     return (
         f'<div class="interval{kind}" role="img" style="--color:var(--c{color})" aria-label="Speedup {escape(text)}; '
         f'no difference is 1.00">{label(ratio.value, escape(text), "value")}<span class="axis"></span>'
         f'<span class="one" style="left:{place(1):.1f}%"></span><span class="range" style="{width}"></span>'
-        f'<span class="dot" style="left:{place(ratio.value):.1f}%"></span>{none}</div>'
+        f'<span class="dot" style="left:{place(ratio.value):.1f}%"></span>{below}</div>'
     )
 
 
@@ -136,7 +147,9 @@ def _throughput(view: View) -> str:
     units = " and ".join(dict.fromkeys(rate_unit(answer.group.systems) for answer in view.answers))
     style = ' class="many"' if len(shown) > FEW else ""
     bars = _folded("".join, list(map(bar, shown)), MOST_SYSTEMS, "more systems")
-    title = f"Throughput, {escape(units)} <span>(higher is better)</span>"
+    title = f"Throughput, {escape(units)}"
+    if any(answer.group.leaders for answer in view.answers):
+        title += " <span>(higher is better)</span>"
     return f'<div id="throughput"{style}><h2>{title}</h2>{bars}</div>'
 
 
@@ -169,6 +182,9 @@ def cost_values(view: View) -> dict[str, Any]:
 def _cost(view: View) -> str:
     """Return who costs less per token, and a price field for each name; nothing where no system has a throughput."""
     prices, several = view.comparison.prices, len(view.answers) > 1
+    if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
+        # What does different work has no cost to compare.
+        return ""
     named: dict[str, list[Placed]] = {}
     for placed in (view.of(system) for answer in view.answers for system in answer.group.systems[:LISTED]):
         if _rate(placed.system):
@@ -273,7 +289,7 @@ def _label(caveat: Caveat) -> str:
 
 
 def _passed(view: View) -> Iterator[Chip]:
-    """Yield the checks that passed: values below the hardware peak, and equal configurations."""
+    """Yield the checks that passed: values below the hardware peak, and equal settings."""
     shares = {
         view.title(placed): share.value
         for placed in view.systems[:LISTED]
@@ -289,5 +305,5 @@ def _passed(view: View) -> Iterator[Chip]:
             label = f"{checked} within hardware peak"
         yield Chip("ok", label, (f"MFU, of the dense peak of the precision used: {listed}",))
     compared = [pair for pair in view.pairs if pair.ratio]
-    if compared and all(pair.config_diff.verdict == "same configuration" for pair in compared):
-        yield Chip("ok", "Same configuration", ("Every setting that both systems report is the same.",))
+    if compared and not any(pair.config_diff.of("different") for pair in compared):
+        yield Chip("ok", "No reported setting differs", ("Settings that only some results report are not compared.",))
