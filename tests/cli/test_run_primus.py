@@ -244,7 +244,7 @@ class TestBefore:
             ({"TRAIN_ITERS": "many"}, [], "TRAIN_ITERS: 'many' is not a whole number"),
             ({"RUNS": "0"}, [], "RUNS: must be at least 1, not 0"),
             ({}, ["--lr", "1"], "put Primus' own arguments after --"),
-            ({"PRIMUS_PATH": "/nowhere"}, [], "there is no Primus in /nowhere"),
+            ({"PRIMUS_PATH": "/nowhere"}, [], "no Primus in /nowhere"),
             ({}, ["--model", "mistral"], "no configuration for mistral"),
             ({}, ["--model", "gpt5"], "unknown model 'gpt5'"),
             ({}, ["--bundle", "x.rar"], "must end in .tar.gz"),

@@ -104,7 +104,7 @@ class TestRefused:
 
     def test_more_processes_than_the_machine_has_room_for(self):
         assert "8 GPUs: --gpus 8 is the most" in refusal(H100S, num_gpus=9)
-        assert "2 processor cores for its processes: --gpus 2 is the most" in refusal(CPU, num_gpus=3)
+        assert "2 CPU cores for its processes: --gpus 2 is the most" in refusal(CPU, num_gpus=3)
 
     def test_a_precision_that_the_machine_lacks(self):
         assert "fp16 takes a GPU" in refusal(CPU, precision="fp16")

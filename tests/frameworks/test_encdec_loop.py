@@ -170,7 +170,7 @@ class TestResult:
 
     def test_too_short_is_said(self, from_memory):
         run, _, said = from_memory
-        assert any("a figure to rely on takes" in warning for warning in run.warnings)
+        assert any("a reliable result needs" in warning for warning in run.warnings)
         assert [line.split(":")[0] for line in said] == ["epoch 1 of 3 (warm-up)", "epoch 2 of 3", "epoch 3 of 3"]
 
     def test_gpu_utilisation_is_unknown_on_a_processor(self, from_memory):

@@ -115,7 +115,7 @@ class TestRefused:
 
     def test_a_model_that_is_none_of_ours(self):
         run = msgspec.structs.replace(changed(model_config={"vocab_size": 50257, "num_layers": 12}), model="gpt2")
-        with pytest.raises(NotComparableError, match="gpt2 is none of llama, qwen, mistral"):
+        with pytest.raises(NotComparableError, match="gpt2 is not one of llama, qwen, mistral"):
             match.requested_config(run, "x.json", LIGHTNING)
 
     @pytest.mark.parametrize(("precision", "words"), [("fp8", "ran in fp8"), (None, "states no precision")])

@@ -473,12 +473,12 @@ class TestChecks:
 
     def test_no_space(self, tree, tmp_path):
         (fault,) = self.check(planned(tree, primus_request("llama")), tmp_path, free_gb=0.2).errors
-        assert "0.2 GB are free" in fault
+        assert "0.2 GB free" in fault
 
     def test_no_space_for_a_checkpoint(self, tree, tmp_path):
         made = planned(tree, primus_request("llama", passed=("--disable_last_saving", "False")))
         (fault,) = self.check(made, tmp_path, free_gb=20).errors
-        assert "112 GB are needed" in fault
+        assert "112 GB needed" in fault
         assert "--disable_last_saving True" in fault
 
     def test_real_data_takes_long(self, tree, tmp_path):

@@ -126,7 +126,7 @@ class TestGpus:
         [
             (H100S, 9, "this machine has 8 GPUs: --gpus 8 is the most"),
             (MI300X, 2, "this machine has 1 GPU: --gpus 1 is the most"),
-            (CPU, 3, "2 processor cores for its processes: --gpus 2 is the most"),
+            (CPU, 3, "2 CPU cores for its processes: --gpus 2 is the most"),
         ],
     )
     def test_more_than_there_are(self, device, num_gpus, words):

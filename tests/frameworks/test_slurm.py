@@ -35,7 +35,7 @@ def test_options_win(file):
         ("partition = p\n", "takes an account"),
         ("acount = a\n", "cluster.txt:1: 'acount' .* is account meant"),
         ("nonsense\n", "cluster.txt:1"),
-        ("account = a\npartition = p\ntime = soon\n", "'soon' is no wall time"),
+        ("account = a\npartition = p\ntime = soon\n", "'soon' is not a Slurm wall time"),
         ("account = a\npartition = p\nmounts = /data\n", "folder:folder"),
     ],
 )
