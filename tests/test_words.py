@@ -15,7 +15,7 @@ import pytest
 from tprimat.cli import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted(REPOSITORY.glob("docs/*.md"))]
 
 AVOID = re.compile(
     r"""\b(?:
