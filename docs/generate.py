@@ -25,7 +25,7 @@ from tprimat import cli
 from tprimat.analysis import efficiency, flops, metrics
 from tprimat.catalog import gpus, models
 from tprimat.cli import COMMANDS
-from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults
+from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, scales
 from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.results import result_file, run
 
@@ -191,6 +191,14 @@ def _frameworks_table() -> Iterator[str]:
         yield f"| {name} | {row.trains} | {where} | {', '.join(row.precisions)} | {steps} | {row.use_when} |"
 
 
+def _scales_table() -> Iterator[str]:
+    titles = " | ".join(model.title for model in models.MODELS)
+    yield f"| `--scale` | {titles} | difference from the full model |\n|---|{'---:|' * len(models.MODELS)}---|"
+    for row in scales.SCALES:
+        counts = [f"{scales.parameters(model, scales.shape(model, row)) / 1e6:,.0f}" for model in models.MODELS]
+        yield f"| `{row.name}` | {' | '.join(counts)} | {row.loses.replace('nothing', 'none')} |"
+
+
 def _presets_table() -> Iterator[str]:
     yield "| name | meaning |\n|---|---|"
     for name, meaning in nemo_defaults.PRESETS.items():
@@ -348,7 +356,7 @@ def contents() -> dict[str, str]:
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
         METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables()}),
-        FRAMEWORKS_NAME: page_with(FRAMEWORKS_NAME, {"frameworks": _frameworks_table()}),
+        FRAMEWORKS_NAME: page_with(FRAMEWORKS_NAME, {"frameworks": _frameworks_table(), "scales": _scales_table()}),
         NEMO_NAME: page_with(
             NEMO_NAME, {"presets": _presets_table(), "published": _published_table(), "recipes": _recipes_table()}
         ),
