@@ -62,7 +62,7 @@ def _report(batch: LogImport) -> int:
         reasons.setdefault(each.reason, []).append(each.path)
     values = console.current().values
     values["passed_over"] = [dataclasses.asdict(each) for each in batch.skipped]
-    values["errors"] = list(batch.errors)
+    values["errors"] = [": ".join(filter(None, each)) for each in batch.errors]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")
     for reason, paths in reasons.items():
@@ -70,8 +70,9 @@ def _report(batch: LogImport) -> int:
         shown = ", ".join(plain(path, 100) for path in paths[:most])
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
-    for error in batch.errors:
-        console.error(f"error: {plain(error)}", see="not-a-training-log")
+    for problem, hint in batch.errors:
+        hinted = f"\nhint:  {plain(hint)}" if hint else ""
+        console.error(f"error: {plain(problem)}{hinted}", see="not-a-training-log")
     if not batch.results and not batch.errors:
         console.error("error: no training found", see="not-a-training-log")
     return ExitStatus.USAGE if batch.errors or not batch.results else ExitStatus.OK

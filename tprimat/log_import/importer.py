@@ -44,13 +44,13 @@ class LogImport:
     Attributes:
         results: what was saved.
         skipped: files that hold no training, or one that another source describes better.
-        errors: why sources that the user named could not be read.
+        errors: why sources that the user named could not be read, and hints.
     """
 
     def __init__(self, directory: Path, label: str | None, on_result: Callable[[ImportedResult], None]) -> None:
         self.results: list[ImportedResult] = []
         self.skipped: list[SkippedFile] = []
-        self.errors: list[str] = []
+        self.errors: list[tuple[str, str | None]] = []
         self._directory = directory
         self._label = label
         self._on_result = on_result
@@ -71,8 +71,8 @@ class LogImport:
         if source.named:
             self.errors.append(outcome)
         else:
-            path, _, reason = outcome.partition(": ")
-            self.skipped.append(SkippedFile(source.title, reason if source.title in path else outcome))
+            path, _, reason = outcome[0].partition(": ")
+            self.skipped.append(SkippedFile(source.title, reason if source.title in path else outcome[0]))
 
     def save(self) -> None:
         """Save the trainings collected from one directory."""

@@ -82,8 +82,8 @@ class SkippedFile:
     reason: str
 
 
-Outcome = list[ImportedRun] | str
-"""What was read from a source: its trainings, or why there are none."""
+Outcome = list[ImportedRun] | tuple[str, str | None]
+"""What was read from a source: its trainings, or why there are none, and a hint."""
 
 
 def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
@@ -216,7 +216,7 @@ def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> 
     try:
         return source, future.result()
     except BrokenProcessPool:
-        return source, f"{source.title}: the process that read it was killed (possibly out of memory)"
+        return source, (f"{source.title}: the process that read it was killed (possibly out of memory)", None)
 
 
 def read_source(source: LogSource) -> Outcome:
@@ -224,11 +224,12 @@ def read_source(source: LogSource) -> Outcome:
     try:
         return _read(source)
     except TensorPrimatError as error:
-        return error.message
+        return error.problem, error.hint
     except ModuleNotFoundError as error:
         if (error.name or "tprimat").startswith("tprimat"):
             raise
-        return missing_package(str(error.name), INSTALL_ANALYSIS, source.title).message
+        missing = missing_package(str(error.name), INSTALL_ANALYSIS, source.title)
+        return missing.problem, missing.hint
 
 
 def _read(source: LogSource) -> list[ImportedRun]:

@@ -89,11 +89,20 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
             )
         return decode(content)
     except msgspec.ValidationError as error:
-        raise _not_a_result(path, f"not a result: {error}") from error
+        raise _not_a_result(path, f"not a result: {_plainly(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         position = re.search(r"byte (\d+)", str(error))
         line = content[: int(position[1])].count(b"\n") + 1 if position else None
         raise _not_a_result(path, f"not valid JSON: {error}", line) from error
+
+
+def _plainly(error: msgspec.ValidationError) -> str:
+    """Return what a validation found, in words."""
+    wrong = re.fullmatch(r"Expected `(.+?)`(?:, got `(.+?)`|( [<>].*?))(?: - at `\$\.?(.*)`)?", str(error))
+    if wrong is None:
+        return str(error).replace("`", "'")
+    expected, got, bound, place = wrong.groups()
+    return f"{place or 'the file'} must be {expected}{bound or f', not {got}'}"
 
 
 def fingerprint(run: Run) -> str:
