@@ -75,6 +75,32 @@ def test_runs_and_prints_what_the_page_says(page, block, copy, tmp_path):
         assert " ".join(line.split()) in said, done.stdout
 
 
+PUBLISHED = "tests/data/published"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("compair",),
+        ("benchmark", "--model", "gpt5"),
+        ("compare", PUBLISHED, "--cost", "foo"),
+        ("compare", "--baseline", PUBLISHED),
+        ("compare", "--baseline", PUBLISHED, "--candidate", PUBLISHED, "--threshold", "memory=1"),
+    ],
+    ids=" ".join,
+)
+def test_troubleshooting_shows_errors_as_they_are_printed(argv):
+    done = subprocess.run(
+        [sys.executable, "-m", "tprimat", *argv], cwd=REPOSITORY, capture_output=True, text=True, encoding="utf-8"
+    )
+    error, hint = done.stderr.splitlines()[:2]
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert f"    {error}\n" in text
+    shown = text.partition(f"    {error}\n")[2].splitlines()[0].strip()
+    # A long list is cut in the page; where the page shows no hint, the line is empty.
+    assert hint.startswith(shown.removesuffix(", …"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files(page):
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
