@@ -100,15 +100,10 @@ def schema() -> dict[str, Any]:
 def page() -> str:
     """Return docs/result-file.md."""
     parts = schema()["$defs"]
-    repetition = set(parts["RecordedRepetition"]["properties"])
-    lines = [HEAD]
-    for title, text, names in (
-        ("Top level", "The setup, the metrics and series of one run, and all runs.", None),
-        ("`runs`", "Fields that differ between runs of one setup; the same as at the top level.", repetition),
-    ):
-        fields = parts["ResultFile"]["properties"]
-        lines += [f"## {title}\n", f"{text}\n"]
-        lines += _table(fields if names is None else {name: fields[name] for name in fields if name in names})
+    fields = parts["ResultFile"]["properties"]
+    repeated = ", ".join(f"`{name}`" for name in fields if name in parts["RecordedRepetition"]["properties"])
+    lines = [HEAD, "## Top level\n", "The setup, the metrics and series of one run, and all runs.\n", *_table(fields)]
+    lines += ["## `runs`\n", f"Each run has the fields of the top level that differ between runs: {repeated}.\n"]
     for name, part in parts.items():
         if name not in ("ResultFile", "RecordedRepetition"):
             lines += [f"## {name}\n", part["description"].split("\n\n")[0].replace("\n", " ") + "\n"]
