@@ -147,13 +147,13 @@ def note(text: str, *, weakens: bool = False) -> None:
 
 
 def summary(line: str) -> None:
-    """Print a line with --quiet only, where it stands for all that is left out."""
+    """Print the summary line of quiet mode."""
     if verbosity() is Verbosity.QUIET:
         current().put(line)
 
 
 def warn(line: str) -> None:
-    """Print a warning on the standard error with --quiet, where the account that has it is left out."""
+    """Print a warning on the standard error in quiet mode, which doesn't print the account that has it."""
     if verbosity() is Verbosity.QUIET:
         error(f"warning: {plain(line)}")
 

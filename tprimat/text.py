@@ -1,6 +1,6 @@
 """Text from results and logs, made safe to show. Whoever wrote a result chose it; none is trusted.
 
-plain() alone decides which characters reach a terminal, a picture or a page; a format's own escaping comes on top.
+plain() alone decides which characters reach a terminal, a plot or a page; a format's own escaping comes on top.
 """
 
 from __future__ import annotations

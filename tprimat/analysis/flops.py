@@ -21,7 +21,7 @@ of the target, with its token of the source and a = 2 h d (n_q + n_kv),
     full   = 6 M + 12 n_q d s (E + 2 L)
     causal = 6 M + 12 n_q d s (E + 1.5 L)                    encoder and cross-attention see all
 
-Left out: embedding look-up, norms, biases, softmax, rotary embedding, the optimizer, multi-token
+Not counted: embedding look-up, norms, biases, softmax, rotary embedding, the optimizer, multi-token
 prediction, and the +1 of the exact causal sum (0.002 % at s = 2048).
 Sources: Megatron-LM num_floating_point_operations (causal), PaLM appendix B and torchtitan (full).
 """

@@ -1,7 +1,7 @@
 """The interval rules: how certain a value is within one run, between runs, between two systems.
 
 Knows numbers, not benchmarks. What each interval covers, as simulated,
-stands in docs/statistics.md; benchmarks/coverage.py repeats it.
+is in docs/statistics.md; benchmarks/coverage.py repeats it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def unprofiled(run: Run) -> Run:
 
 
 def recorded_steps(run: Run) -> int:
-    """Return the number of steps that some record is of: one within another's window counts once."""
+    """Return the number of steps that the records cover: a step within two windows counts once."""
     if max(run.window_steps, default=1) == 1:
         return len(run.steps)
     counted, reached = 0, 0

@@ -91,7 +91,7 @@ def first_steady_index(values: Sequence[float], *, minimum: int = MINIMUM_RECORD
 
 
 def _first_reference(values: Sequence[float], minimum: int) -> tuple[SteadyState | None, Sequence[float]]:
-    """Return the steady state, and the values that it is of. A run that changes its speed in the second
+    """Return the steady state, and the values that it covers. A run that changes its speed in the second
     half has no steady first half; the steady state is looked for before the change then.
     """
     import numpy as np

@@ -1,12 +1,12 @@
 """The GPUs, a row each (gpus.csv), and how a device is matched to a row.
 
-Peaks are dense: data sheets often print the figure with 2:4 sparsity, which is twice as much.
+Peaks are dense: data sheets often print the value with 2:4 sparsity, which is twice as much.
 A wrong match is worse than none: a device whose name, compute units, architecture, memory or
 clock speak against a row gets no row, and the reason.
 
 `evidence` of a row, words joined by +:
 
-    read      stands in the source named in the row
+    read      is in the source named in the row
     derived   clock × compute units × operations per clock gives the same within 1 %
     memory    from memory of the data sheet: not to be printed as a fact
     conflict  sources disagree; the note says about what
@@ -70,7 +70,7 @@ _CORES_PER_UNIT = {
     **dict.fromkeys(("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"), 64),
 }
 """fp32 lanes of one multiprocessor or compute unit. Sources: CUDA C++ Programming Guide, arithmetic
-throughput; AMD CDNA white papers. RDNA is left out: torch counts its units in pairs."""
+throughput; AMD CDNA white papers. RDNA is missing: torch counts its units in pairs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class Gpu:
     source: str
 
     def peak_tflops(self, precision: str | None) -> float | None:
-        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8 or mxfp4; None where there is no figure."""
+        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8 or mxfp4; None where there is no value."""
         name = _COUNTED_AS.get(precision or "", precision)
         return getattr(self, f"{name}_tflops") if name in PRECISIONS else None
 
@@ -146,7 +146,7 @@ class Gpu:
         return self.highest_clock_mhz / self.clock_mhz if self.highest_clock_mhz and self.clock_mhz else 1.0
 
     def ceiling_tflops(self, precision: str | None) -> float | None:
-        """Return what no product can exceed: the dense peak at the highest clock; None where there is no figure."""
+        """Return what no product can exceed: the dense peak at the highest clock; None where there is no value."""
         peak = self.peak_tflops(self.computes_in(precision))
         return peak and peak * self.boost
 

@@ -24,7 +24,7 @@ class Price:
 
     @property
     def middle(self) -> float:
-        """The price that a single figure is computed from."""
+        """The price that a single value is computed from."""
         return (self.low + self.high) / 2
 
     def __str__(self) -> str:

@@ -3,8 +3,8 @@
 A row is used where GPU, model, precision and sequence length are known and the same: nothing is
 scaled, and there is no nearest row. Batch and number of GPUs may differ, and are said.
 
-Left out on purpose: torchtitan's figures of H100, which are of cards with 96 GB of HBM2e at 500 W
-that no row of gpus.csv is; figures that stand in a picture alone; and figures of a sequence
+Omitted on purpose: torchtitan's values of H100, measured on cards with 96 GB of HBM2e at 500 W
+that no row of gpus.csv is; values that only a plot shows; and values of a sequence
 length that the publisher doesn't state.
 """
 
@@ -33,7 +33,7 @@ class Published:
         model: as in a result; llama-70b is Llama 3 70B under any of its names.
         precision: as in a result: fp8 and mxfp8 are two.
         gpus, global_batch_size: how it was measured; None where they don't say.
-        date: of the figure: a day, a month or a release; empty where they don't say.
+        date: of the value: a day, a month or a release; empty where they don't say.
     """
 
     publisher: str

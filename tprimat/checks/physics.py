@@ -104,7 +104,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
-    """Return the most that a GPU can do, in any precision where there is no figure of this one."""
+    """Return the most that a GPU can do, in any precision where there is no value of this one."""
     known = (gpu.ceiling_tflops(each) for each in _NARROW)
     return gpu.ceiling_tflops(precision) or max((peak for peak in known if peak), default=math.inf)
 

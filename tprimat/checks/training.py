@@ -42,7 +42,7 @@ class TrainingMatch:
 
     Attributes:
         same: None where the evidence doesn't decide.
-        reasons: one sentence each, with figures.
+        reasons: one sentence each, with values.
         agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None without losses.
     """
 

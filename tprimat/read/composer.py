@@ -79,7 +79,7 @@ class Reader(BlockReader):
         return int(before) + 1 if before is not None and 0 <= before < 2**53 else None
 
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
-        """Return the record of a block; state the sizes that follow from its figures."""
+        """Return the record of a block; state the sizes that follow from its values."""
         record = super().record(step, line, block)
         record.put("learning_rate", next((rate for name, rate in block.items() if name.startswith("lr-")), None))
         self._devices(block, line)

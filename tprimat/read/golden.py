@@ -6,8 +6,8 @@
     {"0": {"lm loss": 11.89415, "elapsed time per iteration (ms)": 53048.6, "GPU utilization": 1.0}, …,
      "alloc": 81.904, "max_alloc": 93.2}
 
-The first is of Megatron-LM: sampled TensorBoard scalars, missing ones as the text nan; steps count
-from 1. The second is of Megatron-Bridge: "GPU utilization" is TFLOP/s per GPU, steps count from 0.
+The first comes from Megatron-LM: sampled TensorBoard scalars, missing ones as the text nan; steps count
+from 1. The second comes from Megatron-Bridge: "GPU utilization" is TFLOP/s per GPU, steps count from 0.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ COLUMNS = {
     "tokens_per_second": ("throughput/tokens_per_sec",),
     "samples_per_second": ("throughput/samples_per_sec",),
 }  # fmt: skip
-"""What Lightning's loggers call a figure; the first that is there counts."""
+"""What Lightning's loggers call a value; the first that is there counts."""
 
 _RATES = ("learning_rate", "lr", "train/lr", "train/learning_rate")
 

@@ -5,7 +5,7 @@
 
 Each line is one step, timed on the host while the device works on: the first steps after the
 compilation may look absurdly fast, and what they left waiting shows in later ones. Tokens count
-padding; total_weights counts targets that are none. TFLOPs are of the model, without recomputation.
+padding; total_weights counts targets that are none. TFLOPs are model FLOPs, without recomputation.
 Steps count from 0 in MaxText and from 1 in trainings after it (DPO, SFT): they are kept as printed,
 but for a log that has a step 0.
 

@@ -27,12 +27,12 @@ the whole step, and MLPerf's lines, written for machines, before a console.
 """
 
 RENAMED = {("megatron", "deepspeed"): "deepspeed", ("megatron", "megatron_bridge"): "megatron_bridge"}
-"""Megatron's lines under DeepSpeed's engine are of Megatron-DeepSpeed, beside Bridge's of Bridge."""
+"""Megatron's lines under DeepSpeed's engine come from Megatron-DeepSpeed, beside Bridge's lines from Bridge."""
 
 _PARTS = ("training_config", "parallelism_config", "model_config", "gpu_info", "optimizer", "data", "memory_metrics")
 
 LEAST_COMMON = 3
-"""Equal losses of so many steps, to the digits that are printed, are of one training."""
+"""Equal losses of so many steps, to the digits that are printed, belong to one run."""
 
 LOSS_DIGITS = 5e-4
 """Share by which a loss of four printed digits may be off."""

@@ -133,7 +133,7 @@ class Reader(StepReader):
         self.sorter.take(record)
 
     def _derive_time(self, record: Record) -> bool:
-        """Set the step time from the cumulative one; return False where that is no figure."""
+        """Set the step time from the cumulative one; return False where that is no value."""
         step, seconds = record.step, record.native.get("cumulative_train_seconds")
         if seconds is None or step < 1:
             return False

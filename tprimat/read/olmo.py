@@ -75,7 +75,7 @@ class Reader(BlockReader):
             self._open = False
 
     def counts(self, block: dict[str, str]) -> bool:
-        """Return whether a block is of training, and not of an evaluation."""
+        """Return whether a block describes training, not evaluation."""
         return any(name.startswith(("train/", "throughput/")) for name in block)
 
     def done(self, run: RunBuilder) -> None:

@@ -38,7 +38,7 @@ MOST_PACKED = 200
 MOST_ROWS, MOST_COLUMNS = 100_000, 200
 LONGEST_NAME = 400
 MOST_KERNELS = 20
-"""Kernels that a result holds, by their time; the rest is one figure."""
+"""Kernels that a result holds, by their time; the rest is one value."""
 
 _PARTS = {
     "computation_time": "computation",
@@ -178,7 +178,7 @@ def _read_tables(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> li
 
 
 def _parsed_logs(tables: Sequence[Table], form: str) -> list[ParsedLog]:
-    """Return one parsed log per system; several tables are of several ranks."""
+    """Return one parsed log per system; several tables come from several ranks."""
     sides = list(dict.fromkeys(side for table in tables for side in table if "time" in table[side]))
     if not sides:
         raise ValueError("no sheet gpu_timeline with times")

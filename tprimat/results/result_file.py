@@ -111,7 +111,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _arranged(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields in the order in which a person reads them: what it is, figures, series, the runs."""
+    """Return fields in the order in which a person reads them: setup, values, series, runs."""
     if "runs" in fields:
         fields["runs"] = [_arranged(each) for each in fields["runs"]]
     middle = [name for name in fields if name not in (*FIELD_ORDER, *SERIES, "runs")]

@@ -102,7 +102,7 @@ class Environment(_Section, frozen=True, kw_only=True):
 
     @property
     def lacks_bf16(self) -> bool:
-        """Whether the processor is known to have no instructions for bf16, which it then computes in software."""
+        """Whether the CPU is known to have no instructions for bf16, which it then computes in software."""
         return self.cpu_instructions is not None and not BF16_INSTRUCTIONS.intersection(self.cpu_instructions)
 
 

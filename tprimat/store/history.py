@@ -17,7 +17,7 @@ UNFINISHED = ".result.part"
 
 
 def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the files in a folder and below, by name; hidden ones and those in history/ are left out."""
+    """Yield the files in a folder and below, by name; hidden ones and those in history/ are skipped."""
     for parent, folders, names in os.walk(folder, onerror=on_error):
         folders[:] = sorted(name for name in folders if name != HISTORY and not name.startswith("."))
         yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))

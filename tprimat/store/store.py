@@ -1,7 +1,7 @@
 """Find, read and write result files in folders, and merge runs into them.
 
 Writes are atomic, one writer at a time, and nothing is overwritten: a run joins the file of its
-setup, and a file of another setup that stands in the way moves to history/.
+setup, and a file of another setup that is in the way moves to history/.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_FILE = 1 << 30
 """Bytes; 10⁶ steps take some 0.1 GB. A larger file is no result."""
 
 SURELY_THE_SAME = 3
-"""Equal records with so many different times, all values equal to the last digit, are of one training."""
+"""Equal records with so many different times, all values equal to the last digit, belong to one run."""
 
 
 class Saved(NamedTuple):

@@ -27,7 +27,7 @@ class Efficiency:
     """The values of the runs of one setup.
 
     Attributes:
-        steps: which steps they are of, or of how many runs.
+        steps: the steps that they cover, or the number of runs.
         values: by the name of the row; a row that nobody asked for is absent.
         hints: what could be tried.
     """
@@ -83,7 +83,7 @@ def rows(sets: Sequence[Efficiency]) -> list[Metric]:
 
 
 def _speed(segment: SegmentMetrics) -> Value:
-    """Return the rate with the interval of the mean step time, inverted. A median's is of another value."""
+    """Return the rate with the interval of the mean step time, inverted. A median's belongs to another value."""
     rate, interval = segment.tokens_per_second_per_gpu, segment.interval
     if rate is None or interval is None or interval.about != "mean":
         return Value(rate)

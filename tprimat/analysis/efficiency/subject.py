@@ -15,9 +15,9 @@ from tprimat.results.run import FROM_DESCRIPTION, Run
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A figure in the unit of its row, with its interval where the step time has one; or None.
+    """A value in the unit of its row, with its interval where the step time has one; or None.
 
-    The reason says why there is no figure, or what must be known of it.
+    The reason says why there is no value, or what must be known of it.
     """
 
     value: float | None

@@ -3,7 +3,7 @@
     epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=173.4, CurrSamplesPerSec=171.9, …
     steps: 1 loss: 12.7902 iter time (s): 150.471 samples/sec: 6.805
 
-The timer's samples are of all GPUs. CurrSamplesPerSec is of the last step alone, from its forward
+The timer counts samples of all GPUs. CurrSamplesPerSec covers the last step alone, from its forward
 pass on where the loader is somebody else's; RunningAvgSamplesPerSec is a mean since step 2. A
 pipeline's line is the mean of the steps since the one before.
 """
@@ -149,7 +149,7 @@ class Reader(StepReader):
             self.has_own_lines = True
 
     def _record(self, step: int, kind: str, printed: Mapping[str, str | None], line: Line) -> None:
-        """Add figures to the record of a step: the current one, which another line of it began, or a new one."""
+        """Add values to the record of a step: the current one, which another line of it began, or a new one."""
         last = self.sorter.last
         self._kinds.add(kind)
         if self._current.step != step or kind in self._kinds_of_current:

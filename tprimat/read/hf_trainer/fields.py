@@ -63,7 +63,7 @@ AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/ma
 
 
 def is_record(entry: Mapping[str, object]) -> bool:
-    """Return whether a dictionary is of training steps: not of an evaluation or of the whole training."""
+    """Return whether a dictionary describes training steps, not an evaluation or the whole training."""
     return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step"})
 
 
@@ -77,7 +77,7 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def summary_of(entry: Mapping[str, object], steps: int | None = None) -> dict[str, float | None]:
-    """Return the figures of a whole training, and the mean time of a step where the number of steps is known."""
+    """Return the values of a whole training, and the mean time of a step where the number of steps is known."""
     figures = {name: number(entry[key]) for key, name in _SUMMARY.items() if key in entry}
     runtime = figures.get("train_runtime_seconds")
     if runtime and runtime > 0 and steps:

@@ -3,7 +3,7 @@
     10%|█  | 10/97 [00:50<07:15,  5.01s/it]{'loss': 2.98, 'learning_rate': 4.17e-05, 'epoch': 0.1}
     {'train_runtime': 273.0, 'train_samples_per_second': 3.6, 'train_steps_per_second': 0.007, 'epoch': 1.0}
 
-transformers 5 prints the figures as text of four digits. A dictionary has neither step nor time:
+transformers 5 prints the values as text of four digits. A dictionary has neither step nor time:
 steps.py finds the step; a time there is only of the whole training.
 """
 

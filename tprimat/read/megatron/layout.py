@@ -1,7 +1,7 @@
 """Layouts: where iteration lines have their numbers, so that most need not be parsed anew.
 
 Lines of one log differ in their digits and in little else. With its digits replaced by zeros, a line
-that was parsed in full stands for all lines of that spelling: their figures are in the same places.
+that was parsed in full stands for all lines of that spelling: their values are in the same places.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
     Attributes:
         spelling: of the line.
         kind: of the line that it was learnt from.
-        names: of its figures.
+        names: of its values.
         figures: returns their texts.
         iteration, stamp, rank: bytes of these; none for what the line doesn't have.
     """
@@ -104,7 +104,7 @@ class ParsedLine(NamedTuple):
 def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | None:
     """Return the layout of a line without its end; None where the spelling doesn't tell all.
 
-    `record` is its only one, whose figures have these places in the clean text.
+    `record` is its only one, whose values have these places in the clean text.
     """
     if record.kind.garbled or record.kind.not_finite or not raw.isascii():
         return None

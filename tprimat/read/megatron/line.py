@@ -3,7 +3,7 @@
     iteration  3/  50 | consumed samples:  384 | elapsed time per iteration (ms): 15169.7 | … |
 
 Megatron-LM, its ROCm fork and Primus print it. Labels, units and the order of segments have
-changed; LABELS is the one place that knows them. Of a pair such as 664.0/701.3 the first figure
+changed; LABELS is the one place that knows them. Of a pair such as 664.0/701.3 the first value
 is this line's own and the second a running mean, which is left alone.
 """
 
@@ -36,7 +36,7 @@ class Label(NamedTuple):
     """A quantity of the iteration line.
 
     Attributes:
-        field: what it is called here.
+        field: its name here.
         names: all that it has been called, the latest first, lower case, blanks single.
         pattern: of its value; the first group counts.
     """
@@ -84,7 +84,7 @@ LABELS = (
 _BY_NAME = {name: label for label in LABELS for name in label.names}
 
 FIELDS = tuple(label.field for label in LABELS)
-"""Figures that a line states in a segment of their own."""
+"""Values that a line states in a segment of their own."""
 
 
 # fmt: off
@@ -183,7 +183,7 @@ def records(line: Line) -> Iterator[Record]:
 
 
 def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
-    """Yield the records of a line, each with the places of its figures in the text."""
+    """Yield the records of a line, each with the places of its values in the text."""
     text = line.text
     if TIMED not in text:
         return
@@ -204,7 +204,7 @@ def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:
 def _record(
     text: str, start: int, anchor: re.Match[str], end: int, number: int, marks: tuple[str, ...]
 ) -> tuple[Record, dict[str, slice]]:
-    """Return the record of a line between two places, whose iteration is at the anchor, and its figures' places."""
+    """Return the record of a line between two places, whose iteration is at the anchor, and its values' places."""
     seen: list[str] = []
     not_finite: list[str] = []
     garbled: list[str] = []
@@ -277,4 +277,4 @@ SHAPES = {
     "primus-26.5": "Primus v26.5: compute per GPU with (avg …)",
     "primus-26.5.1": "Primus v26.5.1: throughput per GPU with tokens/s/GPU inst/harmonic mean",
 }
-"""Shapes of the line, as they stand in a result's source.dialect."""
+"""Shapes of the line, as they are in a result's source.dialect."""

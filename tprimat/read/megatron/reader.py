@@ -225,7 +225,7 @@ def _started_again(pending: Context) -> bool:
 
 
 def is_another_model(stated: LoggedValues, later: LoggedValues) -> bool:
-    """Return whether a later dump of arguments is of a model of another shape."""
+    """Return whether a later dump of arguments describes a model of another shape."""
     shapes = ((stated.count(name), later.count(name)) for name in ("num_layers", "hidden_size", "num_attention_heads"))
     return any(None not in pair and pair[0] != pair[1] for pair in shapes)
 
@@ -245,7 +245,7 @@ def signs_of_another(last: Record, record: Record) -> int:
 
 
 def is_foreign(table: Table, record: Record) -> bool:
-    """Return whether a later iteration is of another training than the records: a log behind another one.
+    """Return whether a later iteration belongs to another run than the records: a log behind another one.
 
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it was.
     """

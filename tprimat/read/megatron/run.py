@@ -270,7 +270,7 @@ def _check_rates(
     sizes: TrainingConfig,
     warnings: list[str],
 ) -> None:
-    """Compare the log's own tokens/s/GPU with its other figures."""
+    """Compare the log's own tokens/s/GPU with its other values."""
     batch, sequence, world = sizes.global_batch_size, sizes.sequence_length, sizes.num_gpus
     if not batch or not world:
         return

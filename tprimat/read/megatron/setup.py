@@ -182,7 +182,7 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
-    """Return the model's shape, with a warning for what is left out of it on purpose."""
+    """Return the model's shape, with a warning for what is omitted on purpose."""
     heads, layers = stated.count("num_attention_heads"), stated.count("num_layers")
     if layers is None and heads is None:
         count, rounded = _parameters(stated)

@@ -19,7 +19,7 @@ _NUMBERS = ("iteration", "line", "micros", "kind")
 
 
 class Table:
-    """Records by iteration, ascending, once they are settled; NaN for a figure that a record lacks."""
+    """Records by iteration, ascending, once they are settled; NaN for a value that a record lacks."""
 
     def __init__(self) -> None:
         self.first: int
@@ -120,7 +120,7 @@ class Table:
         return Record(iteration, line, micros, list(self._kinds)[kind], figures)
 
     def fill(self, iteration: int, name: str, value: float) -> None:
-        """Give a record a figure that it lacks."""
+        """Give a record a value that it lacks."""
         if iteration in self._waiting:
             self._waiting[iteration].figures[name] = value
         else:
@@ -137,12 +137,12 @@ class Table:
         return removed
 
     def column(self, name: str) -> tuple[float | None, ...]:
-        """Return a figure of each settled record."""
+        """Return a value of each settled record."""
         values = self._columns.get(name) or [math.nan] * len(self.iterations)
         return tuple(None if value != value else value for value in values)
 
     def present(self, name: str) -> list[float]:
-        """Return the figures of a name that are there, in order."""
+        """Return the values of a name that are there, in order."""
         return [value for value in self._columns.get(name, ()) if value == value]
 
     def _column(self, name: str) -> array[float]:

@@ -24,7 +24,7 @@ AGREEMENT = 0.02
 
 
 START = 5.0
-"""s. No process starts in less time, and a pause that is shorter is of an evaluation or a checkpoint."""
+"""s. No process starts in less time, and a shorter pause is an evaluation or a checkpoint."""
 
 
 def log_interval(iterations: Sequence[int], stated: int | None) -> int:
@@ -127,7 +127,7 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
 def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
     """Return whether nothing tells if the time of a process's second line contains the first iteration.
 
-    The timer of Primus' core runtime is of the newer kind at every start.
+    Primus' core runtime uses the newer kind of timer at every start.
     """
     if first.seconds is None or second.seconds is None:
         return False

@@ -113,7 +113,7 @@ class Context(LogContext):
 
 
 SAME_MOMENT = 0.5
-"""Two lines of one iteration are of one moment when less than this share of a step lies between."""
+"""Two lines of one iteration belong to one moment when less than this share of a step lies between."""
 
 FIRST_RECORDS = 3
 """Around so many first records of an attempt a process still tells of itself: its memory, its kernels."""
@@ -131,7 +131,7 @@ class MegatronTraining(LoggedTraining):
         table: its records.
         attempts: first iteration of each start that the log shows and no later one took back, ascending.
         since_start: records since the latest of the attempts began.
-        lines_of_other_ranks: that repeat an iteration; doubles are of the same rank.
+        lines_of_other_ranks: that repeat an iteration; doubles come from the same rank.
         world: the number of GPUs that a prefix states.
     """
 
@@ -215,6 +215,6 @@ class MegatronTraining(LoggedTraining):
 
 
 def differ(name: str, one: Record, other: Record) -> bool:
-    """Return whether two lines state different values of a figure."""
+    """Return whether two lines state different values of a field."""
     values = one.figures.get(name), other.figures.get(name)
     return None not in values and values[0] != values[1]

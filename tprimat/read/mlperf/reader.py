@@ -55,7 +55,7 @@ _FIELDS = {
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.
 _FIGURES = {"target_accuracy": "target_accuracy", "overall_throughput": "overall_samples_per_second", "seed": "seed"}
-"""Events that are figures of the whole run, by their names in native_metrics."""
+"""Events that are values of the whole run, by their names in native_metrics."""
 
 _BEGINS = ("init_start", "submission_benchmark", "run_start")
 

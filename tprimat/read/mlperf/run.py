@@ -2,7 +2,7 @@
 
 native_metrics: `samples_per_second`, `max_memory_usage` (of no stated unit) and `eval_accuracy` as
 series, each where it is logged; `time_to_train_minutes`, `eval_accuracy_last`, `target_accuracy` and
-figures of the whole run as single figures, `seed` too. Time to train is no speed: it counts how many
+values of the whole run as single values, `seed` too. Time to train is no speed: it counts how many
 evaluations it took to reach the target.
 """
 
@@ -229,7 +229,7 @@ class MlperfRun(RunBuilder):
 
 @dataclasses.dataclass
 class SummaryRun(RunBuilder):
-    """Builder of the Run of a summary as Primus' benchmark of a diffusion model writes it: whole-run figures, no steps.
+    """Builder of the Run of a summary as Primus' benchmark of a diffusion model writes it: whole-run values, no steps.
 
     FLUX MLPerf benchmark summary
     local_batch_size: 64

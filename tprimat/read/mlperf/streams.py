@@ -1,8 +1,8 @@
-"""MLPerf events -> step records: which stream of figures to take, and at which step each figure stands.
+"""MLPerf events -> step records: which stream of values to take, and at which step each value stands.
 
 Submitters log a step's time, or samples per second, singly or as the mean of a block between two
 evaluations. The position beside it is a step, a count of samples or of tokens, counted to the
-block's start or its end, from 0 or from 1. What it is shows in the events' own times: a figure that
+block's start or its end, from 0 or from 1. Which one shows in the events' own times: a value that
 says 3.2 s per step, logged every 155 s, stands 48 steps apart.
 """
 
@@ -40,7 +40,7 @@ class Event(NamedTuple):
     Attributes:
         time: s since 1970.
         place: numbers of the metadata, such as step and samples_count.
-        values: the tracked figures, or the loss.
+        values: the tracked values, or the loss.
         block: number of the block that it was logged in, from 0; None outside of blocks.
     """
 

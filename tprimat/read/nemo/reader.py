@@ -6,7 +6,7 @@
     Epoch 0: :   5%|▌ | 5/100 [00:12<03:59, reduced_train_loss=10.90, global_step=4.000,
     consumed_samples=80.00, train_step_timing in s=1.230]
 
-The iteration counts anew in every epoch, global_step doesn't; both count from 0. All figures but
+The iteration counts anew in every epoch, global_step doesn't; both count from 0. All values but
 global_step are means over the steps since the line before, of four digits. A new epoch or a restart
 changes the order of the fields.
 

@@ -1,7 +1,7 @@
 """Failure reasons: the cause among the many lines that a crash leaves.
 
 Eight processes die and each says so; torchrun adds that they died. The cause is what the first
-one said last, unless a line names something graver (memory, a device, a job's limit).
+one said last, unless a line names something more severe (memory, a device, a job's limit).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Reader(Protocol):
 
     @property
     def recognised(self) -> bool:
-        """Whether some line so far is of this log format."""
+        """Whether some line so far has this log format."""
 
     def feed(self, line: Line) -> None:
         """Take the next line."""

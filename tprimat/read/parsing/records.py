@@ -14,13 +14,13 @@ from tprimat.results.run import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP, Stat
 from tprimat.units import round_figure
 
 RATE_AGREEMENT = 0.01
-"""Share by which a printed rate may differ from what the other figures give."""
+"""Share by which a printed rate may differ from what the other values give."""
 
 LONGEST_SETUP = 50_000
 """Lines before the first record in which a setup is looked for: a long log of another log format isn't searched."""
 
 FIGURES = ("seconds", "loss", "learning_rate", "grad_norm")
-"""Figures of a record that are fields of its own."""
+"""Values of a record that are fields of its own."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -35,7 +35,7 @@ class Record:
         stamp: when it was printed.
         origin: who printed it, where a prefix says so.
         native: what the framework printed beside, by the name that it has in native_metrics.
-        not_finite: names of figures that are NaN or infinite.
+        not_finite: names of values that are NaN or infinite.
     """
 
     step: int
@@ -56,11 +56,11 @@ class Record:
         return {name: value for name, value in {**own, **self.native}.items() if value is not None}
 
     def figure(self, name: str) -> float | None:
-        """Return a figure, of a field or a native one, or None."""
+        """Return a value, of a field or a native one, or None."""
         return getattr(self, name) if name in FIGURES else self.native.get(name)
 
     def put(self, name: str, printed: object) -> None:
-        """Set a figure, of a field or a native one; remember it when it isn't finite. What is no number is skipped.
+        """Set a value, of a field or a native one; remember it when it isn't finite. What is no number is skipped.
 
         Its name may end in the unit that is printed (values.UNITS): `milliseconds` are set as `seconds`.
         """
@@ -78,7 +78,7 @@ class Record:
             self.native[name] = value
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
-        """Set what is printed under known names, by the names here; of several for one figure the first counts."""
+        """Set what is printed under known names, by the names here; of several for one value the first counts."""
         for own, name in names.items():
             if own in printed and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
@@ -119,7 +119,7 @@ class LoggedTraining:
 
     Attributes:
         records: by step as printed.
-        around: what is said around them.
+        around: the statements around them.
         doubles: records skipped because they repeat another one.
         attempts: first step of each start.
         lines: first and last line of a record.
@@ -180,7 +180,7 @@ def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
 
 
 def peaks(records: Iterable[Record], **names: str) -> dict[str, float]:
-    """Return the highest of native figures, by the fields of MemoryMetrics that their names stand for."""
+    """Return the highest of native values, by the fields of MemoryMetrics that their names stand for."""
     highest: dict[str, float] = {}
     for record in records:
         for name, field in names.items():

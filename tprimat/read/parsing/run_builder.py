@@ -1,7 +1,7 @@
 """Conversion of records and logged values to a ParsedLog and its Run.
 
 A log format's reader finds records and statements; what is the same for every log format is done here:
-the parts of the Run, what follows from the rest, rates held against batch, sequence, time and
+the parts of the Run, what follows from the rest, rates checked against batch, sequence, time and
 GPUs, and a reason for everything that stays unknown.
 """
 

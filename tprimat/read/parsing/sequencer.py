@@ -1,6 +1,6 @@
 """Assign step records to trainings: detect duplicates, restarts and new trainings.
 
-the same step, the same moment or figures   a double (several ranks print); skipped
+the same step, the same moment or values   a double (several ranks print); skipped
 a step again, later                         a restart: its records take the place of the former
 again from the first step or before         another training: one of its own
 """

@@ -61,7 +61,7 @@ class StepReader(RecordReader):
     timing = Timing()
     rate: str | None = "tokens_per_second_per_gpu"
     signs: tuple[str, ...] = ()
-    """A line without any of these holds no figures."""
+    """A line without any of these holds no values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class BlockReader(StepReader):
 
     @abc.abstractmethod
     def counts(self, block: dict[str, str]) -> bool:
-        """Return whether a block is of training steps."""
+        """Return whether a block describes training steps."""
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the step of a block whose header is missing, where a metric tells it."""

@@ -32,7 +32,7 @@ class Line(NamedTuple):
     whole: bool
 
     def cuts(self, end: int) -> bool:
-        """Return whether the file ends here, so that a figure up to this place may be a part of one."""
+        """Return whether the file ends here, so that a value up to this place may be a part of one."""
         return not self.whole and end == len(self.text)
 
 

@@ -89,14 +89,14 @@ UNITS: tuple[tuple[str, str, Callable[[float], float]], ...] = (
     ("_mb", "_gb", lambda megabytes: round(megabytes / 1e3, 4)),
     ("_bytes", "_gb", lambda size: round(size / GB, 4)),
 )
-"""Units in which sources print, by the end of a figure's name; the end that it has in a result; the conversion."""
+"""Units in which sources print, by the end of a value's name; the end that it has in a result; the conversion."""
 
 
 @functools.cache
 def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
-    """Return the name that a figure has in a result, and the conversion to that name's unit.
+    """Return the name that a value has in a result, and the conversion to that name's unit.
 
-    A reader that calls a printed figure `cumulative_milliseconds` gets `cumulative_seconds`.
+    A reader that calls a printed value `cumulative_milliseconds` gets `cumulative_seconds`.
     """
     for ending, unit, convert in UNITS:
         if name.endswith(ending):

@@ -1,7 +1,7 @@
 """Reader of TensorBoard's event files: which tag is what, by the framework that wrote them.
 
 Megatron's files also hold every argument as text, which makes one file enough for tokens/s/GPU.
-All files of a folder are of one training; where a step is written again, the later file's counts.
+All files of a directory belong to one run; where a step is written again, the later file's counts.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _TOTALS = {
     "train/train_samples_per_second": "train_samples_per_second",
     "train/train_steps_per_second": "train_steps_per_second",
 }
-"""Tags whose last value is a figure of the whole training."""
+"""Tags whose last value is a value of the whole training."""
 
 
 def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:

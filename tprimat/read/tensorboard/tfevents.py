@@ -23,7 +23,7 @@ LONGEST_RECORD = 1 << 28
 """Bytes. Graphs and images take some megabytes; a length beyond is no length."""
 
 CHECKED = 2048
-"""Bytes. The checksum of a longer record (a graph, a picture) isn't computed: no scalar is in it."""
+"""Bytes. The checksum of a longer record (a graph, an image) isn't computed: no scalar is in it."""
 
 
 class Point(NamedTuple):
@@ -172,7 +172,7 @@ _PACKED = {5: "<f", 6: "<d", 7: None, 10: None}
 """Fields of a tensor that hold numbers: floats, doubles, and two kinds of integers as varints."""
 
 _RAW = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
-"""Types of a tensor whose numbers stand in tensor_content."""
+"""Types of a tensor whose numbers are in tensor_content."""
 
 
 def _tensor(content: bytes) -> float | str | None:

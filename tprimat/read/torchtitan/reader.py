@@ -5,7 +5,7 @@
 
 tps is tokens per second and device: of the tokens that a data-parallel rank took since the line
 before, divided by the time since then and by tensor, pipeline and context parallelism. Padding
-counts. tflops are of the model, attention counted in full and recomputation not. The line has no
+counts. tflops are model FLOPs, attention counted in full and recomputation not. The line has no
 step time: it follows from tps where batch, sequence and devices are stated, and from nothing else.
 
 native_metrics: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `mfu_percent`, `memory_reserved_gb`

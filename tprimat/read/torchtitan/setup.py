@@ -235,7 +235,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 
 def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
-    """Return the model's shape, with a warning for what is left out of it on purpose."""
+    """Return the model's shape, with a warning for what is omitted on purpose."""
     text = stated.word("model_arguments") or ""
     parameters = stated.count("parameters")
     if not text:
