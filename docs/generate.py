@@ -122,7 +122,7 @@ def _table(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _type(field: dict[str, Any]) -> str:
-    """Return a type in words: "whole number ≥ 1", "list of number or null"."""
+    """Return a type in words: "integer ≥ 1", "list of number or null"."""
     if "$ref" in field:
         name: str = field["$ref"].rsplit("/", 1)[1]
         target = "runs" if name == "RecordedRepetition" else name.lower()
@@ -135,7 +135,7 @@ def _type(field: dict[str, Any]) -> str:
         return f"list of {_grouped(field['items'])}"
     if field["type"] == "object":
         return f"object of {_grouped(field['additionalProperties'])} by name"
-    word = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+    word = {"integer": "integer", "number": "number", "string": "text", "boolean": "boolean"}
     if "exclusiveMinimum" in field:
         return f"{word[field['type']]} > {field['exclusiveMinimum']:g}"
     # Bounds that only keep arithmetic safe are for the schema, not for people.
