@@ -49,6 +49,17 @@ class TestNothingSaid:
         assert (request.scale, request.global_batch_size, request.sequence_length) == ("1b", 8, 2048)
         assert not any("default on larger GPUs" in note for note in notes)
 
+    def test_a_gpu_is_measured_with_compiled_kernels(self):
+        assert resolved(MI300X)[0].compiled
+        assert resolved(MI300X)[0].finds_micro_batch
+        eager = resolved(MI300X, eager=True)[0]
+        assert (eager.compiled, eager.finds_micro_batch) == (False, True)
+        stated = resolved(MI300X, micro_batch_size=2)[0]
+        assert (stated.compiled, stated.finds_micro_batch, stated.micro_batch_size) == (True, False, 2)
+
+    def test_a_cpu_stays_eager(self):
+        assert not resolved(CPU)[0].tuned
+
     def test_a_smaller_gpu_trains_what_fits_and_is_told_so(self):
         request, notes = resolved(Device("nvd", 1, 15.7 * 2**30, "sm_75"))
         assert request.scale == "medium"

@@ -41,6 +41,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
         packages=("torch", "lightning", "transformers"),
         automatic_on=("nvd", "amd", "cpu"),
         profiles=True,
+        compiles=True,
+        finds_micro_batch=True,
     ),
     Framework(
         "transformers",
@@ -55,6 +57,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         # fp16 would take a gradient scaler that knows of sharded gradients.
         precisions=("fp32", "bf16"),
         packages=("torch", "transformers"),
+        compiles=True,
     ),
     *(
         Framework(

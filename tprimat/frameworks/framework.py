@@ -44,6 +44,8 @@ class Framework:
         data: what it trains on by default, as a result states it.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         logged: whether it writes a log and no result, so that the log is read.
+        compiles: whether torch.compile makes its kernels on a GPU.
+        finds_micro_batch: whether it takes the largest micro-batch that fits a GPU: its training calls loops/tuned.py.
         room: its folder where that isn't named after it.
     """
 
@@ -62,6 +64,8 @@ class Framework:
     profiles: bool = False
     logged: bool = False
     room: str = ""
+    compiles: bool = False
+    finds_micro_batch: bool = False
 
     @property
     def folder(self) -> str:

@@ -16,7 +16,7 @@ def advised(reason: str, request: Request) -> str:
 def advice(request: Request) -> str:
     """Return the next options to try: less at once, then a divided model, then a smaller one."""
     options = []
-    if request.micro_batch_size > 1:
+    if request.micro_batch_size > 1 and not request.finds_micro_batch:
         size = request.micro_batch_size
         options.append(f"{request.BATCH_OPTION} {max(each for each in range(1, size) if size % each == 0)}")
     divided = 2 * request.tensor_model_parallel_size

@@ -55,6 +55,8 @@ class Request:
         num_nodes: machines that train together.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
         settings: fields of the framework's own recipe, each as path=value.
+        compiled: whether torch.compile makes its kernels; False for eager PyTorch.
+        finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -83,6 +85,13 @@ class Request:
     cuda_graphs: bool = False
     settings: tuple[str, ...] = ()
     profile: str | None = None
+    compiled: bool = False
+    finds_micro_batch: bool = False
+
+    @property
+    def tuned(self) -> bool:
+        """Whether the training is made to suit its GPU before the first step."""
+        return self.compiled or self.finds_micro_batch
 
     @property
     def data_parallel_size(self) -> int:
@@ -151,7 +160,8 @@ class Request:
 class RequestedConfig:
     """The user's options for a training, as in Request; None where not given.
 
-    `shape` is that of a result which is to be matched, `preset` a name under which a framework keeps defaults.
+    `shape` is that of a result which is to be matched, `preset` a name under which a framework keeps defaults;
+    `eager` says that nothing is compiled.
     """
 
     scale: str | None = None
@@ -172,6 +182,7 @@ class RequestedConfig:
     data: str | None = None
     preset: str | None = None
     settings: tuple[str, ...] | None = None
+    eager: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -79,6 +79,8 @@ class Resolver:
             tensor_model_parallel_size=tensor,
             pipeline_model_parallel_size=pipeline,
             context_parallel_size=context,
+            compiled=self.framework.compiles and not on_cpu and not requested.eager,
+            finds_micro_batch=self.framework.finds_micro_batch and not on_cpu and requested.micro_batch_size is None,
         )
         return self.complete(request, shape)
 

@@ -211,7 +211,7 @@ def _setup(plan: Plan, request: Request) -> dict[str, str]:
         "parameters": count,
         "precision": request.precision,
         "batch": str(request.global_batch_size),
-        "micro": str(request.micro_batch_size),
+        "micro": "auto" if request.finds_micro_batch else str(request.micro_batch_size),
         "sequence": str(request.sequence_length),
         "steps": str(request.steps),
         "processes": str(request.num_gpus),

@@ -229,6 +229,7 @@ def _requested_config(
     nemo_options.check(framework.name, framework.divides, options)
     names = ("scale", "steps", "global_batch_size", "micro_batch_size", "sequence_length", "seed", "label")
     known = {name: getattr(options, name) for name in names} | {"time_limit_s": options.time_limit}
+    known["eager"] = options.eager or None
     if options.micro_batch_size is not None:
         known["micro_batch_size"] = options.micro_batch_size[0]
     stated = {name: value for name, value in (known | nemo_options.requested(options)).items() if value is not None}

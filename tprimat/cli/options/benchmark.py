@@ -119,6 +119,7 @@ def _add_setup(group: argparse._ArgumentGroup) -> None:
     text = f"use {', '.join(PRECISIONS)} or several ({default})"
     option(group, "--precision NAME", text, type=names(PRECISIONS, "precision"))
     add_sizes(group, several_micro_batches=True)
+    option(group, "--eager", "train in eager PyTorch (default: compiled on a GPU)")
     option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 

@@ -8,8 +8,8 @@ the result. What it trains, on what and how is in loops/recipe.py.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import Any
 
 import lightning.pytorch as pl
 import torch
@@ -17,17 +17,23 @@ from lightning.pytorch.plugins.environments import LightningEnvironment, TorchEl
 from lightning.pytorch.strategies import DDPStrategy
 
 from tprimat.frameworks.loops import processes, recipe
-from tprimat.frameworks.loops.processes import TIMEOUT, this_one
-from tprimat.frameworks.loops.recipe import Recipe
+from tprimat.frameworks.loops.processes import TIMEOUT, joined, this_one
 from tprimat.frameworks.loops.requested import RequestedBenchmark
+from tprimat.frameworks.loops.tuned import Tuned, tune
 from tprimat.frameworks.request import Request
 
 
 def train(request: Request) -> None:
     """Train, with the recorder watching, and write the result to the request's folder."""
     process = this_one(request.platform)
-    training = recipe.of(request)
     several = request.num_gpus > 1
+    # What is tried before the training has the processes agree; Lightning takes the group that is there.
+    with joined(process) if several and request.tuned else contextlib.nullcontext():
+        _fit(tune(recipe.of(request), process), process.rank, several=several)
+
+
+def _fit(tuned: Tuned, rank: int, *, several: bool) -> None:
+    training, request = tuned.training, tuned.training.request
     trainer = pl.Trainer(
         accelerator="gpu" if training.on_gpu else "cpu",
         devices=request.num_gpus,
@@ -39,7 +45,7 @@ def train(request: Request) -> None:
         max_steps=request.steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
         gradient_clip_val=training.settings.gradient_clipping,
-        callbacks=[RequestedBenchmark(request, training.setup())],
+        callbacks=[RequestedBenchmark(request, tuned.setup)],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -49,7 +55,7 @@ def train(request: Request) -> None:
         num_sanity_val_steps=0,
         limit_val_batches=0,
     )
-    trainer.fit(Pretraining(training, training.weights(process.device)), training.loader(process.rank))
+    trainer.fit(Pretraining(tuned), training.loader(rank))
 
 
 class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
@@ -59,11 +65,11 @@ class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
         grad_norm: before clipping, as the callback reads it.
     """
 
-    def __init__(self, training: Recipe, model: Any) -> None:
+    def __init__(self, tuned: Tuned) -> None:
         super().__init__()
-        self.model = model
+        self.model = tuned.module
         self.grad_norm: torch.Tensor | None = None
-        self._training = training
+        self._tuned = tuned
 
     def training_step(self, batch: torch.Tensor, batch_idx: int) -> torch.Tensor:
         """Return the loss of a micro-batch."""
@@ -72,7 +78,9 @@ class Pretraining(pl.LightningModule):  # type: ignore[misc]  # untyped here
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return the recipe's optimizer."""
-        return self._training.optimizer(self.model)
+        optimizer = self._tuned.training.optimizer(self.model)
+        optimizer.register_step_post_hook(self._tuned.refresh)
+        return optimizer
 
     def configure_gradient_clipping(
         self,

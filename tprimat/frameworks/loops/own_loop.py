@@ -5,12 +5,15 @@ What a backward pass and an optimizer step are, the framework's engine knows.
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
+import torch
 
-from tprimat.frameworks.loops import processes, recipe
+from tprimat.frameworks.loops import processes, recipe, tuned
 from tprimat.frameworks.loops.processes import joined, this_one
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
@@ -57,6 +60,16 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
     process = this_one(request.platform)
     with joined(process):
         engine = make(training, process)
+        setup = training.setup()
+        if request.compiled:
+            seconds, problem = _first_micro_batch(engine, training, process)
+            if process.agree(problem is not None):
+                # A model that failed within its forward pass is of no more use.
+                del engine
+                training = dataclasses.replace(training, request=dataclasses.replace(request, compiled=False))
+                engine = make(training, process)
+                problem = problem or tuned.ELSEWHERE
+            setup = tuned.stated(setup, seconds, problem, is_chunked=problem is None)
         loader = iter(training.loader(process.rank))
         recording = loop.record(
             output_dir=request.output_dir,
@@ -67,7 +80,7 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
             precision=request.precision,
             precision_detail=engine.precision_detail,
             setup=msgspec.structs.replace(
-                training.setup(),
+                setup,
                 # Its steps include what those of a framework do.
                 timing=Timing(covers=COVERS),
                 # What no framework's object shows.
@@ -90,3 +103,19 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
                 recorder.stop_reason = limit.reached(step)
                 if recorder.stop_reason is not None:
                     break
+
+
+def _first_micro_batch(engine: Engine, training: Recipe, process: Process) -> tuple[float, str | None]:
+    """Compile by a micro-batch that changes no weights; return the seconds that it took, and why it failed."""
+    started, problem = time.perf_counter(), None
+    try:
+        batch = torch.as_tensor(recipe.MicroBatches(training, process.rank)[0], device=process.device)
+        engine.backward(engine.model(input_ids=batch, labels=batch).loss, is_last=True)
+        engine.optimizer.zero_grad()
+        if process.device.type == "cuda":
+            torch.cuda.synchronize(process.device)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a compiler raises, eager PyTorch trains without it
+        problem = tuned.first_line(error)
+    return time.perf_counter() - started, problem
