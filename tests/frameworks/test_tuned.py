@@ -254,6 +254,13 @@ class TestTheResult:
         assert run.parallelism_config.gradient_accumulation_steps == 2
         assert run.native_metrics[tuned.COMPILE_TIME] > 0
 
+    def test_nothing_is_compiled_within_a_step(self, request_for, monkeypatch):
+        monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        loop.train(request_for(compiled=True))
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
+
     def test_trains_like_the_plain_loop(self, request_for, no_compiler, tmp_path):
         losses = []
         for name, changes in {"plain": {}, "tuned": {"compiled": True, "finds_micro_batch": True}}.items():

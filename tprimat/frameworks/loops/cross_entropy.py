@@ -70,9 +70,12 @@ def install(module: Any, compute: Callable[..., Any] = of_chunk) -> None:
 
 
 def _forward(module: Any, compute: Any, input_ids: torch.Tensor, labels: torch.Tensor) -> CausalLMOutputWithPast:
-    hidden = module.model(input_ids=input_ids).last_hidden_state
     targets = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=NO_TARGET).reshape(-1)
-    head = module.lm_head
+    head, kind = module.lm_head, input_ids.device.type
     half = getattr(head, "rounded", head.weight.detach())
-    loss = _LinearCrossEntropy.apply(hidden.flatten(0, 1), head.weight, half, targets, compute)
+    is_on, dtype = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+    # Lightning switches the cache off. Were it on where the layers are compiled first, they would be compiled again.
+    with torch.autocast(kind, dtype, enabled=is_on, cache_enabled=False):
+        hidden = module.model(input_ids=input_ids).last_hidden_state
+        loss = _LinearCrossEntropy.apply(hidden.flatten(0, 1), head.weight, half, targets, compute)
     return CausalLMOutputWithPast(loss=loss)
