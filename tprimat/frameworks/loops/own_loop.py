@@ -114,7 +114,7 @@ def _first_micro_batch(engine: Engine, training: Recipe, process: Process) -> tu
         engine.optimizer.zero_grad()
         if process.device.type == "cuda":
             torch.cuda.synchronize(process.device)
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises, eager PyTorch trains without it
         problem = tuned.first_line(error)

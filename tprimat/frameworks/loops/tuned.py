@@ -136,7 +136,7 @@ def _attempt(
     started, fits, problem = time.perf_counter(), True, None
     try:
         _micro_batch(module, training, process)
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         fits = False
     except Exception as error:
         if not may_fail:
