@@ -152,9 +152,9 @@ def test_a_run_that_never_settles_is_said_to():
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ({"global_batch_size": 64}, "sequence_length unknown"),
-        ({"sequence_length": 64}, "global_batch_size unknown"),
-        ({}, "global_batch_size and sequence_length unknown"),
+        ({"global_batch_size": 64}, "sequence length unknown"),
+        ({"sequence_length": 64}, "global batch size unknown"),
+        ({}, "global batch size and sequence length unknown"),
     ],
 )
 def test_without_batch_or_sequence_there_are_step_times_only(missing, words):

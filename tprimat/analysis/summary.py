@@ -217,10 +217,10 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[str]]:
     """Return the tokens of a step that a rate may be computed with, or None with the reason."""
     tokens = run.tokens_per_step
     if tokens is None:
-        unknown = [
-            name for name in ("global_batch_size", "sequence_length") if getattr(run.training_config, name) is None
-        ]
-        return None, [f"{' and '.join(unknown)} unknown: step times only, no throughput in tokens"]
+        config = run.training_config
+        sizes = {"global batch size": config.global_batch_size, "sequence length": config.sequence_length}
+        unknown = " and ".join(name for name, size in sizes.items() if size is None)
+        return None, [f"{unknown} unknown: step times only, no throughput in tokens"]
     printed = run.native_metrics.get("tokens_per_second")
     all_after_first = [time for time in run.step_times[1:] if time is not None]
     if isinstance(printed, (int, float)) and all_after_first:

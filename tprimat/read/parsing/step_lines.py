@@ -193,5 +193,5 @@ class BlockReader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Note missing headers, and set windows."""
         if self._headless:
-            run.training.warnings.append(f"{self._headless} records without a step number are numbered in order")
+            run.training.warnings.append(f"records without a step number ({self._headless}) are numbered in order")
         set_windows(run.training.ordered())
