@@ -242,9 +242,9 @@ def _metrics_tables() -> Iterator[str]:
         ]
         yield f"| {model.title} | {model.shape.num_parameters:,} | {' | '.join(figures)} | <{model.shape.source}> |"
     yield ""
-    yield "### Best matrix products known\n"
-    yield "A data sheet's peak is a claim; this is what a sustained bf16 matrix product reached on the card."
-    yield "The table of peaks itself is `tprimat/catalog/gpus.csv`, each row with its source.\n"
+    yield "### Sustained matrix products\n"
+    yield "Sustained BF16 matrix products measured on each GPU, next to the peak of its data sheet."
+    yield "`tprimat/catalog/gpus.csv` has all peaks, each row with its source.\n"
     yield "| GPU | sustained, TFLOP/s | dense bf16 peak, TFLOP/s |"
     yield "|---|---|---|"
     for gpu in gpus.gpus():
