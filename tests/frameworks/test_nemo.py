@@ -51,7 +51,7 @@ class TestDefaults:
         assert found == expected
 
     def test_the_h200_has_none_of_its_own_and_that_is_said(self):
-        request, notes = resolve(where=device(memory=141e9, name="NVIDIA H200"))
+        request, notes = resolve(where=device(memory=141e9, name="NVIDIA H200"), preset="performance")
         assert request.global_batch_size == 128
         assert any("publishes none for this card" in note for note in notes)
 
@@ -73,8 +73,19 @@ class TestResolving:
         assert any("1 GPU: tensor 1, pipeline 1, context 1 parallel instead of 1, 1, 2" in note for note in notes)
 
     def test_the_global_batch_grows_with_the_gpus(self):
-        assert resolve(num_gpus=4)[0].global_batch_size == 64
-        assert resolve(num_gpus=16, num_nodes=2)[0].global_batch_size == 256
+        assert resolve(num_gpus=4, preset="performance")[0].global_batch_size == 64
+        assert resolve(num_gpus=16, num_nodes=2, preset="performance")[0].global_batch_size == 256
+
+    @pytest.mark.parametrize(
+        ("model", "batch", "published"), [("llama", 32, 128), ("mistral", 32, 512), ("qwen", 32, 32)]
+    )
+    def test_a_step_without_a_preset_has_few_micro_batches(self, model, batch, published):
+        # 128 sequences take 17 s on eight H100s at 40 % of the peak: too few steps within the time limit.
+        request, notes = resolve(model)
+        assert request.global_batch_size == batch
+        said = f"keeps the global batch of {published}"
+        assert any(said in note for note in notes) is (batch != published)
+        assert resolve(model, preset="performance")[0].global_batch_size == published
 
     @pytest.mark.parametrize(
         ("requested", "words"),
@@ -116,12 +127,18 @@ class TestResolving:
         with pytest.raises(UsageError, match="FP8 needs a GPU of sm_89"):
             resolve(precision="fp8", where=device(architecture="sm_80", name="NVIDIA A100-SXM4-80GB"))
 
+    def test_mxfp8_takes_a_blackwell(self):
+        with pytest.raises(UsageError, match="MXFP8 needs a GPU of sm_100"):
+            resolve(precision="mxfp8")
+        request, _ = resolve(precision="mxfp8", where=device(8, 180e9, "sm_100", "NVIDIA B200"))
+        assert (request.precision, request.vendor_settings, request.cuda_graphs) == ("mxfp8", True, True)
+
     def test_a_processor_is_refused(self):
         with pytest.raises(UsageError, match="--framework lightning"):
             resolve(where=Device("cpu", 2, 24e9))
 
     def test_the_time_that_it_will_take(self):
-        _, notes = resolve(steps=60)
+        _, notes = resolve(steps=60, preset="performance")
         (expected,) = [note for note in notes if note.startswith("expect about")]
         # 8.2e10·… FLOP/token by hand: 5.147e10 × 128 × 8192 / (989.5e12 × 0.4 × 8) = 17.0 s a step.
         assert expected.startswith("expect about 19 minutes")
@@ -180,6 +197,21 @@ class TestLaunch:
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         request, _ = resolve(where=device(8, 180e9, "sm_100", gpu), settings=settings)
         assert nemo.ALLOCATOR not in nemo.environment(request)
+
+    @pytest.mark.parametrize(
+        ("model", "gpu", "margin", "connections"),
+        [("llama", "NVIDIA H100", "16", "1"), ("llama", "NVIDIA B200", "16", None), ("qwen", "NVIDIA H100", None, "1")],
+    )
+    def test_nvidias_settings_for_speed_where_it_publishes_some(self, monkeypatch, model, gpu, margin, connections):
+        # PerfEnvPlugin of NeMo 8cfedd7, nemo/lightning/run/plugins.py:347.
+        for name in (*nemo.TUNED, "CUDA_DEVICE_MAX_CONNECTIONS"):
+            monkeypatch.delenv(name, raising=False)
+        chosen = nemo.environment(resolve(model, device(8, 180e9, "sm_100", gpu))[0])
+        assert chosen.get("NVTE_FWD_LAYERNORM_SM_MARGIN") == margin
+        assert chosen.get("CUDA_DEVICE_MAX_CONNECTIONS") == connections
+        monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
+        tuned = nemo.environment(resolve("llama")[0])
+        assert tuned["NCCL_NVLS_ENABLE"] == "1"
 
     def test_what_is_set_is_recorded(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)

@@ -99,6 +99,25 @@ def test_division_and_graphs_reach_the_recipe(request_of):
     assert recipe.model.config.enable_cuda_graph is True
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "mxfp8"])
+def test_a_tuned_recipe_has_what_nvidias_script_sets(request_of, precision):
+    # set_perf_optimization_configs and set_precision_configs of NeMo 8cfedd7, scripts/performance/helpers.py.
+    request = request_of(tensor_model_parallel_size=2, context_parallel_size=1)
+    recipe = nemo_recipe.build(dataclasses.replace(request, vendor_settings=True, precision=precision))
+    ddp = recipe.trainer.strategy.ddp
+    assert (ddp.check_for_nan_in_grad, ddp.check_for_large_grads) == (False, False)
+    assert recipe.trainer.strategy.sequence_parallel is True
+    assert recipe.model.config.cross_entropy_fusion_impl == "te"
+    assert recipe.trainer.plugins.grad_reduce_in_fp32 is False
+    assert recipe.optim.config.use_precision_aware_optimizer is (precision == "bf16")
+    (overlap,) = [each for each in recipe.trainer.callbacks if "CommOverlap" in each.__fn_or_cls__.__name__]
+    assert (overlap.tp_comm_overlap, getattr(overlap, "overlap_param_gather", None) is False) == (
+        False,
+        precision == "mxfp8",
+    )
+    assert getattr(recipe.trainer.plugins, "fp8_recipe", None) == {"mxfp8": "mxfp8"}.get(precision, "delayed")
+
+
 def test_an_unknown_field_names_the_nearest(request_of):
     recipe = nemo_recipe.build(request_of())
     with pytest.raises(UsageError, match="nearest are sequence_parallel"):

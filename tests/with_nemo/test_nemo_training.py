@@ -223,6 +223,8 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
         "--nnodes 2 --nproc-per-node 8",
         "PL_GLOBAL_SEED=1234",
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        "NVTE_FWD_LAYERNORM_SM_MARGIN=16",
+        "srun --container-image=image:1 python3 -c 'import msgspec, psutil'",
     ):
         assert "".join(words.split()) in printed
     assert list(folder.iterdir()) == []

@@ -14,7 +14,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "nemo",
         trains="NVIDIA's own recipes",
         use_when="what NVIDIA recommends for its GPUs",
-        precisions=("bf16", "fp8"),
+        precisions=("bf16", "fp8", "mxfp8"),
         automatic_on=("nvd",),
         on_cpu=False,
         divides=True,

@@ -54,6 +54,7 @@ class Request:
         shape: of the model where no scale gives it.
         num_nodes: machines that train together.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
+        vendor_settings: whether the settings that the framework's vendor publishes for speed are applied.
         settings: fields of the framework's own recipe, each as path=value.
         compiled: whether torch.compile makes its kernels; False for eager PyTorch.
         finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
@@ -83,6 +84,7 @@ class Request:
     context_parallel_size: int = 1
     data: str | None = None
     cuda_graphs: bool = False
+    vendor_settings: bool = False
     settings: tuple[str, ...] = ()
     profile: str | None = None
     compiled: bool = False

@@ -19,7 +19,7 @@ def add_options(group: argparse._ArgumentGroup) -> None:
         text = f"set {name.split('-')[0]} parallelism (default: from the preset)"
         option(group, f"--{name}-parallel-size --{short} N", text, type=at_least(1))
     option(group, "--max-steps N", "alias of --steps", dest="steps", type=at_least(1))
-    text = f"source of defaults: {', '.join(PRESETS)} (default: {PERFORMANCE})"
+    text = f"source of defaults: {', '.join(PRESETS)} (default: {PERFORMANCE}, with a smaller global batch)"
     option(group, "--preset NAME", text, choices=tuple(PRESETS))
     text = f"use NeMo's mock data, or tokens shared with Primus (default: {MOCK})"
     option(group, "--data NAME", text, choices=DATA)

@@ -22,6 +22,17 @@ SEGMENTS = "expandable_segments:True"
 """Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
 variable's second name is that of torch from 2.9 on, which takes both. Megatron Core refuses it with CUDA graphs."""
 
+TUNED = {
+    "NCCL_NVLS_ENABLE": "0",
+    "NVTE_FLASH_ATTN": "1",
+    "NVTE_FUSED_ATTN": "1",
+    "NVTE_FWD_LAYERNORM_SM_MARGIN": "16",
+    "NVTE_BWD_LAYERNORM_SM_MARGIN": "16",
+    "TORCH_NCCL_AVOID_RECORD_STREAMS": "1",
+    "TORCH_NCCL_HIGH_PRIORITY": "1",
+}
+"""Set by scripts/performance/executors.py and PerfEnvPlugin of NeMo 8cfedd7 for their configurations."""
+
 SEED_VARIABLE = "PL_GLOBAL_SEED"
 """Where Lightning, and through it NeMo, takes the seed of the weights from."""
 
@@ -68,8 +79,14 @@ def environment(request: Request) -> dict[str, str]:
     """Return the variables that the training has. What the user has set of the allocator stays."""
     settings = loops.environment(request.platform, request.num_gpus) | {SEED_VARIABLE: str(request.seed)}
     if request.platform != "cpu":
-        # Megatron's communication would otherwise overtake the computation that it waits for.
-        settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "1")
+        if request.vendor_settings:
+            settings |= {name: os.environ.get(name, value) for name, value in TUNED.items()}
+        # One queue keeps the order in which tensor- and context-parallel communication overlaps computation.
+        # NVIDIA sets it for these alone, and 32 on Blackwell, for which alone CUDA graphs are published.
+        overlaps = request.tensor_model_parallel_size > 1 or request.context_parallel_size > 1
+        if overlaps or not request.vendor_settings:
+            connections = "32" if request.vendor_settings and request.cuda_graphs else "1"
+            settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", connections)
         if ALSO_ALLOCATOR not in os.environ and not records_graphs(request):
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings

@@ -46,10 +46,13 @@ def build(request: Request) -> Any:
     _model(recipe, request, shape)
     recipe.data = _data(request, shape)
     _trainer(recipe, request)
-    if request.precision == "fp8":
-        from nemo.collections.llm.recipes.precision.mixed_precision import bf16_with_fp8_mixed
+    if request.precision != "bf16":
+        from nemo.collections.llm.recipes.precision import mixed_precision
 
-        recipe.trainer.plugins = bf16_with_fp8_mixed()
+        make = {"fp8": mixed_precision.bf16_with_fp8_mixed, "mxfp8": mixed_precision.bf16_with_mxfp8_mixed}
+        recipe.trainer.plugins = make[request.precision]()
+    if request.vendor_settings:
+        _tune(recipe, request)
     # Here alone, since it needs Lightning: what is wrong with a Slurm job is told where only its command is.
     from tprimat.frameworks.nemo.recording import NemoBenchmark
 
@@ -130,3 +133,23 @@ def _trainer(recipe: Any, request: Request) -> None:
         import torch
 
         strategy.pipeline_dtype = torch.bfloat16
+
+
+def _tune(recipe: Any, request: Request) -> None:
+    """Set what NVIDIA's scripts/performance sets beside the configuration: helpers.py, llm/pretrain_llama3_8b.py.
+
+    Read in NeMo 8cfedd7. Binding each process to its part of the host (numactl) is left out.
+    """
+    from nemo.collections.llm.recipes.llama3_8b import pretrain_performance_optimizations
+
+    # Callbacks that overlap communication and collect Python's garbage at fixed steps.
+    pretrain_performance_optimizations(recipe)
+    recipe.model.config.cross_entropy_fusion_impl = "te"
+    recipe.optim.config.use_precision_aware_optimizer = request.precision == "bf16"
+    recipe.trainer.plugins.grad_reduce_in_fp32 = False
+    strategy = recipe.trainer.strategy
+    strategy.sequence_parallel = request.tensor_model_parallel_size > 1
+    strategy.ddp.check_for_nan_in_grad = strategy.ddp.check_for_large_grads = False
+    if request.precision == "mxfp8":
+        # Its buffers are shared with the gradients, which the overlap doesn't allow.
+        recipe.trainer.callbacks[-1].overlap_param_gather = False

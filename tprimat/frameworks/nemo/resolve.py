@@ -9,7 +9,15 @@ from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks import resolve, scales
-from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRECISIONS, PRESETS, Defaults, choose
+from tprimat.frameworks.nemo.defaults import (
+    MICRO_BATCHES,
+    PERFORMANCE,
+    PRECISIONS,
+    PRESETS,
+    PUBLISHED,
+    Defaults,
+    choose,
+)
 from tprimat.frameworks.request import DIVISION, MOCK, Request
 from tprimat.frameworks.scales import Scale
 from tprimat.machine.host import is_emulated
@@ -17,8 +25,9 @@ from tprimat.results.run import ModelConfig
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
-FIRST_WITH_FP8 = 89
-"""Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units."""
+FIRST_WITH = {"fp8": 89, "mxfp8": 100}
+"""Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before sm_100 (Blackwell)
+no block scaling."""
 
 BYTES_PER_REPLICA, BYTES_SHARED = 6, 12
 """Per parameter: bf16 weights and fp32 gradients on each replica; fp32 weights and Adam's two fp32
@@ -55,12 +64,12 @@ class Resolver(resolve.Resolver):
         return PRECISIONS[self.preset]
 
     def precision(self) -> str:
-        """Return the precision; refuse fp8 on a GPU without it."""
+        """Return the precision; refuse fp8 and mxfp8 on a GPU without it."""
         precision, architecture = super().precision(), self.device.architecture or ""
-        version = architecture.removeprefix("sm_").rstrip("abcdef")
-        if precision == "fp8" and self.device.platform == "nvd" and version.isdigit() and int(version) < FIRST_WITH_FP8:
+        version, first = architecture.removeprefix("sm_").rstrip("abcdef"), FIRST_WITH.get(precision, 0)
+        if self.device.platform == "nvd" and version.isdigit() and int(version) < first:
             raise UsageError(
-                f"FP8 needs a GPU of sm_89 or newer, this one is {architecture}",
+                f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is {architecture}",
                 hint="use --precision bf16",
                 heading="precision",
             )
@@ -87,9 +96,16 @@ class Resolver(resolve.Resolver):
         return row
 
     def default_batch(self, unit: int, gpus: int) -> int:
-        """Return the row's global batch for this number of GPUs."""
+        """Return the row's global batch for this number of GPUs; without a preset by name at most MICRO_BATCHES."""
         batch = self.row.global_batch_size * (1 if self.row.num_gpus is None else gpus / self.row.num_gpus)
-        return max(1, round(batch / unit)) * unit
+        published = max(1, round(batch / unit))
+        if self.requested.preset is not None or published <= MICRO_BATCHES:
+            return published * unit
+        self.notes.append(
+            f"{MICRO_BATCHES} micro-batches a step instead of {published}, so that enough steps fit into some minutes: "
+            f"--preset {self.preset} keeps the global batch of {published * unit}"
+        )
+        return MICRO_BATCHES * unit
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:
         """Return tensor, pipeline and context parallelism. What is requested stays; defaults shrink until they fit."""
@@ -136,7 +152,13 @@ class Resolver(resolve.Resolver):
             return self.resolve(request.output_dir)
         self._note_duration(request, shape)
         data, settings = self.requested.data or MOCK, self.requested.settings or ()
-        return dataclasses.replace(request, data=data, cuda_graphs=self.row.cuda_graphs, settings=settings)
+        return dataclasses.replace(
+            request,
+            data=data,
+            cuda_graphs=self.row.cuda_graphs,
+            vendor_settings=self.row in PUBLISHED,
+            settings=settings,
+        )
 
     def _check_memory(self, request: Request, shape: ModelConfig) -> Scale | None:
         """Return the scale to train instead where the memory can't hold a model whose scale the user left open."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ from tprimat.frameworks.request import Request
 from tprimat.frameworks.slurm import SlurmJob
 from tprimat.machine.host import REPOSITORY
 
+NEEDED = "msgspec, psutil"
+"""Packages that the recorder imports in the job."""
+
 
 def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.Namespace) -> None:
     """Hand each training to Slurm, or print its job. Raises UsageError where NeMo-Run isn't here, or Slurm refuses."""
@@ -34,6 +38,10 @@ def submit(requests: Sequence[Request], notes: Sequence[str], options: argparse.
         console.note(note)
     if reason := nemo.unavailable():
         raise UsageError(f"the job is written by NeMo-Run: {reason}", heading="no-framework")
+    if job.container:
+        # Every rank imports them; nothing here can look into the image.
+        check = shlex.join(["srun", f"--container-image={job.container}", "python3", "-c", f"import {NEEDED}"])
+        console.note(f"the container needs {NEEDED}; this checks it: {check}")
     for request in requests:
         # A job that is only shown is itself the outcome.
         quiet = options.dry_run and output.verbosity is Verbosity.QUIET
