@@ -37,6 +37,12 @@ CODES = (
 
 LONGEST_CLAUSE = 44
 
+SCOPES = {
+    "data wait": "whole step with data wait",
+    "one batch from its start hook to its end hook": "batch without data wait",
+}
+"""Short names of scopes whose first clause doesn't tell them apart."""
+
 DISTURBED_SHARE = 0.05
 """Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
 
@@ -96,7 +102,10 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
 
 def _brief(covers: str) -> str:
     """Return the first clause of what a step time covers, cut between two words where it is long."""
-    return textwrap.shorten(plain(covers).partition(";")[0], LONGEST_CLAUSE, placeholder=" …").replace(", …", " …")
+    clause = plain(covers)
+    if len(clause) > LONGEST_CLAUSE:
+        clause = clause.partition(";")[0].partition(",")[0]
+    return SCOPES.get(clause) or textwrap.shorten(clause, LONGEST_CLAUSE, placeholder=" …")
 
 
 def _of_config_diffs(diffs: Sequence[ConfigDiff]) -> Iterator[Caveat]:
