@@ -133,7 +133,7 @@ def test_what_the_file_states_is_not_taken_from_its_name():
     stated = january(platform="amd", framework="prim", model="qwen", gpu_info=None)
     run = load(stated, "train_nvd_nemo_llama.json")
     assert (run.platform, run.framework, run.model) == ("amd", "primus", "qwen")
-    assert not said(run, "taken from the file's name")
+    assert not said(run, "(from file name)")
 
 
 def test_a_platform_that_only_the_name_tells_is_said():
