@@ -40,7 +40,7 @@ CHECKS = (
         "matmul", "matrix products in fp32, tf32, bf16 and fp16 against the catalogue's dense peaks", 90, compute.matmul
     ),
     Check("fp8", "matrix products in fp8 against the catalogue's dense peak", 60, compute.fp8),
-    Check("training", "an embedded training through ./benchmark.py, with its MFU", 180, product.training),
+    Check("training", "an embedded training through ./benchmark.py, compiled, with its MFU", 330, product.training),
     Check("recording-cost", "what recording costs a training loop of one's own", 60, timing.recording_cost),
     Check("callback-cost", "what BenchmarkCallback costs a Lightning training", 120, timing.callback_cost),
     Check("plans", "./benchmark.py --dry-run for every framework", 120, product.plans, needs_gpu=False),

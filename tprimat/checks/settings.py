@@ -105,6 +105,16 @@ def _environment_settings(run: Run) -> str | None:
     return text_of(" ".join(f"{name}={value}" for name, value in settings)) if settings else None
 
 
+def _compiler(run: Run) -> str | None:
+    is_compiled = run.framework_config.get("torch_compile")
+    return None if is_compiled is None else "torch.compile" if is_compiled else "eager"
+
+
+def _power_cap(run: Run) -> str | None:
+    cap = run.energy_metrics.get("power_cap_watts")
+    return None if cap is None else f"{cap:.0f} W"
+
+
 _SHAPE = ("num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "ffn_hidden_size")
 
 
@@ -161,6 +171,7 @@ SETTINGS = (
     Setting("data parallel", "parallelism_config.data_parallel_size", identity=True),
     Setting("parallelism strategy", "parallelism_config.strategy_name"),
     Setting("activation recomputation", "training_config.recomputation", essential=True, identity=True),
+    Setting("compiler", _compiler, identity=True),
     Setting("packing", "training_config.packing", identity=True),
     Setting("trainable parameters", "model_config.trainable_parameters", identity=True),
     Setting("optimizer", _optimizer, essential=True, identity=True),
@@ -171,6 +182,7 @@ SETTINGS = (
     Setting("step timer scope", "timing.covers", essential=True, named=False, identity=True),
     Setting("step time across ranks", "timing.over_ranks", named=False, identity=True),
     Setting("clock", "timing.clock", named=False),
+    Setting("power cap", _power_cap, named=False),
     Setting("environment variables", _environment_settings),
     Setting("container", "environment.container"),
 )

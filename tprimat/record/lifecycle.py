@@ -16,13 +16,15 @@ import msgspec
 
 from tprimat.analysis.summary import summarize
 from tprimat.machine.cpu_load import CpuLoad
-from tprimat.machine.platforms import Machine, detect
+from tprimat.machine.host import Host
+from tprimat.machine.platforms import Machine, detect, states
 from tprimat.record import console, progress, ranks, result, shapes
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.outcome import TERMINATED, Outcome, of_exception
+from tprimat.record.power import PowerAndClocks
 from tprimat.record.ranks import Process
 from tprimat.record.recorder import Record, Recorder, Values, series
 from tprimat.record.scalars import StepValues
@@ -105,6 +107,8 @@ class Recording:
         self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
         self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
         self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
+        trains = [each for each in self.machine.devices if process.world_size > 1 or each.index == (device.index or 0)]
+        self._power = PowerAndClocks(() if on_cpu else trains, lambda: states(Host()))
         self.values = StepValues(self.scalars, absent or {}, process.world_size)
         self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
         self.pause, self.resume = self.recorder.pause, self.recorder.resume
@@ -141,6 +145,7 @@ class Recording:
         if self.process.rank == 0:
             self._print(console.start(self.platform, self.machine.gpu_info, self.machine.environment))
         self.memory.start()
+        self._power.start()
         self.prepare()
         if self._journal.trouble:
             why = f"{self._options.output_dir}: cannot write the recovery journal: {self._journal.trouble}"
@@ -233,6 +238,7 @@ class Recording:
         is_due = record.step // every > (record.step - record.window) // every
         if is_due:
             self.memory.sample()
+            self._power.sample()
         if self.process.rank or not (is_due or on_step):
             return
         mean = self._seconds_after_first / self._steps_after_first if self._steps_after_first else record.seconds
@@ -259,6 +265,7 @@ class Recording:
             *self.recorder.warnings,
             *gathered.warnings,
             *self.memory.warnings,
+            *self._power.warnings(),
             *self.values.warnings(has_steps=self.step > self.first_step),
             *self._warnings(),
             f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else None,
@@ -271,6 +278,7 @@ class Recording:
             status_reason=outcome.reason,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             memory_metrics=memory,
+            energy_metrics=setup.energy_metrics | self._power.metrics(),
             disturbance=self._cpu_load.disturbance() if self._cpu_load else Disturbance(),
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
