@@ -243,7 +243,7 @@ class TestWhatIsMissing:
         figure, averages, throughput, *_ = panels(comparison(make_run(), run))
         for axes in (averages, throughput):
             assert len(axes.patches) == 1
-            assert texts(axes)[1].startswith("excluded: the result contradicts itself: 1,000,000")
+            assert texts(axes)[1].startswith("excluded: it reports 1,000,000")
         assert figure.legends[0].get_texts()[1].get_text().endswith("(excluded)")
 
     def test_a_failed_run(self):

@@ -69,7 +69,7 @@ def tokens_per_step(run: Run, factor: float) -> tuple[str, ...]:
         if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
             other = round(batch * times)
             accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
-            text = f"global batch {other} instead of {batch} (or {accumulation} the gradient accumulation)"
+            text = f"global batch {other} instead of {batch}, or {accumulation} the gradient accumulation"
             corrections.append(_of_configuration(run, text, 3, global_batch_size=other))
     return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
 

@@ -181,15 +181,11 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
             f"(of {closest})",
         )
     batch, length = run.training_config.global_batch_size, run.training_config.sequence_length
-    texts = (
-        f"{printed:,.0f} tokens/s reported, {printed / factor:,.0f} recomputed ({batch:,} × {length:,} tokens / "
-        f"{windows[closest]:.4g} s)"
+    text = (
+        f"it reports {printed:,.0f} tokens/s, but {batch:,} × {length:,} tokens in {windows[closest]:.4g} s are "
+        f"{printed / factor:,.0f} tokens/s"
     )
     # Who counts no padding prints fewer tokens than are computed.
     severity: Severity = "error" if factor > 1 else "warning"
-    text = (
-        f"the result contradicts itself: {texts}, {factor:.3f}× less"
-        if factor > 1
-        else f"{texts}; padding may not be counted"
-    )
+    text += f" ({factor:.3f}× less)" if factor > 1 else "; padding may not be counted"
     return Finding(severity, "own-rate", text, explain.tokens_per_step(run, factor))
