@@ -171,3 +171,19 @@ def test_packing_and_frozen_weights_are_settings(field, title):
         for config, shape in zip(packed, trained, strict=True)
     )
     assert [entry.title for entry in compute.config_diff(first, second).of("different")] == [title]
+
+
+class TestWhatFewStates:
+    @pytest.mark.parametrize(
+        ("first", "second", "status"),
+        [(None, None, None), (True, None, "unknown"), (True, False, "different"), (False, False, "equal")],
+    )
+    def test_compiled_or_eager(self, first, second, status):
+        runs = [Run(framework_config={} if each is None else {"torch_compile": each}) for each in (first, second)]
+        found = {entry.title: entry.status for entry in compute.config_diff(*runs).entries}
+        assert found.get("compiler") == status
+
+    def test_a_power_cap_differs(self):
+        runs = [Run(energy_metrics={"power_cap_watts": watts}) for watts in (500.0, 700.0)]
+        entry = next(each for each in compute.config_diff(*runs).entries if each.title == "power cap")
+        assert (entry.status, entry.values) == ("different", ("500 W", "700 W"))

@@ -53,6 +53,12 @@ def test_the_setup_is_taken_over():
     assert requested.num_gpus is None
 
 
+def test_an_eager_training_is_matched_by_one():
+    eager = msgspec.structs.replace(THEIRS, framework_config={"torch_compile": False})
+    assert match.requested_config(eager, "x.json", LIGHTNING)[1].eager
+    assert match.requested_config(THEIRS, "x.json", LIGHTNING)[1].eager is None
+
+
 def test_how_the_model_is_divided_is_matched_where_a_framework_can():
     assert match.requested_config(THEIRS, "x.json", LIGHTNING)[1].tensor_model_parallel_size is None
     _, requested = match.requested_config(THEIRS, "x.json", by_name("nemo"))

@@ -50,11 +50,15 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     """Compare the settings of two runs; "same" makes every difference of configuration blocking."""
     entries = [_entry(setting, first, second, mode) for setting in SETTINGS]
     decisive = [entry for setting, entry in zip(SETTINGS, entries, strict=True) if setting.identity]
+    none = (None, None)
+    entries = [
+        entry for setting, entry in zip(SETTINGS, entries, strict=True) if not setting.optional or entry.values != none
+    ]
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
     if any(entry.status == "blocking" for entry in decisive):
         return ConfigDiff(tuple(entries), "not comparable")
     # What one alone states can't be called the same. What neither states is listed as unknown.
-    if all(entry.status == "equal" or entry.values == (None, None) for entry in decisive):
+    if all(entry.status == "equal" or entry.values == none for entry in decisive):
         return ConfigDiff(tuple(entries), "same configuration")
     return ConfigDiff(tuple(entries), "best configuration")
 

@@ -28,6 +28,7 @@ class Setting:
         forbids: whether a difference means other work per token, so that speeds don't compare.
         identity: whether configurations that differ in it aren't identical. What is compared
             (machine, software) and what costs no time (data, seeds, steps) doesn't count.
+        optional: whether it is left out where neither states it, since few frameworks do.
         same: whether two runs agree; None where equal texts mean it.
     """
 
@@ -38,6 +39,7 @@ class Setting:
     named: bool = True
     forbids: bool = False
     identity: bool = False
+    optional: bool = False
     same: Callable[[Run, Run], bool] | None = None
 
     def read(self, run: Run) -> str | None:
@@ -171,7 +173,7 @@ SETTINGS = (
     Setting("data parallel", "parallelism_config.data_parallel_size", identity=True),
     Setting("parallelism strategy", "parallelism_config.strategy_name"),
     Setting("activation recomputation", "training_config.recomputation", essential=True, identity=True),
-    Setting("compiler", _compiler, identity=True),
+    Setting("compiler", _compiler, identity=True, optional=True),
     Setting("packing", "training_config.packing", identity=True),
     Setting("trainable parameters", "model_config.trainable_parameters", identity=True),
     Setting("optimizer", _optimizer, essential=True, identity=True),
@@ -182,7 +184,7 @@ SETTINGS = (
     Setting("step timer scope", "timing.covers", essential=True, named=False, identity=True),
     Setting("step time across ranks", "timing.over_ranks", named=False, identity=True),
     Setting("clock", "timing.clock", named=False),
-    Setting("power cap", _power_cap, named=False),
+    Setting("power cap", _power_cap, named=False, optional=True),
     Setting("environment variables", _environment_settings),
     Setting("container", "environment.container"),
 )

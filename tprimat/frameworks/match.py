@@ -32,6 +32,7 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
         steps=training.max_steps,
         seed=seed if seed is not None and seed >= 0 else None,
         shape=run.model_config,
+        eager=run.framework_config.get("torch_compile") is False or None,
         **{name: getattr(training, name) for name in _SAME},
         **{name: getattr(run.parallelism_config, name) for name in DIVISION if framework.divides},
     )

@@ -97,7 +97,7 @@ class Recipe:
         return adamw(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
-        """Return what the training itself doesn't show: a Run without records.
+        """Return what the training itself doesn't show: a Run without records. That it is compiled, tuned.py adds.
 
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
@@ -107,6 +107,7 @@ class Recipe:
             training_config=request.training_config(),
             data=self.source.described(request.global_batch_size, request.sequence_length),
             source=Source(kind="live", command=tuple(sys.orig_argv)),
+            framework_config={"torch_compile": False, "chunked_cross_entropy": False} if self.on_gpu else {},
         )
 
 
