@@ -261,6 +261,10 @@ class TestTheResult:
         loop.train(request_for(compiled=True))
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
+    def test_names_eager_training_on_a_gpu(self, request_for):
+        assert recipe.of(request_for(platform="amd")).setup().framework_config["torch_compile"] is False
+        assert recipe.of(request_for()).setup().framework_config == {}
+
     def test_trains_like_the_plain_loop(self, request_for, no_compiler, tmp_path):
         losses = []
         for name, changes in {"plain": {}, "tuned": {"compiled": True, "finds_micro_batch": True}}.items():
