@@ -294,7 +294,7 @@ CONTRADICTIONS = (
     (device("AMD Radeon Graphics", gib=23.98, compute_units=38, architecture="gfx942"), "partition"),
     (device("AMD Radeon Graphics", gib=15.6, compute_units=12, architecture="gfx1103"), "unknown GPU"),
     (device("AMD Radeon Graphics", architecture="gfx942"), "number of compute units and memory is unknown"),
-    (device("AMD EPYC", software_stack="cpu"), "processor"),
+    (device("AMD EPYC", software_stack="cpu"), "on a CPU"),
     (device(None), "unknown"),
 )
 

@@ -130,7 +130,7 @@ class TestFigures:
         without, found = summarize(plain), summarize(watched)
         assert found.performance == without.performance
         assert found.steady == without.steady
-        assert "a profiler watched steps 61 to 64: no figure is of them" in found.warnings
+        assert "steps 61 to 64 were profiled and are excluded from the results" in found.warnings
         assert unprofiled(watched).native_metrics == plain.native_metrics
 
     def test_the_steps_stay_in_the_file(self, tmp_path):

@@ -7,7 +7,8 @@ import json
 
 import msgspec
 import pytest
-import torch
+
+torch = pytest.importorskip("torch", reason="the analysis tier has no torch")
 
 from tprimat.catalog import models
 from tprimat.frameworks import scales
