@@ -162,7 +162,7 @@ class TestRunPrimus:
     def test_no_primus_is_an_error(self, place, script):
         done = place.run(script, PRIMUS_PATH=str(place.folder / "none"))
         assert done.returncode == 2
-        assert "error: there is no Primus in" in done.stderr
+        assert "error: no Primus in" in done.stderr
         assert done.stderr.startswith("error: ")
         assert len(done.stderr.splitlines()) <= 3
 
@@ -256,7 +256,7 @@ class TestDualComparison:
     def test_without_primus_nothing_is_said_to_have_run(self, place, theirs, fair):
         done = place.run(self.script, str(theirs), FAIR_CONFIG=fair, PRIMUS_PATH=str(place.folder / "none"))
         assert done.returncode == 2
-        assert "error: there is no Primus in" in done.stderr
+        assert "error: no Primus in" in done.stderr
         assert "the maximum-performance run can't be made; nothing was trained (status 2)" in done.stderr
         assert "failed" not in done.stderr
         assert done.stdout == ""
