@@ -88,6 +88,7 @@ def on_a_gpu(report, monkeypatch):
     """Reports that hold the CPU for an H100, so that the branches for a GPU run; the sizes are small."""
     device_module = sys.modules["gpu_checks.device"]
     monkeypatch.setattr(sys.modules["gpu_checks.compute"], "SIZES", (64,))
+    monkeypatch.setattr(sys.modules["gpu_checks.compute"], "COMPARED_SIZE", 64)
     monkeypatch.setattr(sys.modules["gpu_checks.kernels"], "SHAPE", (1, 2, 64, 16))
     monkeypatch.setattr(sys.modules["gpu_checks.power"], "DURATION_S", 0.3)
 

@@ -9,6 +9,9 @@ from typing import Any
 from gpu_checks.report import DOUBTFUL, FAILED, MissingError, Report
 
 SIZES = (4096, 8192, 16384)
+COMPARED_SIZE = 2048
+"""Rows and columns of the products whose values are compared with those of fp32."""
+
 ENOUGH = 0.5
 """Share of the dense peak that a large product should reach."""
 
@@ -31,7 +34,7 @@ def matmul(report: Report) -> None:
 
             _ceiling(report, row, precision, product, bytes_each=4 if dtype == "float32" else 2)
     torch.backends.cuda.matmul.allow_tf32 = False
-    size = 64 if report.dry_run else 2048
+    size = 64 if report.dry_run else COMPARED_SIZE
     left, right = device.normal(size, size), device.normal(size, size)
     for dtype in ("bfloat16", "float16"):
         with report.part(f"{dtype} is right"):
