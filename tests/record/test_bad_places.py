@@ -163,7 +163,7 @@ class TestDisk:
         done = benchmark(repository, tmp_path, small_disk / "output", TMPDIR=str(temporary))
         assert done.returncode == ExitStatus.TRAINING_FAILED, done.stderr
         (line,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-        assert "can't be written: the result is in" in line
+        assert "can't be written; the result is in" in line
         (path,) = temporary.rglob("benchmark_cpu_llama.json")
         assert str(path) in line
         (run,) = store.read(path)
