@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_runs import MI300X, comparison, make_run
 
@@ -90,6 +91,28 @@ class TestReport:
     def test_what_differs_beside_is_said(self):
         (text,) = beside(comparison(like_nvidia(batch=64, step_time=6.0)).models[0])
         assert "128 sequences a step, here 64" in text
+        assert text.endswith("published with megatron_bridge, another batch size or number of GPUs")
+
+    def test_what_the_result_shows_explains_a_gap(self):
+        run = msgspec.structs.replace(
+            like_nvidia(framework="lightning"),
+            framework_config={"torch_compile": False},
+            energy_metrics={"power_cap_watts": 500.0, "power_default_watts": 700.0},
+        )
+        (text,) = beside(comparison(run).models[0])
+        assert text.endswith(
+            "What may explain the gap: trained with lightning, published with megatron_bridge, eager PyTorch, "
+            "a power cap of 500 W instead of 700 W"
+        )
+
+    def test_where_nothing_is_known_the_usual_causes_are_named(self):
+        (text,) = beside(comparison(like_nvidia(framework="megatron_bridge")).models[0])
+        assert "Usual causes of such a gap: " in text
+
+    @pytest.mark.parametrize("share", [0.98, 1.0, 1.2])
+    def test_what_is_as_fast_needs_no_explanation(self, share):
+        (text,) = beside(comparison(like_nvidia(share=share, framework="lightning")).models[0])
+        assert "gap" not in text
 
     def test_the_impossible_is_set_beside_nothing(self):
         found = comparison(like_nvidia(share=9.0))

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from fake_framework import fake_framework
+from made_runs import make_run
 from stored_runs import series
 
 from tprimat import frameworks
@@ -388,6 +389,14 @@ class TestMeasuring:
         ]
         groups = [(made.requests[0], [(each, summarize(each)) for each in runs])]
         assert closing.findings(made, groups) == [f"4 of 5 runs: {reached}"]
+
+    def test_how_far_it_is_from_a_published_result_is_said(self, fake, tmp_path, capsys):
+        made = plan(["--model", "llama"])
+        one = make_run(step_time=12.0, batch=128, length=8192, precision="fp8", framework="lightning")
+        closing.results(made, [(made.requests[0], [(one, summarize(one))])], [store.save(one, tmp_path).path])
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "reaches 76% of the published result of NVIDIA: 14,451 tokens/s/GPU" in shown
+        assert "What may explain the gap: trained with lightning" in shown
 
     def test_it_cools_down_between_the_runs_which_are_pooled(self, fake, tmp_path, capsys):
         assert run("benchmark", ["--runs", "3", "--model", "llama", "--steps", "60", "--cooldown", "0.01"]) == 0

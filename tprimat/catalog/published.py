@@ -33,6 +33,7 @@ class Published:
         model: as in a result; llama-70b is Llama 3 70B under any of its names.
         precision: as in a result: fp8 and mxfp8 are two.
         gpus, global_batch_size: how it was measured; None where they don't say.
+        framework: as in a result; empty where they don't say, or where results don't name it.
         date: of the value: a day, a month or a release; empty where they don't say.
     """
 
@@ -44,6 +45,7 @@ class Published:
     gpus: int | None = None
     global_batch_size: int | None = None
     tokens_per_second_per_gpu: float
+    framework: str = ""
     date: str = ""
     note: str = ""
     source: str

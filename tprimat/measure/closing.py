@@ -14,6 +14,7 @@ from tprimat.frameworks.request import Request
 from tprimat.measure.display import framework_cell, print_table
 from tprimat.measure.plan import Plan
 from tprimat.report import console as console_report
+from tprimat.report import published
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import report
 from tprimat.results.run import Run
@@ -52,6 +53,9 @@ def results(plan: Plan, groups: Sequence[Group], files: Sequence[Path]) -> None:
             row["runs"] += f" + {earlier} earlier"
         rows.append(row)
     print_table(rows)
+    for model in comparison.models:
+        for text in published.beside(model):
+            console.note(text)
     if len(plan.frameworks) == 1:  # of several, the whole comparison follows
         _answer(comparison)
 
