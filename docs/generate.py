@@ -11,8 +11,10 @@ rest is written by hand.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +23,18 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from tprimat import cli
+from tprimat import cli, frameworks, units
 from tprimat.analysis import efficiency, flops, metrics
 from tprimat.catalog import gpus, models
+from tprimat.checks.explain import KNOWN_CONFIGURATIONS
 from tprimat.cli import COMMANDS
-from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, scales
+from tprimat.cli.options import benchmark
+from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, scales
 from tprimat.frameworks.nemo import defaults as nemo_defaults
+from tprimat.frameworks.nemo.resolve import LIKELY_MFU
+from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.results import result_file, run
+from tprimat.results.run import GpuInfo
 
 SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
@@ -184,6 +191,96 @@ def _frameworks_table() -> Iterator[str]:
         steps = str(defaults.STEPS_ON_GPU) + (f", {defaults.STEPS_ON_CPU} on a CPU" if row.on_cpu else "")
         where = "GPU, CPU" if row.on_cpu else "GPU"
         yield f"| {name} | {row.trains} | {where} | {', '.join(row.precisions)} | {steps} | {row.use_when} |"
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstCommand:
+    """A machine on which somebody types ./benchmark.py, and the framework that it trains with there.
+
+    `start_s` is what goes by before the first step, an estimate: imports, drawing the weights, compiling.
+    """
+
+    machine: str
+    device: Device
+    framework: str
+    start_s: float
+
+    def request(self) -> Request:
+        """Return the training of the first model."""
+        if self.framework != "primus":
+            requested = RequestedConfig(time_limit_s=benchmark.duration(benchmark.DEFAULT_TIME_LIMIT))
+            chosen = frameworks.by_name(self.framework)
+            return chosen.resolve_config(chosen.models[0], requested, self.device, Path())[0]
+        (known,) = [
+            row
+            for row in KNOWN_CONFIGURATIONS
+            if (row.framework, row.model) == (self.framework, "llama") and row.gpu in (self.device.device_name or "")
+        ]
+        return Request(
+            framework=known.framework,
+            platform="amd",
+            model=known.model,
+            scale=scales.FULL,
+            precision=primus.DEFAULT_PRECISION,
+            steps=defaults.STEPS_ON_GPU,
+            global_batch_size=known.global_batch_size,
+            micro_batch_size=known.micro_batch_size,
+            sequence_length=known.sequence_length,
+            seed=defaults.SEED,
+            num_gpus=self.device.devices,
+            output_dir=Path(),
+            time_limit_s=benchmark.duration(benchmark.DEFAULT_TIME_LIMIT),
+        )
+
+    def seconds(self) -> tuple[float, float]:
+        """Return the time of a step at LIKELY_MFU, and of all until the result."""
+        request = self.request()
+        shape = scales.shape(models.by_name(request.model), scales.by_name(request.scale))
+        gpu = gpus.match(GpuInfo(device_name=self.device.device_name)).gpu
+        peak = gpu.peak_tflops(request.precision) if gpu is not None else None
+        work = flops.flops_per_token(shape, request.sequence_length)
+        assert work is not None
+        assert peak is not None
+        tokens = request.global_batch_size * request.sequence_length
+        step_s = work * tokens / (LIKELY_MFU * peak * 1e12 * request.num_gpus)
+        return step_s, self.start_s + min(request.steps * step_s, request.time_limit_s or math.inf)
+
+
+_RTX_4090 = Device("nvd", 1, 25.39e9, "sm_89", "NVIDIA GeForce RTX 4090")
+_H100 = Device("nvd", 1, 85.02e9, "sm_90", "NVIDIA H100 80GB HBM3")
+_H100S = dataclasses.replace(_H100, devices=8)
+_MI300XS = Device("amd", 8, 206.14e9, "gfx942", "AMD Instinct MI300X")
+
+FIRST_COMMANDS = (
+    FirstCommand("one RTX 4090 (24 GB)", _RTX_4090, "lightning", 60),
+    FirstCommand(
+        "the same, half of its memory in use by others",
+        dataclasses.replace(_RTX_4090, held_bytes=12e9),
+        "lightning",
+        60,
+    ),
+    FirstCommand("one H100 (80 GB)", _H100, "lightning", 60),
+    FirstCommand("8 × H100", _H100S, "lightning", 60),
+    FirstCommand("8 × H100, NeMo container up to 25.11", _H100S, "nemo", 120),
+    FirstCommand("8 × H100, NeMo container from 26.02 on", _H100S, "lightning", 60),
+    FirstCommand("8 × MI300X, ROCm's PyTorch container", _MI300XS, "lightning", 60),
+    FirstCommand("8 × MI300X, Primus' container", _MI300XS, "primus", 120),
+)
+
+
+def _first_commands_table() -> Iterator[str]:
+    yield "| machine | framework | models | scale | precision | sequences × tokens | step | first figure | result |"
+    yield "|---|---|---|---|---|---|---:|---:|---:|"
+    for row in FIRST_COMMANDS:
+        request = row.request()
+        step_s, total_s = row.seconds()
+        names = ", ".join(frameworks.by_name(row.framework).models)
+        cells = (
+            *(row.machine, f"`{row.framework}`", names, request.scale, request.precision),
+            f"{request.global_batch_size} × {request.sequence_length}",
+            *(units.seconds(step_s), f"{(row.start_s + step_s) / 60:.1f} min", f"{total_s / 60:.0f} min"),
+        )
+        yield f"| {' | '.join(cells)} |"
 
 
 def _scales_table() -> Iterator[str]:
@@ -351,7 +448,10 @@ def contents() -> dict[str, str]:
         SCHEMA_NAME: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
         PAGE_NAME: page(),
         METRICS_NAME: page_with(METRICS_NAME, {"metrics": _metrics_tables()}),
-        FRAMEWORKS_NAME: page_with(FRAMEWORKS_NAME, {"frameworks": _frameworks_table(), "scales": _scales_table()}),
+        FRAMEWORKS_NAME: page_with(
+            FRAMEWORKS_NAME,
+            {"first commands": _first_commands_table(), "frameworks": _frameworks_table(), "scales": _scales_table()},
+        ),
         NEMO_NAME: page_with(
             NEMO_NAME, {"presets": _presets_table(), "published": _published_table(), "recipes": _recipes_table()}
         ),

@@ -200,7 +200,7 @@ class TestMegatron:
         assert "--use-distributed-optimizer" in megatron.launch(request).argv
 
     def test_what_fits_nowhere_is_refused_with_what_does(self, megatron_clone):
-        with pytest.raises(UsageError, match=r"a GPU here has 85\.00 GB: --scale quarter is the largest"):
+        with pytest.raises(UsageError, match=r"a GPU here has 85\.00 GB free: --scale quarter is the largest"):
             by_name("megatron").resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
 
     def test_only_qwen_has_biases(self, megatron_clone):

@@ -194,6 +194,7 @@ class Device:
     Attributes:
         devices: GPUs, or processor cores on a CPU.
         memory_bytes: of one GPU, or of the machine on a CPU.
+        held_bytes: what other processes hold of it, on the fullest GPU.
         architecture: of the GPU, such as sm_90 or gfx942.
         device_name: of the GPU, as its driver names it.
     """
@@ -203,6 +204,12 @@ class Device:
     memory_bytes: float | None
     architecture: str | None = None
     device_name: str | None = None
+    held_bytes: float = 0.0
+
+    @property
+    def free_bytes(self) -> float | None:
+        """What a training can have of the memory."""
+        return None if self.memory_bytes is None else max(0.0, self.memory_bytes - self.held_bytes)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -128,12 +128,12 @@ class Resolver:
         common, largest = scales.by_name(scales.COMMON), self.largest_that_fits()
         if scales.SCALES.index(largest) >= scales.SCALES.index(common):
             return common
-        if self.device.memory_bytes is not None:
+        if self.device.free_bytes is not None:
             needed = self.bytes_needed(scales.shape(self.model, common))
             self.notes.append(
                 f"scale {largest.name} is trained: {common.name}, the default on larger GPUs, takes "
                 f"{gigabytes(needed / GB)} before activations, and a GPU here has "
-                f"{gigabytes(self.device.memory_bytes / GB)}"
+                f"{gigabytes(self.device.free_bytes / GB)} free"
             )
         return largest
 
@@ -152,7 +152,7 @@ class Resolver:
 
     def largest_that_fits(self) -> Scale:
         """Return the largest scale that fits into a GPU; the smallest where none does."""
-        return scales.largest_that_fits(self.model, self.device.memory_bytes or 0.0, self.bytes_needed)
+        return scales.largest_that_fits(self.model, self.device.free_bytes or 0.0, self.bytes_needed)
 
     def choose_defaults(self, scale: Scale | None, precision: str) -> Any:
         """Return the row with the defaults of micro_batch_size and sequence_length."""
@@ -194,7 +194,7 @@ class Resolver:
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
         """Return the request with the framework's own fields; refuse what the memory can't hold."""
-        memory, scale = self.device.memory_bytes, request.scale
+        memory, scale = self.device.free_bytes, request.scale
         if memory is None:
             effect = f"scale {scale} is used" if scale == scales.SCALES[0].name else "it may run out"
             self.notes.append(f"the memory of the device is unknown: {effect}")
@@ -207,11 +207,14 @@ class Resolver:
 
     def advise_scale(self) -> str:
         """Return what to do where the model is too large."""
-        return f"--scale {self.largest_that_fits().name} is the largest that fits"
+        largest, free = self.largest_that_fits(), self.device.free_bytes or 0.0
+        if self.bytes_needed(scales.shape(self.model, largest)) > free:
+            return "no scale fits; tprimat gpu-memory lists the processes that hold memory"
+        return f"--scale {largest.name} is the largest that fits"
 
     def note_tight(self, what: str, needed: float) -> None:
         """Note where memory suffices and may run out all the same."""
-        memory = self.device.memory_bytes or 0.0
+        memory = self.device.free_bytes or 0.0
         if needed > memory * (1 - scales.SPARE):
             tight = f"less than {scales.SPARE:.0%} is left, it may run out"
             self.notes.append(f"{what} of {gigabytes(memory / GB)}: {tight}")
@@ -236,11 +239,10 @@ def check_memory(
     `needed` are bytes of one GPU, or of the machine on a CPU, without activations; `advice` returns what would fit.
     """
     what = f"{named} takes {gigabytes(needed / GB)} for weights, gradients and {states}"
-    if device.memory_bytes is not None and needed > device.memory_bytes:
-        there = "this machine" if device.platform == "cpu" else "a GPU here"
-        raise UsageError(
-            f"{what}, and {there} has {gigabytes(device.memory_bytes / GB)}: {advice()}", heading="model-too-large"
-        )
+    if device.free_bytes is not None and needed > device.free_bytes:
+        has = gigabytes(device.free_bytes / GB)
+        there = f"this machine has {has}" if device.platform == "cpu" else f"a GPU here has {has} free"
+        raise UsageError(f"{what}, and {there}: {advice()}", heading="model-too-large")
     return what
 
 

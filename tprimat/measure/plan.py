@@ -17,6 +17,7 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
 from tprimat.store import store
@@ -92,7 +93,9 @@ def device_of(machine: Machine) -> Device:
     sizes = [each.info.total_memory_gb for each in machine.devices] or [gpu.total_memory_gb]
     known = [size for size in sizes if size is not None]
     memory = min(known) * GB if known else None
-    return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name)
+    held = max((device.memory_held_gb or 0.0 for device in machine.devices), default=0.0) * GB
+    held = held if memory is not None and held > held_memory.HELD_SHARE * memory else 0.0
+    return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name, held)
 
 
 def plan_for(

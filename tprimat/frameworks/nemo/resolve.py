@@ -162,7 +162,7 @@ class Resolver(resolve.Resolver):
 
     def _check_memory(self, request: Request, shape: ModelConfig) -> Scale | None:
         """Return the scale to train instead where the memory can't hold a model whose scale the user left open."""
-        memory = self.device.memory_bytes
+        memory = self.device.free_bytes
         if memory is None:
             if self.device.platform != "cpu":
                 self.notes.append("the memory of a GPU here is unknown: it may run out")
@@ -175,7 +175,7 @@ class Resolver(resolve.Resolver):
         if needed <= memory:
             self.note_tight(f"{what},", needed)
             return None
-        problem = f"{what}, and one has {gigabytes(memory / GB)}"
+        problem = f"{what}, and one has {gigabytes(memory / GB)} free"
         # A smaller model is divided only as the user says.
         undivided = dataclasses.replace(
             request,
