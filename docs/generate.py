@@ -269,7 +269,7 @@ FIRST_COMMANDS = (
 
 
 def _first_commands_table() -> Iterator[str]:
-    yield "| machine | framework | models | scale | precision | sequences × tokens | step | first figure | result |"
+    yield "| machine | framework | models | scale | precision | sequences × tokens | step | first value after | result after |"
     yield "|---|---|---|---|---|---|---:|---:|---:|"
     for row in FIRST_COMMANDS:
         request = row.request()
