@@ -269,7 +269,18 @@ FIRST_COMMANDS = (
 
 
 def _first_commands_table() -> Iterator[str]:
-    yield "| machine | framework | models | scale | precision | sequences × tokens | step | first value after | result after |"
+    heads = (
+        "machine",
+        "framework",
+        "models",
+        "scale",
+        "precision",
+        "sequences × tokens",
+        "step",
+        "first value",
+        "result",
+    )
+    yield f"| {' | '.join(heads)} |"
     yield "|---|---|---|---|---|---|---:|---:|---:|"
     for row in FIRST_COMMANDS:
         request = row.request()
