@@ -27,6 +27,7 @@ FURTHER = (
     "--framework nemo --model llama --tp 2 --pp 2 --cp 1 --global-batch-size 64 --data tokens",
     "--framework nemo --model llama --set trainer.strategy.sequence_parallel=true --profile torch",
     "--framework nemo --model llama --executor slurm --account us --partition gpu --nodes 2 --gpu H100 --dry-run",
+    "--framework megatron-bridge", "--framework megatron-bridge --model llama --gpu GB200 --precision nvfp4",
     "--framework megatron --model qwen --gpus 1 --steps 20", "--framework torchtitan --model llama --gpus 1",
     "--framework primus --model llama --global-batch-size 64", "--model llama --profile torch --scale small",
     "--model llama --match match.json --framework lightning", "--model llama --match match.json --framework nemo",

@@ -33,7 +33,7 @@ _Row = TypeVar("_Row")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 """The precisions that the table has a peak for."""
 
-_COUNTED_AS = {"mxfp8": "fp8", "mxfp4": "fp4"}
+_COUNTED_AS = {"mxfp8": "fp8", "mxfp4": "fp4", "nvfp4": "fp4"}
 
 _LACKS = {
     **dict.fromkeys(("sm_70", "sm_75"), ("tf32", "bf16", "fp8", "fp4")),
@@ -125,7 +125,7 @@ class Gpu:
     source: str
 
     def peak_tflops(self, precision: str | None) -> float | None:
-        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8 or mxfp4; None where there is no value."""
+        """Return the dense peak, TFLOP/s, of a name of PRECISIONS, mxfp8, mxfp4 or nvfp4; None for no value."""
         name = _COUNTED_AS.get(precision or "", precision)
         return getattr(self, f"{name}_tflops") if name in PRECISIONS else None
 

@@ -11,9 +11,22 @@ from tprimat.results.run import Platform
 
 FRAMEWORKS: tuple[Framework, ...] = (
     Framework(
+        "megatron_bridge",
+        trains="NVIDIA's Megatron-Bridge, its performance recipes",
+        use_when="what NVIDIA recommends for its GPUs, in current containers",
+        models=("llama", "qwen"),
+        precisions=("bf16", "fp8", "mxfp8", "nvfp4"),
+        automatic_on=("nvd",),
+        on_cpu=False,
+        divides=True,
+        plans_anywhere=True,
+        data="mock",
+        profiles=True,
+    ),
+    Framework(
         "nemo",
         trains="NVIDIA's own recipes",
-        use_when="what NVIDIA recommends for its GPUs",
+        use_when="what NVIDIA recommended until 2025; all three models",
         precisions=("bf16", "fp8", "mxfp8"),
         automatic_on=("nvd",),
         on_cpu=False,
@@ -98,8 +111,12 @@ GROUPS = {"deepspeed": tuple(framework.name for framework in FRAMEWORKS if frame
 
 
 def by_name(name: str) -> Framework:
-    """Return the row of a name. Raises KeyError for a name that no row has."""
-    return {framework.name: framework for framework in FRAMEWORKS}[name]
+    """Return the row of a name, in which a dash may stand for an underscore. Raises KeyError for an unknown name."""
+    return {_plain(framework.name): framework for framework in FRAMEWORKS}[_plain(name)]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def names() -> tuple[str, ...]:
@@ -154,9 +171,10 @@ def choose(
         cannot = "".join(f"; {each}: {reason}" for each, reason in reasons.items() if reason is not None)
         named = "".join(f"; --framework {framework.name} can" for framework in able)
         raise none_can_train(f"no framework can train here{cannot}{named}")
-    chosen = next((framework for framework in FRAMEWORKS if framework.name == name.lower()), None)
-    if chosen is None:
-        raise UsageError(f"unknown framework {name!r}", hint=available, heading="no-framework")
+    try:
+        chosen = by_name(name)
+    except KeyError:
+        raise UsageError(f"unknown framework {name!r}", hint=available, heading="no-framework") from None
     if chosen in able or (to_show and chosen.plans_anywhere):
         return chosen
     raise UsageError(f"{chosen.name} is not available: {reasons[chosen.name]}", hint=available, heading="no-framework")

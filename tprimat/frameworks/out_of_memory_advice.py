@@ -20,7 +20,7 @@ def advice(request: Request) -> str:
         size = request.micro_batch_size
         options.append(f"{request.BATCH_OPTION} {max(each for each in range(1, size) if size % each == 0)}")
     divided = 2 * request.tensor_model_parallel_size
-    if request.framework == "nemo" and request.data_parallel_size % 2 == 0:
+    if request.framework in ("megatron_bridge", "nemo") and request.data_parallel_size % 2 == 0:
         heads = shape_of(request).num_query_groups
         if heads and heads % divided == 0:
             options.append(f"--tensor-model-parallel-size {divided}")

@@ -14,7 +14,7 @@ import msgspec
 from tprimat.machine.host import python_path
 from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
 
-PRECISIONS = ("fp32", "bf16", "fp16", "fp8")
+PRECISIONS = ("fp32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
 """What a training can be asked for in; each framework trains in some of them."""
 
 MOCK, TOKENS = "mock", "tokens"
@@ -58,6 +58,7 @@ class Request:
         settings: fields of the framework's own recipe, each as path=value.
         compiled: whether torch.compile makes its kernels; False for eager PyTorch.
         finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
+        recipe: name of the framework's own recipe, where it has several for a model.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -89,6 +90,7 @@ class Request:
     profile: str | None = None
     compiled: bool = False
     finds_micro_batch: bool = False
+    recipe: str | None = None
 
     @property
     def tuned(self) -> bool:

@@ -183,7 +183,8 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
     def suits(framework: Framework) -> bool:
         has_models = set(options.model or ()) <= set(framework.models)
         has_precisions = set(options.precision or ()) <= set(framework.precisions)
-        return has_models and has_precisions and (is_full or not framework.full_size_only)
+        has_options = framework.name == nemo_options.ONLY or nemo_options.own_option(options) is None
+        return has_models and has_precisions and has_options and (is_full or not framework.full_size_only)
 
     return frameworks.choose(options.framework, machine.platform, to_show=elsewhere, suits=suits)
 

@@ -49,6 +49,7 @@ FRAMEWORKS = {
     "fsdp": "FSDP",
     "lightning": "Lightning",
     "megatron": "Megatron",
+    "megatron_bridge": "Megatron-Bridge",
     "mlperf": "MLPerf",
     "nemo": "NeMo",
     "primus": "Primus",

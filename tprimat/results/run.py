@@ -151,7 +151,7 @@ class TrainingConfig(_Section, frozen=True, kw_only=True):
     sequence_length: Annotated[Count | None, doc("tokens per sequence")] = None
     num_gpus: Annotated[Count | None, doc("processes that train (world size)")] = None
     precision: Annotated[
-        str | None, doc("precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4")
+        str | None, doc("precision of the matrix products: fp32, tf32, bf16, fp16, fp8, mxfp8, mxfp4, nvfp4")
     ] = None
     precision_detail: Annotated[str | None, doc("in the framework's own words")] = None
     recomputation: Annotated[str | None, doc("activation recomputation: none, selective or full")] = None

@@ -26,7 +26,7 @@ FRAMEWORKS = {
     "deep": "deepspeed",
     "fsdp": "fsdp",
 }
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
 UNKNOWN_WORDS = ("", "unknown", "none", "n/a", "null")
 
 INVENTED_DEVICE = "(from log)"

@@ -186,8 +186,17 @@ def build(
     """
     import transformers
 
-    architecture: Any = getattr(transformers, model.architecture)
-    config = architecture(
+    config = configuration(model, shape, sequence_length)
+    with drawing(shape.num_parameters or 0, seed, device):
+        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    return module.to(device).train()
+
+
+def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> Any:
+    """Return the model's configuration of transformers, without dropout and cache."""
+    import transformers
+
+    return getattr(transformers, model.architecture)(
         num_hidden_layers=shape.num_layers,
         hidden_size=shape.hidden_size,
         num_attention_heads=shape.num_attention_heads,
@@ -201,9 +210,6 @@ def build(
         use_cache=False,
         **model.settings,
     )
-    with drawing(shape.num_parameters or 0, seed, device):
-        module: PreTrainedModel = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
-    return module.to(device).train()
 
 
 @contextlib.contextmanager

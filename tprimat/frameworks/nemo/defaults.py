@@ -67,13 +67,13 @@ class Defaults:
 
 _BOTH = ("bf16", "fp8")
 _ALL = (*_BOTH, "mxfp8")
-_LIKE_H100 = "NVIDIA publishes none for this card: that of the H100, which has the same chip and less memory, is taken"
+LIKE_H100 = "NVIDIA publishes none for this card: that of the H100, which has the same chip and less memory, is taken"
 
 PUBLISHED = (
     # Rows `pre_train,llama3,8b`, read in November 2026; the shape of Llama 3 and of 3.1 is one.
     Defaults("llama", ("H100",), ("bf16",), 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv"),
     Defaults("llama", ("H100",), ("fp8",), 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv", _SHARDED),
-    Defaults("llama", ("H200", "GH200"), _BOTH, 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv", _LIKE_H100),
+    Defaults("llama", ("H200", "GH200"), _BOTH, 8, 1, 1, 2, 1, 128, 8192, False, _PERFORMANCE + "h100.csv", LIKE_H100),
     Defaults("llama", ("B200",), _ALL, 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "b200.csv"),
     Defaults("llama", ("GB200",), ("bf16",), 8, 1, 1, 1, 2, 128, 8192, True, _PERFORMANCE + "gb200.csv"),
     Defaults("llama", ("GB200",), _ALL[1:], 8, 1, 1, 1, 4, 128, 8192, True, _PERFORMANCE + "gb200.csv"),

@@ -9,10 +9,14 @@ from typing import Any
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
 from tprimat.errors import UsageError
-from tprimat.frameworks.request import DIVISION, Device
+from tprimat.frameworks.nemo.defaults import CLASSIC
+from tprimat.frameworks.request import DIVISION, TOKENS, Device
 from tprimat.machine.host import is_emulated
 from tprimat.text import suggestion
 from tprimat.units import GB
+
+ONLY = "nemo"
+"""The framework that takes all of these options; another one that can divide a model takes most."""
 
 SETTINGS = ("num_nodes", *DIVISION, "data", "preset", "settings")
 """Fields of RequestedConfig that are NeMo's."""
@@ -37,7 +41,8 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
     names = [{"settings": "set", "num_nodes": "nodes"}.get(name, name) for name in SETTINGS if fields[name] is not None]
     given = [f"--{name.replace('_', '-')}" for name in names]
     given += [f"--executor {options.executor}"] if options.executor != "local" else []
-    if given and not divides:
+    given = given if not divides else [own] if framework != ONLY and (own := own_option(options)) else []
+    if given:
         raise UsageError(
             f"{given[0]} is a NeMo option; the framework is {framework}",
             hint=f"add --framework nemo, or remove {given[0]}",
@@ -49,6 +54,12 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
             hint="without Slurm, run the script with torchrun on each node",
             heading="nemo-options",
         )
+
+
+def own_option(options: argparse.Namespace) -> str | None:
+    """Return an option, with its value, that NeMo alone takes; None where there is none."""
+    values = (("executor", "slurm"), ("preset", CLASSIC), ("data", TOKENS))
+    return next((f"--{name} {value}" for name, value in values if getattr(options, name) == value), None)
 
 
 def under_torchrun() -> bool:

@@ -25,7 +25,7 @@ from tprimat.results.run import ModelConfig
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
-FIRST_WITH = {"fp8": 89, "mxfp8": 100}
+FIRST_WITH = {"fp8": 89, "mxfp8": 100, "nvfp4": 100}
 """Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before sm_100 (Blackwell)
 no block scaling."""
 
@@ -41,9 +41,10 @@ START_MINUTES = 2.0
 
 
 class Resolver(resolve.Resolver):
-    """The choices of NeMo: a published configuration for the GPU, or the recipe's own."""
+    """The choices of NeMo: a published configuration for the GPU, or the recipe's own; those of Megatron-Bridge too."""
 
     row: Defaults
+    title = "NeMo"
     full_size = True
     replica = "model replica"
 
@@ -51,7 +52,7 @@ class Resolver(resolve.Resolver):
         """Refuse a CPU; find the preset and the GPU."""
         if self.device.platform == "cpu" and not is_emulated():
             raise UsageError(
-                "NeMo needs a GPU, and PyTorch finds none",
+                f"{self.title} needs a GPU, and PyTorch finds none",
                 hint="to train on the CPU: ./benchmark.py --framework lightning",
                 heading="nemo-needs-a-gpu",
             )
@@ -84,7 +85,7 @@ class Resolver(resolve.Resolver):
 
     def choose_defaults(self, scale: Scale | None, precision: str) -> Defaults:
         """Return a row of nemo/defaults.py; that of a smaller model comes from its scale, undivided."""
-        row = choose(self.model.name, self.preset, self.gpu, precision)
+        row = self.published(precision)
         if scale is None or scale.name != scales.FULL:
             row = of_scale(row, scale or self.default_scale())
         if row.note is not None:
@@ -94,6 +95,10 @@ class Resolver(resolve.Resolver):
         else:
             self.notes.append(f"what is left open{f' for {self.gpu}' if row.gpus else ''} is from {row.source}")
         return row
+
+    def published(self, precision: str) -> Defaults:
+        """Return the configuration of the full-size model."""
+        return choose(self.model.name, self.preset, self.gpu, precision)
 
     def default_batch(self, unit: int, gpus: int) -> int:
         """Return the row's global batch for this number of GPUs; without a preset by name at most MICRO_BATCHES."""

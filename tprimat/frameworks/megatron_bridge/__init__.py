@@ -1,0 +1,1 @@
+"""Megatron-Bridge: NVIDIA's performance recipes, recorded live."""

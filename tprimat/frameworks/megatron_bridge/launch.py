@@ -1,0 +1,100 @@
+"""The framework `megatron_bridge`: NVIDIA's Megatron-Bridge, its performance recipes, timed by its callbacks.
+
+Nothing here imports Megatron-Bridge, which takes tens of seconds: training.py does, in its own process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+
+from tprimat.errors import UsageError
+from tprimat.frameworks.loops import launch as loops
+from tprimat.frameworks.megatron_bridge.defaults import GENERAL, HUB, PERFORMANCE
+from tprimat.frameworks.nemo import resolve as nemo
+from tprimat.frameworks.nemo.defaults import PERFORMANCE as FOR_SPEED
+from tprimat.frameworks.nemo.defaults import Defaults
+from tprimat.frameworks.request import Launch, Request
+from tprimat.machine.host import installed_version
+from tprimat.results.run import ModelConfig
+
+MODULE = "tprimat.frameworks.megatron_bridge.training"
+
+FIRST_WITH_RECIPES = "perf_recipes/llama/h100/llama3.py"
+"""A file of 0.6.0, the first release whose performance recipes are part of the package."""
+
+_CONTAINER = "nvcr.io/nvidia/nemo"
+_INSTALL = f"run in a container {_CONTAINER} newer than 26.06, which has 0.5.0 (docs/nemo.md)"
+
+
+def unavailable() -> str | None:
+    """Return why Megatron-Bridge can't train here and what to do; None where it can."""
+    # Looked up by its folder: to ask for megatron.bridge itself would fail where there is no megatron.
+    megatron = importlib.util.find_spec("megatron")
+    folders = [Path(folder) / "bridge" for folder in (megatron and megatron.submodule_search_locations) or ()]
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        return f"Megatron-Bridge isn't installed: {_INSTALL}"
+    named = f"Megatron-Bridge {installed_version('megatron-bridge') or ''}".rstrip()
+    if not (folder / FIRST_WITH_RECIPES).is_file():
+        return f"{named} has no performance recipes, 0.6.0 is the first with them: {_INSTALL}"
+    missing = [package for package in ("torch", "transformers", "transformer_engine") if not _has(package)]
+    return f"{named} lacks {', '.join(missing)}: {_INSTALL}" if missing else None
+
+
+def _has(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+class Resolver(nemo.Resolver):
+    """The choices of Megatron-Bridge: a performance recipe for the GPU and precision, else the general recipe."""
+
+    title = "Megatron-Bridge"
+    recipe = ""
+
+    def prepare(self) -> None:
+        """Refuse what no recipe trains."""
+        super().prepare()
+        if self.model.name not in HUB:
+            raise UsageError(
+                f"Megatron-Bridge has no recipe for {self.model.title}",
+                hint=f"choose --model {' or '.join(HUB)}, or --framework nemo",
+                heading="unknown-model",
+            )
+
+    def published(self, precision: str) -> Defaults:
+        """Return the row of a recipe. Raises UsageError where there is none in this precision."""
+        rows = [row for row in PERFORMANCE if row.model == self.model.name and self.gpu in row.gpus]
+        general = [row for row in GENERAL if row.model == self.model.name]
+        candidates = rows + general if self.preset == FOR_SPEED else general
+        row = next((row for row in candidates if precision in row.precisions), None)
+        if row is None:
+            known = dict.fromkeys(name for each in candidates for name in each.precisions)
+            where = f" on {self.gpu}" if self.gpu else ""
+            raise UsageError(
+                f"Megatron-Bridge has no recipe for {self.model.title} in {precision.upper()}{where}",
+                hint=f"available: {', '.join(known)}",
+                heading="precision",
+            )
+        self.recipe = row.source
+        if row in GENERAL and self.preset == FOR_SPEED:
+            where = f"for {self.gpu}" if self.gpu else "without a known GPU"
+            note = f"Megatron-Bridge has no performance recipe of this model {where}: the general one is used"
+            row = dataclasses.replace(row, note=note)
+        return row
+
+    def complete(self, request: Request, shape: ModelConfig) -> Request:
+        """Return the request with its recipe; refuse what the memory can't hold."""
+        return dataclasses.replace(super().complete(request, shape), recipe=self.recipe)
+
+
+def launch(request: Request) -> Launch:
+    """Return the command for a request; the process itself sets the recipe's variables before it trains."""
+    hub = str(hub_folder(request))
+    return loops.command(MODULE, request, {"HF_HUB_CACHE": hub, "MEGATRON_CONFIG_LOCK_DIR": hub})
+
+
+def hub_folder(request: Request) -> Path:
+    """Return the cache of the Hugging Face Hub where the recipe finds its model offline."""
+    return request.output_dir / "megatron_bridge" / "hub"

@@ -1,0 +1,85 @@
+"""A recipe of Megatron-Bridge with what a request changes in it. Runs inside Megatron-Bridge's environment.
+
+Classes, fields and functions as in Megatron-Bridge 067f987, and its scripts/training/run_recipe.py for what NVIDIA's
+launcher adds to a recipe.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+from tprimat import files
+from tprimat.catalog import models
+from tprimat.errors import UsageError
+from tprimat.frameworks.loops import recipe as loops
+from tprimat.frameworks.megatron_bridge.defaults import HUB, PERFORMANCE
+from tprimat.frameworks.megatron_bridge.launch import hub_folder
+from tprimat.frameworks.request import DIVISION, Request
+
+PACKAGES = ("megatron.bridge.perf_recipes.llama", "megatron.bridge.recipes")
+"""Where recipes are exported: performance recipes by the model's family, general ones together."""
+
+REVISION = "0" * 40
+"""Stands for the commit of a model on the Hub."""
+
+WARMUP_STEPS = 10
+"""Of the learning rate, in performance recipes."""
+
+
+def build(request: Request) -> Any:
+    """Return the ConfigContainer of a request. Raises UsageError where this Megatron-Bridge lacks its recipe."""
+    write_configuration(request)
+    name = request.recipe or ""
+    make = next((found for each in PACKAGES if (found := getattr(importlib.import_module(each), name, None))), None)
+    if make is None:
+        raise UsageError(f"this Megatron-Bridge has no recipe {name}", heading="no-framework")
+    config = make()
+    # A general recipe's vocabulary would be its tokenizer's, of 32,000 words.
+    config.tokenizer.tokenizer_type, config.tokenizer.tokenizer_model = "NullTokenizer", None
+    config.tokenizer.vocab_size = loops.shape_of(request).vocab_size
+    config.tokenizer.use_tokenizer_vocab_size = False
+    config.dataset.blend, config.dataset.random_seed = None, request.seed
+    config.rng.seed = request.seed
+    config.model.seq_length = config.dataset.seq_length = request.sequence_length
+    config.train.train_iters = config.scheduler.lr_decay_iters = request.steps
+    config.scheduler.lr_warmup_iters = min(WARMUP_STEPS, request.steps // 2)
+    config.train.global_batch_size, config.train.micro_batch_size = request.global_batch_size, request.micro_batch_size
+    _divide(config.model, request)
+    config.checkpoint.save = config.checkpoint.load = None
+    config.validation.eval_iters = 0
+    config.logger.log_interval, config.logger.tensorboard_dir = 1, None
+    if request.precision == "bf16" and name in {row.source for row in PERFORMANCE}:
+        # As run_recipe.py does; the recipe itself doesn't.
+        config.optimizer.use_precision_aware_optimizer = True
+    if request.settings:
+        from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
+
+        config = process_config_with_overrides(config, cli_overrides=list(request.settings))
+    return config
+
+
+def _divide(model: Any, request: Request) -> None:
+    for name in DIVISION:
+        setattr(model, name, getattr(request, name))
+    if request.tensor_model_parallel_size == 1:
+        model.sequence_parallel = False
+    if request.pipeline_model_parallel_size > 1:
+        import torch
+
+        model.pipeline_dtype = torch.bfloat16
+
+
+def write_configuration(request: Request) -> None:
+    """Write the model's config.json into a cache of the Hub, where the recipe finds it: Llama's is gated.
+
+    It has the shape of the request, so that the recipe builds this one.
+    """
+    model, shape = models.by_name(request.model), loops.shape_of(request)
+    content = loops.configuration(model, shape, request.sequence_length).to_dict()
+    content |= {"architectures": [model.architecture.replace("Config", "ForCausalLM")], "torch_dtype": "bfloat16"}
+    folder = hub_folder(request) / f"models--{HUB[request.model].replace('/', '--')}"
+    written = {folder / "snapshots" / REVISION / "config.json": json.dumps(content), folder / "refs" / "main": REVISION}
+    for path, text in written.items():
+        files.write_output(path, text.encode(), "--output-dir")
