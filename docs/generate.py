@@ -262,7 +262,8 @@ FIRST_COMMANDS = (
     FirstCommand("one H100 (80 GB)", _H100, "lightning", 60),
     FirstCommand("8 × H100", _H100S, "lightning", 60),
     FirstCommand("8 × H100, NeMo container up to 25.11", _H100S, "nemo", 120),
-    FirstCommand("8 × H100, NeMo container from 26.02 on", _H100S, "lightning", 60),
+    FirstCommand("8 × H100, NeMo container from 26.02 to 26.06", _H100S, "lightning", 60),
+    FirstCommand("8 × H100, Megatron-Bridge from 0.6.0 on", _H100S, "megatron_bridge", 120),
     FirstCommand("8 × MI300X, ROCm's PyTorch container", _MI300XS, "lightning", 60),
     FirstCommand("8 × MI300X, Primus' container", _MI300XS, "primus", 120),
 )
