@@ -78,7 +78,7 @@ def write_configuration(request: Request) -> None:
     """
     model, shape = models.by_name(request.model), loops.shape_of(request)
     content = loops.configuration(model, shape, request.sequence_length).to_dict()
-    content |= {"architectures": [model.architecture.replace("Config", "ForCausalLM")], "torch_dtype": "bfloat16"}
+    content |= {"architectures": [model.architecture.replace("Config", "ForCausalLM")], "dtype": "bfloat16"}
     folder = hub_folder(request) / f"models--{HUB[request.model].replace('/', '--')}"
     written = {folder / "snapshots" / REVISION / "config.json": json.dumps(content), folder / "refs" / "main": REVISION}
     for path, text in written.items():

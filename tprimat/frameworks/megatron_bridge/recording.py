@@ -51,8 +51,12 @@ class BridgeBenchmark(Benchmark):
         recording = self._begin(process, covers=COVERS, absent=ABSENT, complete=self.completed)
         # Megatron-Bridge reduces it over all replicas.
         recording.values.is_global = True
-        self._settings = dict(settings_of(("model", "ddp"), (config.model, config.ddp))) | {"recipe": request.recipe}
-        self._settings |= {f"env_vars.{name}": os.environ.get(name) for name in config.env_vars}
+        self._settings = {
+            "recipe": request.recipe,
+            **dict(settings_of(("model", "ddp"), (config.model, config.ddp))),
+            "optimizer.use_precision_aware_optimizer": config.optimizer.use_precision_aware_optimizer,
+            **{f"env_vars.{name}": os.environ.get(name) for name in config.env_vars},
+        }
         agree = processes.vote_of_the_first(ranks.open_store(), process.rank)
         limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, agree)
         self._window = profiled.window(request, limit, first_process=process.is_first)
