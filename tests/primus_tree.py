@@ -199,6 +199,7 @@ behaviour = os.environ.get("STANDIN_BEHAVIOUR", "train")
 world = int(os.environ.get("GPUS_PER_NODE", "8")) * int(os.environ.get("NNODES", "1"))
 steps, batch, length = int(asked["train_iters"]), int(asked["global_batch_size"]), int(asked["seq_length"])
 layers, hidden, wide, heads, groups, vocabulary = shapes[model]
+vocabulary = int(asked.get("vocab_size", vocabulary - 1)) + 1
 clock = datetime.datetime(2026, 5, 11, 2, 59, 55)
 def say(rank, level, place, words):
     now = clock.strftime("%Y%m%d %H:%M:%S")

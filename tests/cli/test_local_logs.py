@@ -170,7 +170,7 @@ class TestOnRocmWithoutLogs:
         [
             ((), "primus"),
             (("--model", "llama"), "primus"),
-            (("--model", "mistral"), "lightning"),
+            (("--model", "mistral"), "primus"),
             (("--scale", "tiny"), "lightning"),
             (("--precision", "fp16"), "lightning"),
         ],

@@ -137,13 +137,18 @@ class TestWell:
         assert len({each["PRIMUS_EXP_NAME"] for each in started}) == 2
         assert len(list((here / "output").glob("primus_training_llama_*.log"))) == 2
 
-    def test_all_is_llama_and_qwen_and_says_why(self, here, tmp_path, capsys):
+    def test_all_has_mistral_by_the_configuration_of_llama(self, here, tmp_path, capsys):
         assert run("run-primus", []) == 0
         assert [Path(each["EXP"]).name for each in seen(tmp_path)] == [
             "llama3.1_8B-BF16-pretrain.yaml",
             "qwen2.5_7B-BF16-pretrain.yaml",
+            "llama3.1_8B-BF16-pretrain.yaml",
         ]
-        assert "no configuration for Mistral" in capsys.readouterr().out
+        assert "no configuration for Mistral 7B: that for Llama 3.1 8B is used" in capsys.readouterr().out.replace(
+            "\n  ", " "
+        )
+        (made,) = result(here, "benchmark_rocm_mistral.json")
+        assert (made.model, made.scale, made.model_config.vocab_size) == ("mistral", "full", 32768)
 
     def test_mistral_with_a_configuration_of_ones_own(self, here, tmp_path, monkeypatch):
         path = tmp_path / "mistral.yaml"
@@ -219,7 +224,7 @@ class TestBadly:
 class TestBefore:
     def test_a_failed_check_starts_nothing(self, here, tmp_path, monkeypatch, capsys):
         monkeypatch.delenv("HF_TOKEN")
-        assert run("run-primus", []) == 2
+        assert run("run-primus", ["--model", "llama", "--", "--mock_data", "False"]) == 2
         assert seen(tmp_path) == []
         line = capsys.readouterr().err.rstrip()
         assert line.startswith("error: llama: the tokenizer of meta-llama/Llama-3.1-8B is gated")
@@ -245,7 +250,6 @@ class TestBefore:
             ({"RUNS": "0"}, [], "RUNS: must be at least 1, not 0"),
             ({}, ["--lr", "1"], "put Primus' own arguments after --"),
             ({"PRIMUS_PATH": "/nowhere"}, [], "no Primus in /nowhere"),
-            ({}, ["--model", "mistral"], "no configuration for mistral"),
             ({}, ["--model", "gpt5"], "unknown model 'gpt5'"),
             ({}, ["--bundle", "x.rar"], "must end in .tar.gz"),
             ({"PRIMUS_CONFIG": "/nowhere.yaml"}, ["--model", "llama"], "/nowhere.yaml: can't be read"),
@@ -326,5 +330,5 @@ class TestByBenchmark:
     def test_a_dry_run_shows_the_command_of_primus(self, here, tmp_path, capsys):
         assert run("benchmark", ["--framework", "primus", "--dry-run"]) == 0
         output = capsys.readouterr().out
-        assert output.count("bash examples/run_pretrain.sh") == 2
+        assert output.count("bash examples/run_pretrain.sh") == 3
         assert seen(tmp_path) == []

@@ -137,3 +137,10 @@ class TestRefused:
         for path, run in without:
             with pytest.raises(NotComparableError, match="num_layers"):
                 match.requested_config(run, path, LIGHTNING)
+
+
+def test_primus_divides_as_the_result_was():
+    primus = by_name("primus")
+    _, requested = match.requested_config(THEIRS, "a.json", primus)
+    assert (requested.tensor_model_parallel_size, requested.context_parallel_size) == (4, None)
+    assert not any("data parallelism only" in note for note in match.differences(THEIRS, primus, 8))

@@ -45,7 +45,8 @@ def primus_request(model: str, **options) -> PrimusRequest:
 
 
 def planned(tree: Path, wanted: PrimusRequest, environ: dict[str, str] | None = None, **options) -> PrimusTraining:
-    return plan(wanted, Installation(tree), environ or {}, **{"device": MI300XS, "output_dir": Path(), **options})
+    environ = {"HF_TOKEN": "made-up", **(environ or {})}
+    return plan(wanted, Installation(tree), environ, **{"device": MI300XS, "output_dir": Path(), **options})
 
 
 def told(words: tuple[str, ...]) -> dict[str, object]:
@@ -98,9 +99,14 @@ class TestInstallation:
         with pytest.raises(UsageError, match=r"GPU isn't known.*MI300X, MI355X.*PRIMUS_CONFIG"):
             installation.config("llama", None, "bf16")
 
-    def test_has_no_mistral(self, tree):
-        with pytest.raises(UsageError, match=r"no configuration for mistral.*PRIMUS_CONFIG"):
-            Installation(tree).config("mistral", "mi300x", "bf16")
+    def test_mistral_is_trained_by_the_configuration_of_llama_in_its_own_shape(self, tree):
+        made = planned(tree, primus_request("mistral", precision="fp8"))
+        assert made.configuration.path.name == "llama3.1_8B-FP8-pretrain.yaml"
+        assert (made.setup.model, made.setup.scale) == ("mistral", "full")
+        assert made.setup.model_config.vocab_size == 32768
+        words = told(made.arguments)
+        assert (words["rotary_base"], words["norm_epsilon"], words["vocab_size"]) == (1000000, 1e-5, 32767)
+        assert any("no configuration for Mistral 7B" in note for note in made.notes)
 
     def test_says_where_it_looked(self, tree):
         with pytest.raises(UsageError, match=r"MI300X/llama3.1_8B-MXFP8-pretrain.yaml"):
@@ -493,8 +499,12 @@ class TestChecks:
 
     def test_mock_data_need_no_tokenizer(self, tree, tmp_path):
         environ = {"HOME": str(tmp_path)}
-        made = planned(tree, primus_request("llama"))
-        assert "--tokenizer_type NullTokenizer --vocab_size 128255" in self.check(made, tmp_path, environ).errors[0]
+        made = planned(tree, primus_request("llama"), {**environ, "HF_TOKEN": ""})
+        assert self.check(made, tmp_path, environ).errors == ()
+        words = told(made.arguments)
+        assert (words["tokenizer_type"], words["vocab_size"]) == ("NullTokenizer", 128255)
+        assert any("NullTokenizer" in note and "HF_TOKEN is not set" in note for note in made.notes)
+        assert "tokenizer_type" not in told(planned(tree, primus_request("qwen"), {"HF_TOKEN": ""}).arguments)
         patch = tree / primus_installation.MOCK_DATA
         patch.parent.mkdir(parents=True, exist_ok=True)
         patch.write_text('args.tokenizer_type = "NullTokenizer"\n')
@@ -530,6 +540,7 @@ class TestFramework:
         for name in ("PRIMUS_CONFIG", "NNODES", "NODE_RANK", "GPUS_PER_NODE"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PRIMUS_PATH", str(tree))
+        monkeypatch.setenv("HF_TOKEN", "made-up")
 
     def test_is_chosen_unnamed_on_amd_alone(self):
         assert frameworks.choose("primus") is frameworks.by_name("primus")
@@ -558,6 +569,12 @@ class TestFramework:
     def test_refuses_what_primus_cannot(self, wishes, tmp_path):
         with pytest.raises(UsageError):
             self.resolve("llama", wishes, tmp_path)
+
+    def test_divides_the_model_as_a_matched_result(self, tmp_path):
+        asked = RequestedConfig(tensor_model_parallel_size=2, pipeline_model_parallel_size=1)
+        request, _ = self.resolve("llama", asked, tmp_path)
+        assert told(request.arguments)["tensor_model_parallel_size"] == 2
+        assert request.data_parallel_size == 4
 
     def test_launches_primus_itself(self, tmp_path):
         request, _ = self.resolve("llama", RequestedConfig(time_limit_s=600.0), tmp_path)

@@ -124,13 +124,14 @@ class Place:
 
 
 class TestRunPrimus:
-    @pytest.mark.parametrize("model", ["llama", "qwen"])
+    @pytest.mark.parametrize("model", ["llama", "qwen", "mistral"])
     def test_trains_and_makes_a_result(self, place, model):
         done = place.run(f"scripts/run_primus_{model}.sh", "--", "--lr", "1.0e-4", NCCL_DEBUG="INFO")
         assert done.returncode == 0, done.stderr
         assert place.result(f"benchmark_rocm_{model}.json").status == "complete"
         (started,) = place.seen()
-        assert started["argv"] == ["--train_iters", "10", "--lr", "1.0e-4"]
+        assert started["argv"][:2] == ["--train_iters", "10"]
+        assert started["argv"][-2:] == ["--lr", "1.0e-4"]
         assert started["NCCL_DEBUG"] == "INFO"
         assert started["cwd"] == str(place.tree)
         assert f"TRAIN_ITERS=200 RUNS=3 scripts/run_primus_{model}.sh" in " ".join(done.stdout.split())
@@ -138,10 +139,10 @@ class TestRunPrimus:
     def test_all_of_them(self, place):
         done = place.run("run_primus_all.sh", TRAIN_ITERS="5")
         assert done.returncode == 0, done.stderr
-        assert "Mistral" in done.stdout
         assert {path.name for path in (place.work / "output").glob("*.json") if "env" not in path.name} == {
             "benchmark_rocm_llama.json",
             "benchmark_rocm_qwen.json",
+            "benchmark_rocm_mistral.json",
         }
 
     @pytest.mark.parametrize(("behaviour", "status"), [("crash", 1), ("kill", 137)])

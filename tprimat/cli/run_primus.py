@@ -8,7 +8,7 @@ import os
 import shlex
 from pathlib import Path
 
-from tprimat import console, frameworks
+from tprimat import frameworks
 from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import run_primus as primus_options
 from tprimat.errors import ExitStatus, UsageError
@@ -64,9 +64,7 @@ def main(options: argparse.Namespace) -> int:
 def _trainings(options: argparse.Namespace, installation: Installation, machine: Machine) -> tuple[PrimusTraining, ...]:
     """Return the trainings that are asked for, all of them planned before any is started."""
     config = own_configuration(options)
-    names, own, notes = models_of(options.model, config, installation, os.environ)
-    for note in notes:
-        console.note(note)
+    names, own = models_of(options.model, config, installation, os.environ)
     matched = (store.read(options.match)[0], str(options.match)) if options.match is not None else None
     same_names = {field.name for field in dataclasses.fields(PrimusRequest)} & vars(options).keys()
     fields = {name: getattr(options, name) for name in same_names} | {"matched": matched}

@@ -40,6 +40,7 @@ class Framework:
         on_cpu: whether it trains on a CPU too.
         full_size_only: whether it trains no other scale than the full one.
         divides: whether it can divide a model over GPUs, and takes the options that go with that.
+        matches_division: whether --match divides a model as the result's was, without options of its own for it.
         plans_anywhere: whether it can show what it would run on a machine where it can't.
         data: what it trains on by default, as a result states it.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
@@ -59,6 +60,7 @@ class Framework:
     on_cpu: bool = True
     full_size_only: bool = False
     divides: bool = False
+    matches_division: bool = False
     plans_anywhere: bool = False
     data: str = "markov"
     profiles: bool = False

@@ -34,8 +34,12 @@ def requested_config(run: Run, named: object, framework: Framework) -> tuple[str
         shape=run.model_config,
         eager=run.framework_config.get("torch_compile") is False or None,
         **{name: getattr(training, name) for name in _SAME},
-        **{name: getattr(run.parallelism_config, name) for name in DIVISION if framework.divides},
+        **{name: getattr(run.parallelism_config, name) for name in DIVISION if _divides(framework)},
     )
+
+
+def _divides(framework: Framework) -> bool:
+    return framework.divides or framework.matches_division
 
 
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
@@ -76,7 +80,7 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     fields = (*DIVISION, "expert_model_parallel_size")
     sizes = {name.partition("_")[0]: getattr(run.parallelism_config, name) for name in fields}
     unknown = [kind for kind, size in sizes.items() if size is None]
-    if framework.divides and unknown:
+    if _divides(framework) and unknown:
         yield f"it doesn't state its {', '.join(unknown)} parallelism: the defaults here are kept"
     if run.num_gpus is not None and run.num_gpus != num_gpus:
         yield f"{run.num_gpus} processes trained there, {num_gpus} here: the global batch is the same"
@@ -84,7 +88,7 @@ def differences(run: Run, framework: Framework, num_gpus: int, data_kind: str | 
     if seed is not None and seed < 0:
         yield f"seed {seed} there: here seeds are 0 or more"
     for kind, size in sizes.items():
-        if not framework.divides and (size or 1) > 1:
+        if not _divides(framework) and (size or 1) > 1:
             yield f"{kind} parallelism of {size}: here there is data parallelism only"
     if recomputation not in (None, "none"):
         yield f"{recomputation} recomputation of activations: here there is none"

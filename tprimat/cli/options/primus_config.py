@@ -26,8 +26,8 @@ def parser() -> Parser:
     """Return the parser of `primus-config`."""
     parser = Parser("primus-config", description=DESCRIPTION, epilog=EPILOG, passes=True)
     parser.add_argument("config", nargs="?", type=Path, metavar="FILE", help="configuration file (PRIMUS_CONFIG)")
-    default, other = PRIMUS.models
-    option(parser, "--model NAME", f"use Primus' own file: {default} or {other} (default: {default})")
+    text = f"use Primus' own file: {', '.join(PRIMUS.models)} (default: {PRIMUS.models[0]})"
+    option(parser, "--model NAME", text)
     text = f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"
     option(parser, "--precision NAME", text, choices=PRIMUS.precisions)
     option(parser, "--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=int)

@@ -53,7 +53,7 @@ def parser() -> Parser:
         epilog=EPILOG,
     )
     what = parser.add_argument_group("workload")
-    text = f"train {', '.join(PRIMUS.models)} or all; mistral needs --config (default: %(default)s)"
+    text = f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)"
     option(what, "--model NAME", text, default="all")
     option(what, "--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)
     text = f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})"

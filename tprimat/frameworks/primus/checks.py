@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from tprimat.catalog import models
-from tprimat.frameworks.primus.installation import DEFAULT_PATH
+from tprimat.frameworks.primus import tokenizer
 from tprimat.frameworks.primus.plan import PrimusTraining
 from tprimat.frameworks.request import PreflightResult
 from tprimat.machine.host import free_space
 from tprimat.machine.platforms import Machine
 from tprimat.units import GB
-
-GATED = ("meta-llama/", "mistralai/", "google/gemma")
-"""Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
 
 NO_AMD_GPU = "no AMD GPU visible to PyTorch: Primus will fail"
 
@@ -53,44 +49,10 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping
 
 
 def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:
-    value = request.configuration.settings.value
-    kind, name, is_mock = (value(each) for each in ("tokenizer_type", "tokenizer_model", "mock_data"))
-    if not isinstance(name, str) or not name or "Null" in str(kind):
-        return
-    if is_mock is True and request.installation.needs_no_tokenizer():
-        return
-    path = Path(name).expanduser()
-    if path.is_absolute() or name.startswith(("./", "../", "~")):
-        if not (request.installation.path / path).exists():
-            yield f"tokenizer {name} not found: give its directory with -- --tokenizer_model DIR"
-        return
-    caches = _caches(request, environ)
-    saved = f"hub/models--{name.replace('/', '--')}/snapshots/*/tokenizer*"
-    if any(any(cache.glob(saved)) for cache in caches):
-        return
-    if environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        yield f"the tokenizer {name} is not cached, and HF_HUB_OFFLINE forbids downloading it: unset that once"
-        return
-    token = environ.get("HF_TOKEN") or environ.get("HUGGING_FACE_HUB_TOKEN")
-    files = [Path(environ["HF_TOKEN_PATH"])] if environ.get("HF_TOKEN_PATH") else [cache / "token" for cache in caches]
-    # NullTokenizer adds one token, for the end of a document.
-    vocabulary = models.by_name(request.model).shape.vocab_size or 1
-    if name.startswith(GATED) and not token and not any(file.is_file() for file in files):
-        yield (
-            f"the tokenizer of {name} is gated: accept its licence on https://huggingface.co/{name} and set HF_TOKEN, "
-            "or give one that you have with -- --tokenizer_model DIR; mock data need none: "
-            f"-- --tokenizer_type NullTokenizer --vocab_size {vocabulary - 1}"
-        )
-
-
-def _caches(request: PrimusTraining, environ: Mapping[str, str]) -> list[Path]:
-    """Return folders that Primus' versions and Hugging Face's library take for HF_HOME."""
-    if environ.get("HF_HOME"):
-        return [Path(environ["HF_HOME"])]
-    data = Path(environ.get("DATA_PATH") or request.installation.path / "data")
-    home = environ.get("HOME")
-    own = [Path(home) / ".cache" / "huggingface"] if home else []
-    return [DEFAULT_PATH.parent / "hf_cache", data / "huggingface", *own]
+    if missing := tokenizer.missing_folder(request.configuration, request.installation):
+        yield missing
+    if reason := tokenizer.unobtainable(request.configuration, request.installation, environ):
+        yield ": ".join(reason)
 
 
 def _of_space(request: PrimusTraining) -> Iterator[str]:

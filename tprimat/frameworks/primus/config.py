@@ -138,6 +138,9 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
     fields = megatron_setup.fields_of(stated)
     sizes, spread = sizes_of(fields, {"num_gpus": num_gpus})
     shape, _ = megatron_setup.model_config(stated)
+    if "Null" in str(configuration.settings.value("tokenizer_type")) and shape.vocab_size is not None:
+        # NullTokenizer adds one token, for the end of a document.
+        shape = msgspec.structs.replace(shape, vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
     if meant is not None and shape.vocab_size is None:
         # The tokenizer will state the vocabulary: of the model of this name, where the widths are its own.

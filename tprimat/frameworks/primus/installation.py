@@ -29,7 +29,10 @@ CLI_DIRECT = Path("runner/primus-cli-direct.sh")
 MOCK_DATA = Path("primus/backends/megatron/patches/args/mock_data_patches.py")
 
 FILES = {"llama": "llama3.1_8B", "qwen": "qwen2.5_7B"}
-"""What Primus calls our models; there is none for Mistral 7B."""
+"""What Primus calls our models."""
+
+BORROWED = {"mistral": "llama"}
+"""Models for which Primus has no configuration, and the one whose configuration trains them, in their own shape."""
 
 FOLDERS = {
     "mi300x": ("MI300X",),
@@ -99,13 +102,7 @@ class Installation:
 
     def config(self, model: str, gpu: str | None, precision: str) -> ConfigFile:
         """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError without one."""
-        name = FILES.get(model)
-        if name is None:
-            raise UsageError(
-                f"Primus has no configuration for {model}",
-                hint=f"set your own with PRIMUS_CONFIG=FILE (Primus has {', '.join(FILES)})",
-                heading="primus-config",
-            )
+        name = FILES[BORROWED.get(model, model)]
         folders = self._folders(gpu)
         candidates = [folder / f"{name}-{precision.upper()}-pretrain.yaml" for folder in folders]
         plain = f"{name}-pretrain.yaml"

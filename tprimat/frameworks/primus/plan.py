@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
+from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
-from tprimat.frameworks.primus import DEFAULT_PRECISION, match
+from tprimat.frameworks.primus import DEFAULT_PRECISION, match, tokenizer
 from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus.config import Configuration
-from tprimat.frameworks.primus.installation import CLI, FILES, PRECISIONS, SCRIPT, ConfigFile, Installation, gpu_of
+from tprimat.frameworks.primus.installation import BORROWED, CLI, PRECISIONS, SCRIPT, ConfigFile, Installation, gpu_of
 from tprimat.frameworks.request import DIVISION, Device, Launch, Request, RequestedConfig
 from tprimat.frameworks.resolve import check_batch
 from tprimat.results.run import Run
@@ -135,21 +136,20 @@ class PrimusTraining(Request):
 
 def models_of(
     named: str, config: Path | None, installation: Installation, environ: Mapping[str, str]
-) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
-    """Return the models to train, the one that the user's own configuration is for, and notes.
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the models to train, and the one that the user's own configuration is for.
 
     They are named `all`, or with commas between them. Raises UsageError for an unknown one.
     """
-    names = tuple(FILES)
+    names = models.names()
     if named != "all":
         names = tuple(dict.fromkeys(models.by_name(name.strip()).name for name in named.split(",")))
         if config is None or len(names) == 1:
-            return names, names[0] if config is not None else None, ()
+            return names, names[0] if config is not None else None
     if config is None:
-        absent = "Primus has no configuration for Mistral, which is skipped; PRIMUS_CONFIG=FILE with one of your own"
-        return names, None, (f"{absent} adds it",)
+        return names, None
     model = model_of(config, installation, environ, ": unset PRIMUS_CONFIG, or name one of these")
-    return tuple(dict.fromkeys((*names, model))), model, ()
+    return tuple(dict.fromkeys((*names, model))), model
 
 
 def model_of(config: Path, installation: Installation, environ: Mapping[str, str], advice: str = "") -> str:
@@ -207,6 +207,10 @@ def plan(
             heading="primus-config",
         )
     words, notes = [*_sizes(requested, base), *source.arguments], [*source.notes, *base.notes]
+    if own_config is None and model.name in BORROWED:
+        words += base.arguments_for(_own_shape(model))
+        lent = models.by_name(BORROWED[model.name]).title
+        notes.append(f"Primus has no configuration for {model.title}: that for {lent} is used, in its shape")
     if requested.matched is not None:
         run, named = requested.matched
         matched, more = match.arguments(run, base.with_arguments(words), gpus, named)
@@ -215,6 +219,10 @@ def plan(
         words += _precision(base.with_arguments(words), precision, gpus)
     words += [*_logging(base), *requested.passed]
     configuration = base.with_arguments(words)
+    if tokenizer.is_mock(configuration) and (reason := tokenizer.unobtainable(configuration, installation, environ)):
+        words += configuration.arguments_for(tokenizer.null_tokenizer(model))
+        notes.append(f"{reason[0]}: mock data need none, so NullTokenizer with the same vocabulary is used")
+        configuration = base.with_arguments(words)
     setup = primus_config.setup(configuration, gpus)
     training, seed = setup.training_config, configuration.settings.value("seed")
     division: dict[str, Any] = {name: getattr(setup.parallelism_config, name) or 1 for name in DIVISION}
@@ -250,11 +258,23 @@ def plan(
 
 def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
     words = [] if requested.steps is None else ["--train_iters", str(requested.steps)]
-    fields = ("global_batch_size", "micro_batch_size", "sequence_length", "seed")
+    fields = ("global_batch_size", "micro_batch_size", "sequence_length", "seed", *DIVISION)
     words += base.arguments_for({name.replace("sequence", "seq"): getattr(requested, name) for name in fields})
     if requested.time_limit_s is not None:
         words += ["--exit_duration_in_mins", str(max(1, math.ceil(requested.time_limit_s / 60)))]
     return words
+
+
+def _own_shape(model: Model) -> dict[str, Any]:
+    """Return Primus' parameters that make another model's configuration this one's."""
+    shape = model.shape
+    names = ("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "num_query_groups")
+    return {
+        **{name: getattr(shape, name) for name in names},
+        "rotary_base": round(float(str(model.settings["rope_theta"]))),
+        "norm_epsilon": model.settings["rms_norm_eps"],
+        **tokenizer.null_tokenizer(model),
+    }
 
 
 def _precision(configuration: Configuration, precision: str, num_gpus: int) -> tuple[str, ...]:
