@@ -221,7 +221,8 @@ if int(os.environ.get("NODE_RANK", "0")) == 0:
             "hidden_size": hidden, "ffn_hidden_size": wide, "num_attention_heads": heads, "num_query_groups": groups,
             "padded_vocab_size": vocabulary, "swiglu": True, "world_size": world, "mock_data": asked["mock_data"],
             "tensor_model_parallel_size": tensor, "pipeline_model_parallel_size": pipeline,
-            "context_parallel_size": 1, "expert_model_parallel_size": 1, "recompute_granularity": "None"}
+            "context_parallel_size": 1, "expert_model_parallel_size": 1, "recompute_granularity": "None",
+            "enable_primus_turbo": True, "use_turbo_attention": False}
     say(0, "DEBUG", "arguments.py:1190", "-" * 12 + " arguments " + "-" * 12)
     for name, value in sorted(dump.items()):
         say(0, "DEBUG", "arguments.py:1198", f"  {name} {'.' * (48 - len(name))} {value}")

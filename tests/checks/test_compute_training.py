@@ -9,7 +9,7 @@ import pytest
 from stored_runs import series
 
 from tprimat.checks import compute, training
-from tprimat.results.run import Data, ModelConfig, ParallelismConfig, Run, TrainingConfig
+from tprimat.results.run import Data, Environment, ModelConfig, ParallelismConfig, Run, TrainingConfig
 from tprimat.store import store
 
 SHAPE = ModelConfig(num_layers=2, hidden_size=64, num_attention_heads=4, ffn_hidden_size=128, vocab_size=1024)
@@ -187,3 +187,18 @@ class TestWhatFewStates:
         runs = [Run(energy_metrics={"power_cap_watts": watts}) for watts in (500.0, 700.0)]
         entry = next(each for each in compute.config_diff(*runs).entries if each.title == "power cap")
         assert (entry.status, entry.values) == ("different", ("500 W", "700 W"))
+
+    def test_amds_switches_differ(self):
+        first = Run(
+            framework_config={"enable_primus_turbo": True, "use_turbo_attention": True, "use_turbo_gemm": False},
+            environment=Environment(gpu_partition="SPX/NPS1", numa_balancing=False),
+        )
+        second = Run(
+            framework_config={"enable_primus_turbo": False, "use_turbo_attention": True},
+            environment=Environment(gpu_partition="CPX/NPS4", numa_balancing=True),
+        )
+        found = {entry.title: entry.values for entry in compute.config_diff(first, second).entries}
+        assert found["Primus Turbo"] == ("attention", "off")
+        assert found["GPU partition"] == ("SPX/NPS1", "CPX/NPS4")
+        assert found["NUMA balancing"] == ("off", "on")
+        assert "Primus Turbo" not in {each.title for each in compute.config_diff(Run(), Run()).entries}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 import sys
-from pathlib import Path
 
 import primus_tree
 import pytest
@@ -23,16 +21,7 @@ from tprimat.units import GB
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Primus is started by bash")
 
 
-def _generate():
-    path = Path(__file__).resolve().parents[2] / "docs" / "generate.py"
-    spec = importlib.util.spec_from_file_location("generate", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["generate"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-ROWS = _generate().FIRST_COMMANDS
+ROWS = load_tool("generate", "docs").FIRST_COMMANDS
 
 
 def machine_of(device) -> Machine:

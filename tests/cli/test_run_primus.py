@@ -118,6 +118,10 @@ class TestWell:
         assert started["NCCL_DEBUG"] == "WARN"
         assert started["GPUS_PER_NODE"] == "8"
 
+    def test_the_switches_in_the_log_are_in_the_result(self, here):
+        run("run-primus", ["--model", "llama"])
+        assert result(here)[0].framework_config == {"enable_primus_turbo": True, "use_turbo_attention": False}
+
     def test_a_token_is_in_no_file(self, here):
         run("run-primus", ["--model", "llama"])
         for path in here.rglob("*"):

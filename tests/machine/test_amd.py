@@ -60,6 +60,19 @@ class TestStates:
         assert amd.states(fake_host(tmp_path, libraries={"amdsmi": FakeAmdsmi([])})) == ()
 
 
+@pytest.mark.parametrize(
+    ("modes", "text"),
+    [(["SPX NPS1", "SPX NPS1"], "SPX/NPS1"), (["CPX NPS4"], "CPX/NPS4"), (["SPX NPS1", "CPX NPS4"], None), ([], None)],
+)
+def test_partition(tmp_path, modes, text):
+    files = {}
+    for index, mode in enumerate(modes):
+        base = f"/sys/bus/pci/devices/0000:c{index}:00.0/current_"
+        compute, memory = mode.split()
+        files |= {f"{base}compute_partition": f"{compute}\n", f"{base}memory_partition": f"{memory}\n"}
+    assert amd.partition(fake_host(tmp_path, files=files)) == text
+
+
 class TestProcesses:
     def test_by_the_library(self, tmp_path):
         smi = FakeAmdsmi([MI300X])

@@ -9,6 +9,7 @@ import types
 
 import psutil
 import pytest
+from gpu_fakes import fake_host
 
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
@@ -151,8 +152,12 @@ def test_settings_are_those_that_change_speed():
         "TORCH_NCCL_HIGH_PRIORITY": "1",
         "GPU_MAX_HW_QUEUES": "2",
         "NVIDIA_TF32_OVERRIDE": "0",
+        "PRIMUS_HIPBLASLT_TUNING": "1",
+        "AITER_ENABLE": "1",
+        "HSA_ENABLE_SDMA": "1",
     }
     noise = {
+        "AITER_LOG_LEVEL": "ERROR",
         "PATH": "/bin",
         "HOME": "/home/me",
         "NCCL_VERSION": "2.25.1",
@@ -161,6 +166,7 @@ def test_settings_are_those_that_change_speed():
         "TORCH_HOME": "/cache",
         "HF_TOKEN": "hf_abcdefghijkl",
     }
+    environ = dict(sorted(environ.items()))
     found = hosts.settings({**environ, **noise})
     assert found == environ
     assert list(found) == sorted(found)
@@ -240,3 +246,9 @@ def test_a_library_that_prints_and_fails_is_none(tmp_path, monkeypatch, capsys):
     assert hosts.vendor_library("amdsmi_that_works").value == 3
     assert capsys.readouterr().out == ""
     assert sys.path == before
+
+
+@pytest.mark.parametrize(("text", "is_on"), [("0\n", False), ("1\n", True), ("2\n", True), (None, None), ("?", None)])
+def test_numa_balancing(tmp_path, text, is_on):
+    files = {"/proc/sys/kernel/numa_balancing": text} if text else {}
+    assert hosts.numa_balancing(fake_host(tmp_path, files=files)) is is_on

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
 import json
 import math
 
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_runs import series
+from tool_modules import load_tool
 
 from tprimat.results import run as run_module
 from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of
@@ -242,11 +242,8 @@ def test_a_file_without_runs_is_one_run():
 
 
 @pytest.fixture(scope="module")
-def generate(repository):
-    spec = importlib.util.spec_from_file_location("generate", repository / "docs" / "generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def generate():
+    return load_tool("generate", "docs")
 
 
 def test_the_generated_documents_are_current(generate, capsys):

@@ -112,6 +112,19 @@ def _compiler(run: Run) -> str | None:
     return None if is_compiled is None else "torch.compile" if is_compiled else "eager"
 
 
+def _turbo(run: Run) -> str | None:
+    switches = {name: value for name, value in run.framework_config.items() if "_turbo" in name}
+    if "enable_primus_turbo" not in switches:
+        return None
+    kernels = [name.removeprefix("use_turbo_") for name, is_on in sorted(switches.items()) if is_on]
+    return text_of(", ".join(kernels[1:]) or "no kernel") if switches["enable_primus_turbo"] else "off"
+
+
+def _numa_balancing(run: Run) -> str | None:
+    is_on = run.environment.numa_balancing
+    return None if is_on is None else "on" if is_on else "off"
+
+
 def _power_cap(run: Run) -> str | None:
     cap = run.energy_metrics.get("power_cap_watts")
     return None if cap is None else f"{cap:.0f} W"
@@ -174,6 +187,7 @@ SETTINGS = (
     Setting("parallelism strategy", "parallelism_config.strategy_name"),
     Setting("activation recomputation", "training_config.recomputation", essential=True, identity=True),
     Setting("compiler", _compiler, identity=True, optional=True),
+    Setting("Primus Turbo", _turbo, identity=True, optional=True),
     Setting("packing", "training_config.packing", identity=True),
     Setting("trainable parameters", "model_config.trainable_parameters", identity=True),
     Setting("optimizer", _optimizer, essential=True, identity=True),
@@ -185,6 +199,8 @@ SETTINGS = (
     Setting("step time across ranks", "timing.over_ranks", named=False, identity=True),
     Setting("clock", "timing.clock", named=False),
     Setting("power cap", _power_cap, named=False, optional=True),
+    Setting("GPU partition", "environment.gpu_partition", named=False, optional=True),
+    Setting("NUMA balancing", _numa_balancing, named=False, optional=True),
     Setting("environment variables", _environment_settings),
     Setting("container", "environment.container"),
 )

@@ -62,6 +62,15 @@ def peak_clock_mhz(host: Host) -> float | None:
     return float(clocks.pop()) if len(clocks) == 1 and 0 not in clocks else None
 
 
+def partition(host: Host) -> str | None:
+    """Return the compute and memory partition of this machine's GPUs, such as SPX/NPS1; None where they differ."""
+    found = set()
+    for path in host.path(_PCI).glob("*/current_compute_partition"):
+        names = [host.read(f"{_PCI}/{path.parent.name}/current_{which}_partition") for which in ("compute", "memory")]
+        found.add("/".join(name.strip() for name in names if name))
+    return found.pop() if len(found) == 1 else None
+
+
 def utilisation_readers(host: Host, ids: list[str]) -> Iterator[Callable[[], Mapping[str, float]]]:
     """Yield functions that read utilisation in percent by GpuState.id, the cheapest first."""
     handles = dict(_handles(smi := _Amdsmi(host)))

@@ -46,11 +46,11 @@ EMULATED = "TPRIMAT_EMULATED"
 
 _SETTING = re.compile(
     r"(PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|ATEN|NVTE|NCCL|RCCL|UCX|NVSHMEM|CUBLAS|CUBLASLT|CUDNN|TRITON|OMP|GOMP|KMP"
-    r"|MKL|OPENBLAS|MALLOC|HSA|HIP|HIPBLASLT|ROCR|ROCBLAS|MIOPEN|AMD|TE|PRIMUS_TURBO|FLASH_ATTENTION)_.+"
+    r"|MKL|OPENBLAS|MALLOC|HSA|HIP|HIPBLASLT|ROCR|ROCBLAS|MIOPEN|AITER|AMD|TE|PRIMUS_TURBO|PRIMUS_HIPBLASLT|FLASH_ATTENTION)_.+"
     r"|CUDA_(DEVICE_MAX_CONNECTIONS|DEVICE_ORDER|VISIBLE_DEVICES|LAUNCH_BLOCKING|MODULE_LOADING|MPS_.+)"
     r"|GPU_MAX_HW_QUEUES|NVIDIA_TF32_OVERRIDE|LD_PRELOAD"
 )
-_NO_SETTING = re.compile(r".*_(VERSION|HOME|ROOT|LOGS|CACHE_DIR|ARCH_LIST)")
+_NO_SETTING = re.compile(r".*_(VERSION|HOME|ROOT|LOGS|LOG_LEVEL|CACHE_DIR|ARCH_LIST)")
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])KEY(?![A-Z])", re.IGNORECASE)
 _SECRET_VALUE = re.compile(
     r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-|AKIA|eyJ)[\w-]{8,}|://[^/\s:@]*:[^/\s@]+@|[0-9a-fA-F]{32,}"
@@ -238,6 +238,12 @@ def commit(host: Host, repository: Path) -> str | None:
     if not head or changes is None:
         return None
     return head.strip() + ("-dirty" if changes.strip() else "")
+
+
+def numa_balancing(host: Host) -> bool | None:
+    """Return whether Linux moves memory between NUMA nodes on its own; None where it doesn't say."""
+    text = (host.read("/proc/sys/kernel/numa_balancing") or "").strip()
+    return text != "0" if text.isdigit() else None
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:

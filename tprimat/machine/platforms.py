@@ -237,6 +237,8 @@ def _machine(
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),
         memory_held_by_others_gb=round_figure(max(held)) if held else None,
+        gpu_partition=amd.partition(host) if vendor == "amd" else None,
+        numa_balancing=None if vendor == "cpu" else hosts.numa_balancing(host),
         settings=hosts.settings(host.environ),
     )
     return Machine(vendor, info, environment, devices, tuple(warnings))

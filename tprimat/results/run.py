@@ -97,6 +97,8 @@ class Environment(_Section, frozen=True, kw_only=True):
     memory_held_by_others_gb: Annotated[
         NonNegative | None, doc("device memory used by other processes before the start, GB")
     ] = None
+    gpu_partition: Annotated[str | None, doc("compute and memory partition of AMD GPUs, such as SPX/NPS1")] = None
+    numa_balancing: Annotated[bool | None, doc("whether Linux moves memory between NUMA nodes; GPUs only")] = None
     emulated: Annotated[bool, doc("true: the device was emulated; timings are not valid")] = False
     settings: Annotated[dict[str, str], doc("environment variables that affect speed")] = {}
 

@@ -156,6 +156,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         training_config=msgspec.structs.replace(sizes, num_gpus=num_gpus, seed=None),
         parallelism_config=spread,
         optimizer=optimizer_of(fields),
+        framework_config=megatron_setup.turbo(stated),
         data=Data(kind=fields.word("data")),
     )
 

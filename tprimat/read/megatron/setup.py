@@ -21,7 +21,15 @@ NAMED_AFTER, ECHOED, COMPUTED, DUMPED = 0, 1, 2, 3
 """Weights of statements: only a name that resembles, asked for, worked out by the training, dumped."""
 
 # fmt: off
+TURBO = (
+    "enable_primus_turbo", "use_turbo_attention", "use_turbo_gemm", "use_turbo_parallel_linear",
+    "use_turbo_grouped_gemm", "use_turbo_grouped_mlp", "use_turbo_rms_norm", "use_turbo_fused_act_with_probs",
+    "use_turbo_deepep",
+)
+"""Switches of Primus for AMD's own kernels, the first for all of them."""
+
 ARGUMENTS = frozenset({
+    *TURBO,
     "world_size", "data_parallel_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "context_parallel_size", "expert_model_parallel_size", "global_batch_size", "micro_batch_size",
     "rampup_batch_size", "seq_length", "train_iters", "log_interval", "bf16", "fp16", "fp8", "fp8_recipe", "fp4",
@@ -102,6 +110,11 @@ def _value(text: str) -> Any:
         return float(text) if re.search(r"[.eEnN]", text) else int(text)
     except ValueError:
         return text
+
+
+def turbo(stated: LoggedValues) -> dict[str, Any]:
+    """Return Primus' switches for AMD's own kernels, as stated."""
+    return {name: value for name in TURBO if isinstance(value := stated.value(name), bool)}
 
 
 def precision(stated: LoggedValues) -> tuple[str | None, str | None]:

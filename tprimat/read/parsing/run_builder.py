@@ -67,6 +67,7 @@ class RunBuilder:
         gpu: fields of GpuInfo that are no statements.
         breakdown: seconds by part.
         versions: of packages.
+        settings: further settings of the training, in the framework's own names.
         unknown: why something is unknown, by the field's name; a warning where it stays so.
         ended: whether the source says that the training was done; None: records and marks tell.
         fixed_status: status and reason where the source isn't a log of a training at all.
@@ -88,6 +89,7 @@ class RunBuilder:
     gpu: dict[str, Any] = dataclasses.field(default_factory=dict)
     breakdown: dict[str, float | None] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
     fixed_status: tuple[Status, str | None] | None = None
@@ -149,6 +151,7 @@ class RunBuilder:
             optimizer=optimizer_of(stated),
             data=Data(kind=stated.word("data")),
             timing=self.timing,
+            framework_config=self.settings,
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
             **series,
