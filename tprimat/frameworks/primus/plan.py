@@ -210,7 +210,9 @@ def plan(
     if own_config is None and model.name in BORROWED:
         words += base.arguments_for(_own_shape(model))
         lent = models.by_name(BORROWED[model.name]).title
-        notes.append(f"Primus has no configuration for {model.title}: that for {lent} is used, in its shape")
+        notes.append(
+            f"Primus has no configuration for {model.title}: that for {lent} is used, with {model.name}'s shape"
+        )
     if requested.matched is not None:
         run, named = requested.matched
         matched, more = match.arguments(run, base.with_arguments(words), gpus, named)
