@@ -70,7 +70,7 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("profile", "changes", "words"),
         [
-            ("torch", {"framework": PRIMUS}, "--profile watches nemo and lightning, and primus trains here"),
+            ("torch", {"framework": PRIMUS}, "watches megatron_bridge, nemo, lightning, and primus trains here"),
             ("nsys", {"platform": "amd"}, "say --profile rocprof here"),
             ("rocprof", {}, "say --profile nsys here"),
             ("nsys", {"platform": "cpu"}, "say --profile torch here"),
