@@ -118,6 +118,19 @@ def pretrain(config, forward_step_func, callbacks=None):
         state.train_state.step += 1
     fire("on_train_end")
 """
+OVERRIDES = """
+class OverridesError(Exception):
+    pass
+
+def process_config_with_overrides(config, config_filepath=None, cli_overrides=None):
+    for each in cli_overrides:
+        path, value = each.split("=")
+        section, field = path.split(".")
+        if field not in vars(getattr(config, section)):
+            raise OverridesError(f"Failed to parse Hydra overrides: Key {field!r} is not in struct")
+        setattr(getattr(config, section), field, int(value))
+    return config
+"""
 SOURCES = {
     "bridge/__init__.py": "",
     "bridge/perf_recipes/__init__.py": "",
@@ -130,6 +143,8 @@ SOURCES = {
     "bridge/training/config.py": CONFIG,
     "bridge/training/gpt_step.py": "def forward_step(state, data_iterator, model, return_schedule_plan=False): ...",
     "bridge/training/pretrain.py": PRETRAIN,
+    "bridge/training/utils/__init__.py": "",
+    "bridge/training/utils/omegaconf_utils.py": OVERRIDES,
     "../transformer_engine/__init__.py": "",
 }
 """What is used of Megatron-Bridge 067f987, with its names and the order in which its loop calls."""
@@ -297,6 +312,17 @@ def test_a_recipe_that_this_version_lacks(installed, request_on_cpu):
     request = dataclasses.replace(request_on_cpu, recipe="llama3_8b_pretrain_8gpu_r100_nvfp4_config")
     with pytest.raises(UsageError, match="this Megatron-Bridge has no recipe llama3_8b_pretrain_8gpu_r100_nvfp4"):
         recipe.build(request)
+
+
+def test_a_field_that_is_set(installed, request_on_cpu, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    shape = transformers.LlamaConfig(architectures=["LlamaForCausalLM"])
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", lambda name: shape)
+    known = dataclasses.replace(request_on_cpu, settings=("model.recompute_num_layers=3",))
+    assert recipe.build(known).model.recompute_num_layers == 3
+    unknown = dataclasses.replace(request_on_cpu, settings=("model.recompute_layers=3",))
+    with pytest.raises(UsageError, match=r"--set: .*'recompute_layers' is not in struct"):
+        recipe.build(unknown)
 
 
 def test_the_models_configuration_needs_no_network(request_on_cpu, tmp_path):

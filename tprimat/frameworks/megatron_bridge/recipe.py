@@ -29,7 +29,7 @@ WARMUP_STEPS = 10
 
 
 def build(request: Request) -> Any:
-    """Return the ConfigContainer of a request. Raises UsageError where this Megatron-Bridge lacks its recipe."""
+    """Return the ConfigContainer of a request. Raises UsageError for a recipe or field that this version lacks."""
     write_configuration(request)
     name = request.recipe or ""
     make = next((found for each in PACKAGES if (found := getattr(importlib.import_module(each), name, None))), None)
@@ -54,9 +54,12 @@ def build(request: Request) -> Any:
         # As run_recipe.py does; the recipe itself doesn't.
         config.optimizer.use_precision_aware_optimizer = True
     if request.settings:
-        from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
+        from megatron.bridge.training.utils import omegaconf_utils
 
-        config = process_config_with_overrides(config, cli_overrides=list(request.settings))
+        try:
+            config = omegaconf_utils.process_config_with_overrides(config, cli_overrides=list(request.settings))
+        except omegaconf_utils.OverridesError as error:
+            raise UsageError(f"--set: {str(error).splitlines()[0]}", heading="nemo-set") from error
     return config
 
 
