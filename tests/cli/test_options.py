@@ -31,7 +31,8 @@ def test_help_of_benchmark_is_made_from_the_rows_of_frameworks(monkeypatch):
 
 
 def test_primus_has_a_configuration_for_each_model_of_its_row():
-    assert tuple(installation.FILES) == frameworks.by_name("primus").models
+    assert {*installation.FILES, *installation.BORROWED} == {*frameworks.by_name("primus").models}
+    assert {*installation.BORROWED.values()} <= {*installation.FILES}
 
 
 @pytest.mark.parametrize(

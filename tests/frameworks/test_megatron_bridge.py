@@ -233,6 +233,11 @@ class TestRecipes:
 
 
 class TestAvailability:
+    @pytest.fixture(autouse=True)
+    def _beside_torch(self):
+        pytest.importorskip("torch")
+        pytest.importorskip("transformers")
+
     def test_an_installed_one_comes_before_nemo(self, installed, monkeypatch):
         assert bridge.unavailable() is None
         assert frameworks.choose(None, "nvd").name == "megatron_bridge"
