@@ -13,7 +13,7 @@ import time
 import pytest
 
 from tprimat.frameworks.request import Launch
-from tprimat.machine.host import REPOSITORY
+from tprimat.location import REPOSITORY
 from tprimat.measure import output, process
 from tprimat.measure.output import Output
 

@@ -14,10 +14,10 @@ from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus
+from tprimat.location import REPOSITORY
 from tprimat.log_import import find_logs
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
-from tprimat.machine.host import REPOSITORY
 from tprimat.machine.platforms import Machine
 from tprimat.measure.display import comparison_of
 from tprimat.text import plain

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from tprimat.machine.host import python_path
+from tprimat.location import python_path
 from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")

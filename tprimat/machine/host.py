@@ -19,9 +19,6 @@ from typing import Any
 
 from tprimat.units import GB
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-"""The clone or installation that this package is part of."""
-
 COMMAND_SECONDS = 10.0
 """Longest wait for a vendor's tool: without its daemon nvidia-smi takes seconds on eight GPUs."""
 
@@ -55,11 +52,6 @@ _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(?<![A-Z])KEY(?![
 _SECRET_VALUE = re.compile(
     r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-|AKIA|eyJ)[\w-]{8,}|://[^/\s:@]*:[^/\s@]+@|[0-9a-fA-F]{32,}"
 )
-
-
-def python_path() -> str:
-    """Return PYTHONPATH for a child: a clone that is not installed is found by it alone in another directory."""
-    return os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
 
 
 def is_emulated() -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from tprimat.location import REPOSITORY
 from tprimat.machine import amd, held_memory, nvidia, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuState
@@ -232,7 +233,7 @@ def _machine(
         hostname=platform.node() or None,
         os=hosts.operating_system(host),
         container=hosts.container(host),
-        tprimat_commit=hosts.commit(host, hosts.REPOSITORY),
+        tprimat_commit=hosts.commit(host, REPOSITORY),
         cpu=info.device_name if vendor == "cpu" else hosts.cpu_name(host),
         cpu_threads=hosts.cpu_threads(host),
         cpu_instructions=hosts.cpu_instructions(host),

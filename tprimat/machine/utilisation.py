@@ -20,9 +20,10 @@ from pathlib import Path
 
 import msgspec
 
+from tprimat.location import python_path
 from tprimat.machine import amd, nvidia
 from tprimat.machine.gpu import Device
-from tprimat.machine.host import Host, python_path
+from tprimat.machine.host import Host
 from tprimat.results.run import Platform
 
 EVERY_S = 1.0

@@ -12,7 +12,8 @@ from tprimat.frameworks import profiling
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Launch, PreflightResult, Request
 from tprimat.frameworks.resolve import Resolver as Resolver
-from tprimat.machine.host import REPOSITORY, Host, cpu_threads
+from tprimat.location import REPOSITORY
+from tprimat.machine.host import Host, cpu_threads
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Platform, Run
 from tprimat.store.naming import file_name

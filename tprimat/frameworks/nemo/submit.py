@@ -24,7 +24,7 @@ from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.slurm import SlurmJob
-from tprimat.machine.host import REPOSITORY
+from tprimat.location import REPOSITORY
 
 NEEDED = "msgspec, psutil"
 """Packages that the recorder imports in the job."""
