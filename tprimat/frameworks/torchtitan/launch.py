@@ -26,7 +26,7 @@ REGISTRY = "torchtitan/models/llama3/config_registry.py"
 """Where torchtitan keeps its configurations from 2026-02-23 on."""
 
 CONFIGURATION = "torchtitan/models/llama3/train_configs/llama3_8b.toml"
-"""The configuration of releases up to 0.2.2."""
+"""The configuration of releases 0.2.0 to 0.2.2; 0.1.0 knows no --compile.enable."""
 
 unavailable = CLONE.unavailable
 
@@ -68,7 +68,7 @@ def launch(request: Request) -> Launch:
 
 
 def options(request: Request) -> list[str]:
-    """Return the options of torchtitan's releases up to 0.2.2."""
+    """Return the options of torchtitan's releases 0.2.0 to 0.2.2."""
     optimizer = recipe.hyperparameters(recipe.shape_of(request))
     return [
         f"--job.config_file={CONFIGURATION}",
