@@ -206,31 +206,20 @@ class FirstCommand:
     start_s: float
 
     def request(self) -> Request:
-        """Return the training of the first model."""
-        if self.framework != "primus":
-            requested = RequestedConfig(time_limit_s=benchmark.duration(benchmark.DEFAULT_TIME_LIMIT))
-            chosen = frameworks.by_name(self.framework)
-            return chosen.resolve_config(chosen.models[0], requested, self.device, Path())[0]
-        (known,) = [
-            row
-            for row in KNOWN_CONFIGURATIONS
-            if (row.framework, row.model) == (self.framework, "llama") and row.gpu in (self.device.device_name or "")
-        ]
-        return Request(
-            framework=known.framework,
-            platform="amd",
-            model=known.model,
-            scale=scales.FULL,
-            precision=primus.DEFAULT_PRECISION,
-            steps=defaults.STEPS_ON_GPU,
-            global_batch_size=known.global_batch_size,
-            micro_batch_size=known.micro_batch_size,
-            sequence_length=known.sequence_length,
-            seed=defaults.SEED,
-            num_gpus=self.device.devices,
-            output_dir=Path(),
-            time_limit_s=benchmark.duration(benchmark.DEFAULT_TIME_LIMIT),
-        )
+        """Return the training of the first model; Primus' as its own configuration has it, which isn't here."""
+        chosen = frameworks.by_name(self.framework)
+        wanted = RequestedConfig(time_limit_s=benchmark.duration(benchmark.DEFAULT_TIME_LIMIT))
+        if chosen.name == "primus":
+            (known,) = [
+                row
+                for row in KNOWN_CONFIGURATIONS
+                if (row.framework, row.model) == (chosen.name, "llama") and row.gpu in (self.device.device_name or "")
+            ]
+            sizes = ("global_batch_size", "micro_batch_size", "sequence_length")
+            known_sizes = {name: getattr(known, name) for name in sizes}
+            wanted = dataclasses.replace(wanted, scale=scales.FULL, precision=primus.DEFAULT_PRECISION, **known_sizes)
+            chosen = frameworks.by_name("lightning")
+        return chosen.resolve_config(chosen.models[0], wanted, self.device, Path())[0]
 
     def seconds(self) -> tuple[float, float]:
         """Return the time of a step at LIKELY_MFU, and of all until the result."""

@@ -113,11 +113,11 @@ def _compiler(run: Run) -> str | None:
 
 
 def _turbo(run: Run) -> str | None:
-    switches = {name: value for name, value in run.framework_config.items() if "_turbo" in name}
-    if "enable_primus_turbo" not in switches:
-        return None
-    kernels = [name.removeprefix("use_turbo_") for name, is_on in sorted(switches.items()) if is_on]
-    return text_of(", ".join(kernels[1:]) or "no kernel") if switches["enable_primus_turbo"] else "off"
+    is_on, prefix = run.framework_config.get("enable_primus_turbo"), "use_turbo_"
+    if not is_on:
+        return None if is_on is None else "off"
+    names = sorted(name for name, used in run.framework_config.items() if name.startswith(prefix) and used)
+    return text_of(", ".join(name.removeprefix(prefix) for name in names) or "no kernel")
 
 
 def _numa_balancing(run: Run) -> str | None:

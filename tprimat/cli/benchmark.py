@@ -12,7 +12,7 @@ from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.nemo import submit as nemo_submit
-from tprimat.frameworks.nemo.options import ONLY, under_torchrun
+from tprimat.frameworks.nemo.options import NEMO, under_torchrun
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.measure import torchrun
@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> int:
             return ExitStatus.OK
     if options.dry_run:
         show(plan, machine)
-        if names is None and framework.name == ONLY:
+        if names is None and framework.name == NEMO:
             nemo_submit.show_recipes(plan.requests)
         return ExitStatus.OK
     status, files = measure(plan, machine)

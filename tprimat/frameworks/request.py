@@ -196,7 +196,7 @@ class Device:
     Attributes:
         devices: GPUs, or processor cores on a CPU.
         memory_bytes: of one GPU, or of the machine on a CPU.
-        held_bytes: what other processes hold of it, on the fullest GPU.
+        held_bytes: what other processes leave less of it, on the GPU with the least.
         architecture: of the GPU, such as sm_90 or gfx942.
         device_name: of the GPU, as its driver names it.
     """

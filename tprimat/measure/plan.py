@@ -89,12 +89,12 @@ def device_of(machine: Machine) -> Device:
     if machine.platform == "cpu":
         limits = [limit for limit in (gpu.total_memory_gb, memory_limit_gb(Host())) if limit is not None]
         return Device("cpu", environment.cpu_threads or 1, min(limits) * GB if limits else None)
-    # Where the GPUs differ, the smallest bounds what each of them can hold.
-    sizes = [each.info.total_memory_gb for each in machine.devices] or [gpu.total_memory_gb]
-    known = [size for size in sizes if size is not None]
-    memory = min(known) * GB if known else None
-    held = max((device.memory_held_gb or 0.0 for device in machine.devices), default=0.0) * GB
-    held = held if memory is not None and held > held_memory.HELD_SHARE * memory else 0.0
+    # Where the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is free.
+    sizes = [(each.info.total_memory_gb, each.memory_held_gb or 0.0) for each in machine.devices]
+    known = [(size * GB, held * GB) for size, held in sizes or [(gpu.total_memory_gb, 0.0)] if size is not None]
+    memory = min((size for size, _ in known), default=None)
+    held = memory - min(size - held for size, held in known) if memory is not None else 0.0
+    held = held if held > held_memory.HELD_SHARE * (memory or 0.0) else 0.0
     return Device(machine.platform, gpu.device_count or 1, memory, gpu.architecture, gpu.device_name, held)
 
 
@@ -183,7 +183,7 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
     def suits(framework: Framework) -> bool:
         has_models = set(options.model or ()) <= set(framework.models)
         has_precisions = set(options.precision or ()) <= set(framework.precisions)
-        has_options = framework.name == nemo_options.ONLY or nemo_options.own_option(options) is None
+        has_options = framework.name == nemo_options.NEMO or nemo_options.own_option(options) is None
         return has_models and has_precisions and has_options and (is_full or not framework.full_size_only)
 
     return frameworks.choose(options.framework, machine.platform, to_show=elsewhere, suits=suits)

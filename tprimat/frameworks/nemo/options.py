@@ -15,7 +15,7 @@ from tprimat.machine.host import is_emulated
 from tprimat.text import suggestion
 from tprimat.units import GB
 
-ONLY = "nemo"
+NEMO = "nemo"
 """The framework that takes all of these options; another one that can divide a model takes most."""
 
 SETTINGS = ("num_nodes", *DIVISION, "data", "preset", "settings")
@@ -37,15 +37,11 @@ def requested(options: argparse.Namespace) -> dict[str, Any]:
 
 def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
     """Raise UsageError for options that a framework has no use for."""
-    fields = requested(options)
-    names = [{"settings": "set", "num_nodes": "nodes"}.get(name, name) for name in SETTINGS if fields[name] is not None]
-    given = [f"--{name.replace('_', '-')}" for name in names]
-    given += [f"--executor {options.executor}"] if options.executor != "local" else []
-    given = given if not divides else [own] if framework != ONLY and (own := own_option(options)) else []
-    if given:
+    given = None if framework == NEMO else own_option(options) if divides else _first_given(options)
+    if given is not None:
         raise UsageError(
-            f"{given[0]} is a NeMo option; the framework is {framework}",
-            hint=f"add --framework nemo, or remove {given[0]}",
+            f"{given} is a NeMo option; the framework is {framework}",
+            hint=f"add --framework nemo, or remove {given}",
             heading="nemo-options",
         )
     if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun():
@@ -54,6 +50,14 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
             hint="without Slurm, run the script with torchrun on each node",
             heading="nemo-options",
         )
+
+
+def _first_given(options: argparse.Namespace) -> str | None:
+    fields = requested(options)
+    given = next((name for name in SETTINGS if fields[name] is not None), None)
+    if given is None:
+        return f"--executor {options.executor}" if options.executor != "local" else None
+    return f"--{({'settings': 'set', 'num_nodes': 'nodes'}.get(given, given)).replace('_', '-')}"
 
 
 def own_option(options: argparse.Namespace) -> str | None:
