@@ -13,11 +13,13 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tprimat import frameworks
+from tprimat.cli.options import benchmark as benchmark_options
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.megatron_bridge import launch as bridge
 from tprimat.frameworks.megatron_bridge import recipe
 from tprimat.frameworks.megatron_bridge.defaults import GENERAL, PERFORMANCE
+from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.store import store
 
@@ -336,3 +338,10 @@ def test_the_models_configuration_needs_no_network(request_on_cpu, tmp_path):
     environment = {**os.environ, **bridge.launch(request_on_cpu).env}
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout)["vocab_size"] == 128256 // 16
+
+
+@pytest.mark.parametrize("words", [["--executor", "slurm"], ["--preset", "classic"], ["--data", "tokens"]], ids=str)
+def test_what_nemo_alone_takes_is_refused(words):
+    options = benchmark_options.parser().parse_args([*words, "--model", "llama"])
+    with pytest.raises(UsageError, match=f"{' '.join(words)} is a NeMo option; the framework is megatron_bridge"):
+        nemo_options.check("megatron_bridge", True, options)
