@@ -119,7 +119,7 @@ class TestDryRun:
         assert [name for name in module.INTERNALS if module.internal(name) is None] == []
 
     def test_these_tests_run_every_check(self, check):
-        assert sorted(check) == sorted((*QUICK, *SLOW, "training"))
+        assert sorted(check) == sorted((*QUICK, *SLOW, "training", "frameworks"))
 
     @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
     def test_a_check_runs_to_its_end(self, first_gpu_run, report, check, name, monkeypatch):
@@ -139,6 +139,16 @@ class TestDryRun:
         assert len(result["step_times"]) == 3
         assert [each["status"] for each in seen(done, "platform")] == ["ok"]
         assert any(each["name"].endswith(".log") for each in done.raw)
+
+    @pytest.mark.slow
+    def test_every_framework_that_is_installed_trains(self, first_gpu_run, report, check):
+        done = first_gpu_run.run_in_process(check["frameworks"], report(dry_run=True))
+        trained = [each for each in done.findings if each["what"].endswith(": training")]
+        assert {each["status"] for each in trained if each["what"].split(":")[0] in ("lightning", "fsdp")} == {"ok"}
+        assert set(done.details["results"]) == {"lightning", "fsdp"}
+        assert [each["status"] for each in seen(done, "fsdp: loss")] == ["ok"]
+        # Those that aren't here say why.
+        assert {each["seen"] == "it did" for each in trained if each["status"] == "skipped"} == {False}
 
 
 class TestOnAGpu:
@@ -330,6 +340,13 @@ class TestFile:
         (events, _) = document["checks"]
         assert [each["status"] for each in events["findings"]] == ["ok", "failed"]
         assert "killed after" in events["findings"][1]["seen"]
+
+    def test_what_the_limit_of_all_checks_ends_has_not_failed(self, run):
+        exit_status, document = run(f"{self.written('ok')}; sleep 300 & wait", "--time-limit", "3")
+        assert exit_status == 0
+        (events, memory) = document["checks"]
+        assert [each["status"] for each in events["findings"]] == ["ok", "skipped"]
+        assert (events["status"], memory["status"]) == ("ok", "skipped")
 
     def test_what_does_not_fit_is_skipped(self, run):
         _, document = run(self.written("ok"), "--time-limit", "0")

@@ -53,4 +53,5 @@ CHECKS = (
         "options", "what the installed Megatron and torchtitan accept", 90, product.framework_options, needs_gpu=False
     ),
     Check("collective", "all-reduce over all GPUs", 90, collective.all_reduce),
+    Check("frameworks", "a training with every framework that is installed, on all GPUs", 3600, product.frameworks),
 )

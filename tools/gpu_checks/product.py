@@ -27,6 +27,13 @@ COMPILED = ("lightning", "fsdp")
 """Those whose training is compiled on a GPU."""
 
 MFU_PERCENT = (5.0, 60.0)
+"""Of a model of the scale medium or small, compiled."""
+ANY_MFU_PERCENT = (0.5, 75.0)
+"""Of any framework's training; a tiny model leaves most of a GPU idle."""
+
+FSDP_FULL_GPUS = 4
+"""GPUs over which FSDP2 trains a model at full size."""
+
 BYTES_PER_PARAMETER = 16
 
 
@@ -59,32 +66,16 @@ def training(report: Report) -> None:
         scale, steps = "tiny", 3
     elif _free_bytes(report) < ENOUGH_MEMORY:
         scale = "small"
-    with tempfile.TemporaryDirectory() as folder_name:
-        folder = Path(folder_name)
-        output = _benchmark(
-            report,
-            *("--framework", name, "--model", "llama", "--scale", scale, "--gpus", "1", "--steps", str(steps)),
-            *("--runs", "1" if report.dry_run else "2", "--time-limit", "45s", "--cooldown", "0"),
-            *("--output-dir", str(folder), "--json"),
-            timeout_s=300,
-        )
-        for path in sorted(folder.rglob("*.log")):
-            report.keep(path.name, path.read_text(errors="replace")[-20_000:])
-        report.expect(
-            f"a training of Llama at the scale {scale} with {name}", "succeeds",
-            f"exit status {output.status}: {(output.errors or output.text)[-500:]}" if output.status else "it did",
-            output.status == 0, FAILED,
-        )  # fmt: skip
-        results = [json.loads(path.read_text()) for path in sorted(folder.rglob("benchmark_*.json"))]
-        report.note(results=results)
-        measured = report.command(
-            [sys.executable, str(ROOT / "enhanced_metrics.py"), str(folder), "--json"], timeout_s=60, cwd=folder
-        )
+    runs = "1" if report.dry_run else "2"
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = ("--scale", scale, "--gpus", "1", "--steps", str(steps), "--runs", runs, "--time-limit", "45s")
+        output, results, measured = _train(report, Path(folder), name, *arguments)
+    report.note(results=results)
     if not results:
         return
     for result in results:
         _judge_result(report, name, result)
-    _judge_mfu(report, measured)
+    _judge_mfu(report, measured, name, *MFU_PERCENT)
     means = [run["avg_step_time_seconds"] for run in _find(_document(output), "performance_metrics")]
     if len(means) > 1:
         report.expect(
@@ -95,10 +86,55 @@ def training(report: Report) -> None:
         )
 
 
-def _judge_result(report: Report, name: str, result: Mapping[str, Any]) -> None:
-    """Check what a result says of platform, clock, memory and loss."""
+def frameworks(report: Report) -> None:
+    """Train a few steps with every framework that can run here, on all GPUs, and look at what the results state."""
+    all_results = {}
+    for framework in internal("FRAMEWORKS"):
+        name = framework.name
+        if (reason := framework.unavailable()) is not None or (report.dry_run and name not in COMPILED):
+            report.expect(f"{name}: training", "succeeds", reason or "not in a dry run", None)
+            continue
+        # The large models that divide over GPUs by default, at full size; else what starts quickly.
+        full = framework.full_size_only or (name == "fsdp" and report.device.cuda.device_count() >= FSDP_FULL_GPUS)
+        scale = ("--scale", "tiny" if report.dry_run else "full" if full else "small")
+        arguments = (*scale, "--steps", "3" if report.dry_run else "20")
+        with report.part(f"{name}: training"), tempfile.TemporaryDirectory() as folder:
+            _, results, measured = _train(report, Path(folder), name, *arguments, "--time-limit", "60s")
+            all_results[name] = results
+            report.note(results=all_results)
+            for result in results:
+                _judge_basics(report, name, result)
+            if results:
+                _judge_mfu(report, measured, name, *ANY_MFU_PERCENT)
+
+
+def _train(report: Report, folder: Path, name: str, *arguments: str) -> tuple[Output, list[Any], Output]:
+    """Train through ./benchmark.py; what it prints, the results, and what enhanced_metrics.py makes of them."""
+    arguments = ("--framework", name, "--model", "llama", *arguments, "--cooldown", "0")
+    output = _benchmark(report, *arguments, "--output-dir", str(folder), "--json", timeout_s=300)
+    for path in sorted(folder.rglob("*.log")):
+        report.keep(path.name, path.read_text(errors="replace")[-20_000:])
+    problem = f"exit status {output.status}: {(output.errors or output.text)[-500:]}"
+    report.expect(
+        f"{name}: training", "succeeds", "it did" if output.status == 0 else problem, output.status == 0, FAILED
+    )
+    results = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    argv = [sys.executable, str(ROOT / "enhanced_metrics.py"), str(folder), "--json"]
+    return output, results, report.command(argv, timeout_s=60, cwd=folder)
+
+
+def _judge_basics(report: Report, name: str, result: Mapping[str, Any]) -> None:
+    """Check what a result says of platform and loss."""
     platform = {"cuda": "nvd", "rocm": "amd", "cpu": "cpu"}[report.device.stack]
-    report.expect("platform", platform, result["platform"], result["platform"] == platform, FAILED)
+    report.expect(f"{name}: platform", platform, result["platform"], result["platform"] == platform, FAILED)
+    losses = [loss for loss in result["loss_values"] if loss is not None]
+    seen = f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "none"
+    report.expect(f"{name}: loss", "finite, and lower at the end", seen, bool(losses) and losses[-1] < losses[0])
+
+
+def _judge_result(report: Report, name: str, result: Mapping[str, Any]) -> None:
+    """Check what a result of ours says of platform, clock, memory and loss."""
+    _judge_basics(report, name, result)
     clock = result["timing"]["clock"]
     report.expect("clock", "device_event", clock, None if report.dry_run else clock == "device_event", FAILED)
     report.expect("warnings of the result", "none", result["warnings"], not result["warnings"])
@@ -122,31 +158,23 @@ def _judge_result(report: Report, name: str, result: Mapping[str, Any]) -> None:
         else None not in (allocated, reserved, used)
         and BYTES_PER_PARAMETER * parameters / 1e9 <= allocated <= reserved <= used * 1.01,
     )
-    losses = [loss for loss in result["loss_values"] if loss is not None]
-    report.expect(
-        "loss",
-        "finite from the first step on, and lower at the end",
-        f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "none",
-        bool(losses) and losses[-1] < losses[0],
-    )
 
 
-def _judge_mfu(report: Report, output: Output) -> None:
-    """Find the MFU in what enhanced_metrics.py prints for programs."""
-    low, high = MFU_PERCENT
+def _judge_mfu(report: Report, output: Output, name: str, low: float, high: float) -> None:
+    """Find the MFU in what enhanced_metrics.py prints for programs; low and high are percentages."""
     entries = list(_find(_document(output), "mfu"))
     for entry in entries:
         value = entry.get("value") if isinstance(entry, Mapping) else entry
         report.expect(
-            "MFU of the training",
-            f"{low:g} to {high:g}% (a small model)",
+            f"{name}: MFU",
+            f"{low:g} to {high:g}%",
             f"{value:.2f}%"
             if value is not None
             else f"none: {entry.get('note') if isinstance(entry, Mapping) else ''}",
             None if report.dry_run else value is not None and low <= value <= high,
         )
     if not entries:
-        report.expect("MFU of the training", "a figure", output.errors[-500:] or "none is printed", False)
+        report.expect(f"{name}: MFU", "a figure", output.errors[-500:] or "none is printed", False)
 
 
 def _document(output: Output) -> Any:
