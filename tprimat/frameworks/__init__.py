@@ -82,6 +82,15 @@ FRAMEWORKS: tuple[Framework, ...] = (
         for stage in (1, 2, 3)
     ),
     Framework(
+        "automodel",
+        trains="NVIDIA's NeMo Automodel, FSDP2",
+        use_when="you train with Automodel",
+        precisions=("bf16", "fp8"),
+        on_cpu=False,
+        plans_anywhere=True,
+        data="mock",
+    ),
+    Framework(
         "megatron",
         trains="Megatron-LM's `pretrain_gpt.py`, `$MEGATRON_PATH`",
         use_when="the upper end of what NVIDIA's cards reach",

@@ -27,8 +27,8 @@ ROCM_LIBRARIES = "share/amd_smi"
 
 PACKAGES = (
     "torch", "lightning", "pytorch-lightning", "transformers", "accelerate", "numpy", "nemo_toolkit", "nemo_run",
-    "megatron-core", "megatron-bridge", "transformer_engine", "deepspeed", "torchtitan", "torchao", "flash-attn",
-    "triton", "pytorch-triton-rocm",
+    "megatron-core", "megatron-bridge", "nemo_automodel", "transformer_engine", "deepspeed", "torchtitan", "torchao",
+    "flash-attn", "triton", "pytorch-triton-rocm",
 )  # fmt: skip
 """Distributions whose version affects speed, named as they are installed."""
 

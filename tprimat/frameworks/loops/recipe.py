@@ -196,20 +196,25 @@ def configuration(model: Model, shape: ModelConfig, sequence_length: int) -> Any
     """Return the model's configuration of transformers, without dropout and cache."""
     import transformers
 
-    return getattr(transformers, model.architecture)(
-        num_hidden_layers=shape.num_layers,
-        hidden_size=shape.hidden_size,
-        num_attention_heads=shape.num_attention_heads,
-        num_key_value_heads=shape.num_query_groups,
-        head_dim=shape.head_dim,
-        intermediate_size=shape.ffn_hidden_size,
-        vocab_size=shape.vocab_size,
-        tie_word_embeddings=bool(shape.tie_word_embeddings),
-        max_position_embeddings=sequence_length,
-        attention_dropout=0.0,
-        use_cache=False,
+    return getattr(transformers, model.architecture)(**configuration_fields(model, shape, sequence_length))
+
+
+def configuration_fields(model: Model, shape: ModelConfig, sequence_length: int) -> dict[str, object]:
+    """Return the fields of that configuration."""
+    return {
+        "num_hidden_layers": shape.num_layers,
+        "hidden_size": shape.hidden_size,
+        "num_attention_heads": shape.num_attention_heads,
+        "num_key_value_heads": shape.num_query_groups,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.ffn_hidden_size,
+        "vocab_size": shape.vocab_size,
+        "tie_word_embeddings": bool(shape.tie_word_embeddings),
+        "max_position_embeddings": sequence_length,
+        "attention_dropout": 0.0,
+        "use_cache": False,
         **model.settings,
-    )
+    }
 
 
 @contextlib.contextmanager

@@ -1,0 +1,52 @@
+"""The framework `automodel`: its pretraining recipe, in its own environment.
+
+Nothing here imports Automodel, which takes tens of seconds: training.py does, in its own process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+from tprimat.frameworks import resolve
+from tprimat.frameworks.loops import launch as loops
+from tprimat.frameworks.request import Device, Launch, Request
+
+MODULE = "tprimat.frameworks.automodel.training"
+
+CONTAINER = "nvcr.io/nvidia/nemo-automodel:26.06.00"
+
+BYTES_PER_PARAMETER = 8
+"""Weights, gradients and Adam's two states, all in bf16 and shared out by FSDP2."""
+
+
+def unavailable() -> str | None:
+    """Return why it can't train here and what to do; None where it can."""
+    if importlib.util.find_spec("nemo_automodel") is None:
+        return f"NeMo Automodel isn't installed: run in {CONTAINER}, or pip install nemo_automodel"
+    return None
+
+
+class Resolver(resolve.Resolver):
+    """The choices of Automodel; the batch and sequence length of a scale are those of the other frameworks."""
+
+    def prepare(self) -> None:
+        """Show the choices for NVIDIA's GPUs where there are none."""
+        if self.device.platform == "cpu":
+            number = self.requested.num_gpus or 1
+            self.notes.append(
+                f"Automodel needs a GPU, and this machine has none: shown is what would run on {number} of NVIDIA's"
+            )
+            self.device = Device("nvd", number, None)
+        self.notes.append(
+            "Automodel trains on random tokens with weights and AdamW's states in bf16, as NVIDIA's benchmark "
+            "configurations do: its losses are not comparable with those of other frameworks"
+        )
+
+    def bytes_per_parameter(self) -> float:
+        """Return the memory of one GPU: its share."""
+        return BYTES_PER_PARAMETER / self.gpus
+
+
+def launch(request: Request) -> Launch:
+    """Return the command for a request."""
+    return loops.command(MODULE, request)
