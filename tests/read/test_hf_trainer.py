@@ -145,6 +145,38 @@ class TestConsole:
         assert run.training_config.max_steps == 40
         assert run.native_metrics["memory_reserved_gb"][0] == pytest.approx(10.7374, abs=1e-4)
 
+    def test_megatron_swift_prints_iterations_and_a_mean_time(self):
+        elapsed = {1: "3m 12s", 5: "9m 40s", 10: "1h 7m 17s", 15: "1h 9m 54s"}
+        means = {1: 191.764682, 5: 116.095699, 10: 403.737077, 15: 279.622367}
+        lines = "".join(
+            f"{{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 2e-08, 'iteration': '{step}/10635', 'elapsed_time': "
+            f"'{elapsed[step]}', 'remaining_time': '23d 14h', 'train_speed(s/it)': {means[step]}}}\n"
+            for step in elapsed
+        )
+        (run,) = runs_of_text(lines)
+        assert (run.steps, run.window_steps) == ((1, 5, 10, 15), (1, 4, 5, 5))
+        assert run.training_config.max_steps == 10635
+        assert run.step_times == pytest.approx((191.7647, 97.1784, 691.3785, 31.3930), abs=1e-3)
+        # Behind a restart the mean covers fewer steps than the number says.
+        resumed = lines.replace("3m 12s", "0m 12s").replace("9m 40s", "4m 40s")
+        assert runs_of_text(resumed)[0].step_times[:2] == (None, None)
+        assert len(runs_of_text(lines + lines.replace("0.5", "0.4"))) == 2
+
+    def test_a_time_since_the_start_in_each_dictionary_is_no_end(self):
+        lines = "".join(
+            f"{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': {step / 100}, 'num_input_tokens_seen': {step * 64}, "
+            f"'train_runtime': {40 + 2.0125 * step}, 'train_tokens_per_second': 20.5}}\n"
+            f" {step}%|#  | {step}/30 [00:{step:02d}<00:30,  1.0s/it]\n"
+            for step in (10, 20, 30)
+        )
+        end = "{'train_runtime': 103.5, 'train_loss': 2.5, 'epoch': 0.3, 'num_input_tokens_seen': 1920}\n"
+        (run,) = runs_of_text("--logging_steps 10\n" + lines + end)
+        assert (run.steps, run.status) == ((10, 20, 30), "complete")
+        assert run.step_times == pytest.approx((6.0125, 2.0125, 2.0125))
+        assert run.native_metrics["train_runtime_seconds"] == 103.5
+        # transformers 5 prints four digits, of which a difference keeps too few.
+        assert not any(runs_of_text(lines.replace(".125", "").replace(".25", "").replace(".375", ""))[0].step_times)
+
     def test_not_a_number(self):
         (run,) = runs_of_text("{'loss': nan, 'grad_norm': inf, 'learning_rate': 1e-05, 'epoch': 0.1}\n")
         assert (run.loss_values, run.grad_norms) == ((None,), (None,))
@@ -213,6 +245,19 @@ def test_what_the_trainer_writes_is_read_back(entries, interval):
     assert run.steps == tuple(interval * n for n in range(1, len(entries) + 1))
     assert set(run.window_steps) == {interval}
     assert run.status == "incomplete"
+
+
+def test_a_time_since_the_start_in_a_file_gives_step_times():
+    history = [
+        {"loss": 2.0, "learning_rate": 1e-5, "epoch": 0.1 * n, "step": n, "train_runtime": 9.5 + 1.0001 * n}
+        for n in range(1, 5)
+    ]
+    end = {"train_runtime": 14.5, "train_loss": 2.0, "step": 4}
+    run = run_of_bytes(json.dumps({"global_step": 4, "max_steps": 4, "log_history": [*history, end]}).encode())
+    assert run.steps == (1, 2, 3, 4)
+    assert run.step_times == pytest.approx((10.5001, 1.0001, 1.0001, 1.0001))
+    assert "since the start" in run.timing.clock
+    assert run.native_metrics["train_runtime_seconds"] == 14.5
 
 
 def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(samples):

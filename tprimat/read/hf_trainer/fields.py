@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -14,6 +14,11 @@ from tprimat.results.run import Timing
 _TIMING = Timing(
     clock="none: the Trainer logs no step times",
     covers="the whole training, with evaluation and saving, in train_runtime alone",
+    over_ranks="rank 0",
+)
+_CUMULATIVE_TIMING = Timing(
+    clock="host clock of the Trainer: differences of the time since the start",
+    covers="all between two logs, with data, evaluation and saving, mean of their steps",
     over_ranks="rank 0",
 )
 _NO_STEP_TIMES = (
@@ -33,8 +38,11 @@ _NAMES = {
     "num_tokens": "tokens_seen",
     "tokens/total": "tokens_seen",
     "tokens/trainable": "trainable_tokens_seen",
-    # Of ms-swift: a mean since the start.
+    # With include_num_input_tokens_seen: since the start.
+    "train_runtime": "cumulative_train_seconds",
+    # Of ms-swift: means since the start.
     "train_speed(iter/s)": "cumulative_steps_per_second",
+    "train_speed(s/it)": "cumulative_seconds_per_step",
     "memory/device_mem_reserved(gib)": "memory_reserved_gib",
     "memory/device_reserved (GiB)": "memory_reserved_gib",
     "memory(GiB)": "memory_reserved_gib",
@@ -58,18 +66,22 @@ _SUMMARY = {
 }
 """Keys of the final dictionary and of train_results.json, and their names in native_metrics."""
 
+_ELAPSED = r"(?:(\d{1,5})d ?)?(?:(\d{1,2})h ?)?(?:(\d{1,2})m ?)?(?:(\d{1,2})s)?"
+"""A time since the start, as ms-swift prints it: 1h 9m 40s."""
+
 AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/max_mem_active(gib)")
 """Keys that only Axolotl adds."""
 
 
 def is_record(entry: Mapping[str, object]) -> bool:
     """Return whether a dictionary describes training steps, not an evaluation or the whole training."""
-    return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step"})
+    return "loss" in entry and bool(entry.keys() & {"learning_rate", "epoch", "grad_norm", "step", "iteration"})
 
 
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     """Return the step, and the planned steps, that a dictionary itself states: ms-swift's 5/100; some print `step`."""
-    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(entry.get("global_step/max_steps", "")))
+    shown = entry.get("global_step/max_steps", entry.get("iteration", ""))
+    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(shown))
     if together:
         return int(together[1]) or None, int(together[2]) or None
     step = number(entry.get("step"))
@@ -89,13 +101,41 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
     """Add the record of a dictionary to a training, as its last one."""
     record = Record(step, line, window=window)
     record.put_all(entry, _NAMES)
+    elapsed = re.fullmatch(_ELAPSED, str(entry.get("elapsed_time", "")))
+    if elapsed and (mean := record.native.get("cumulative_seconds_per_step")):
+        seconds = sum(int(part or 0) * unit for part, unit in zip(elapsed.groups(), (86400, 3600, 60, 1), strict=True))
+        # Of a resumed training the mean covers fewer steps than the number says.
+        if abs(mean * step - seconds) <= 1:
+            record.put("cumulative_train_seconds", round(mean * step, 4))
     training.records[step] = training.last = record
 
 
-def builder(training: LoggedTraining, form: str, name: str = "hf_trainer", **known: Any) -> RunBuilder:
-    """Return what makes the Run of a training of the Trainer, from a form of its log."""
+def builder(
+    training: LoggedTraining, form: str, name: str = "hf_trainer", *, numbered: bool = True, **known: Any
+) -> RunBuilder:
+    """Return what makes the Run of a training of the Trainer, from a form of its log.
+
+    `numbered` is whether the numbers of its steps are known, so that a time between two records is of so many.
+    """
     known["unknown"] = {"step_times": _NO_STEP_TIMES} | known.get("unknown", {})
-    return RunBuilder(name, f"{name} ({form})", training, _TIMING, rate=None, **known)
+    timing = _CUMULATIVE_TIMING if numbered and _set_step_times(training.ordered()) else _TIMING
+    return RunBuilder(name, f"{name} ({form})", training, timing, rate=None, **known)
+
+
+def _set_step_times(records: Sequence[Record]) -> bool:
+    """Set step times from the time since the start; return whether that is printed with digits enough."""
+    since_start = [record.native.get("cumulative_train_seconds") for record in records]
+    # transformers 5 prints four digits on the console, of which a difference keeps few.
+    if all(seconds is None or float(f"{seconds:.4g}") == seconds for seconds in since_start):
+        return False
+    before = 0.0
+    for record, seconds in zip(records, since_start, strict=True):
+        if seconds is not None:
+            # A resumed training counts from its own start.
+            apart = seconds - before if seconds > before else seconds
+            record.put("seconds", round(apart / (record.window or 1), 7))
+            before = seconds
+    return True
 
 
 def evaluations_note(evaluations: int) -> list[str]:

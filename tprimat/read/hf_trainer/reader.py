@@ -58,6 +58,16 @@ class _Entry:
     bars: dict[int, int]
     after: dict[int, int] = dataclasses.field(default_factory=dict)
 
+    @property
+    def printed(self) -> int | None:
+        """The step that it states itself."""
+        return fields.printed_step(self.values)[0]
+
+    @property
+    def place(self) -> float | None:
+        """How far the training has come: by the step, else by the epoch."""
+        return self.epoch if self.printed is None else self.printed
+
 
 @dataclasses.dataclass
 class _Training(LoggedTraining):
@@ -138,7 +148,7 @@ class Reader:
         training = self._trainings[-1]
         pending, self._pending = self._pending, LogContext()
         training.around.absorb(pending)
-        if "train_runtime" in values:
+        if not is_record and "train_runtime" in values:
             training.summaries.append(values)
         elif not is_record:
             training.evaluations += 1
@@ -151,16 +161,16 @@ class Reader:
 
     def _training_of(self, entry: _Entry, training: _Training) -> _Training:
         """Return the training that a record belongs to: another where it begins again, or this one, cut back."""
-        epoch, entries = entry.epoch, training.entries
-        last = next((each.epoch for each in reversed(entries) if each.epoch is not None), None)
-        if epoch is None or last is None or epoch >= last:
+        place, entries = entry.place, training.entries
+        known = [each.place for each in entries if each.place is not None]
+        if place is None or not known or place >= known[-1]:
             return training
-        if epoch <= next(each.epoch for each in entries if each.epoch is not None):
+        if place <= known[0]:
             self._trainings.append(_Training(around=LogContext(stated=LoggedValues(training.around.stated))))
             return self._trainings[-1]
-        training.entries = [each for each in entries if each.epoch is None or each.epoch < epoch]
+        training.entries = [each for each in entries if each.place is None or each.place < place]
         training.warnings.append(
-            f"restarted on line {entry.line} at epoch {epoch:g}: {len(entries) - len(training.entries)} "
+            f"restarted on line {entry.line} at {'epoch' if entry.printed is None else 'step'} {place:g}: {len(entries) - len(training.entries)} "
             "earlier records dropped"
         )
         return training
@@ -189,6 +199,7 @@ class Reader:
             training,
             "console",
             "axolotl" if is_axolotl else "hf_trainer",
+            numbered=steps.evidence is not None,
             figures=fields.summary_of(summaries[0], training.reached or stated.count("max_steps")) if summaries else {},
             unknown=unknown,
             ended=bool(summaries) or None,

@@ -52,9 +52,7 @@ def _state(part: InputFile) -> ParsedLog:
     last = 0
     for entry in history:
         step = count(entry.get("step"))
-        if "train_runtime" in entry:
-            summary = fields.summary_of(entry, reached)
-        elif step is not None and fields.is_record(entry):
+        if step is not None and fields.is_record(entry):
             if step <= last:
                 training.doubles += 1
                 continue
@@ -62,6 +60,8 @@ def _state(part: InputFile) -> ParsedLog:
             window = interval if interval and not last and step > interval else step - last
             fields.add_record(training, step, 0, entry, window)
             last = step
+        elif "train_runtime" in entry:
+            summary = fields.summary_of(entry, reached)
         elif "eval_loss" in entry:
             evaluations.append(number(entry["eval_loss"]))
     if reached:
