@@ -129,6 +129,46 @@ def test_a_time_that_cannot_be_is_none(time):
     assert record.seconds is None
 
 
+NEOX = (
+    " samples/sec: 51.234 | iteration        5/      50 | elapsed time per iteration (ms): 9876.5 | learning rate: "
+    "1.234E-04 | approx flops per GPU: 150.3TFLOPS | lm_loss: 7.123456E+00 | number of skipped iterations:   0 |"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        (NEOX, {"tflops": 150.3, "loss": 7.123456, "samples_rate": 51.234}),
+        (
+            "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Effective Tera Flops per GPU: 2.14 |",
+            {"tflops": 2.14},
+        ),
+        ("iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | Tok/s/GPU: 1,234.5 |", {"tokens_rate": 1234.5}),
+    ],
+)
+def test_labels_of_megatrons_descendants(text, figures):
+    (record,) = parse(text)
+    assert figures.items() <= record.figures.items()
+    assert record.kind.unread == ()
+
+
+def test_labels_with_numbers_that_are_not_read_are_named():
+    (record,) = parse(
+        "iteration 3/ 9 | elapsed time per iteration (ms): 65.0 | z_loss: 1.0 | loss scale: 1.0 | mtp_1 loss: 2.0 "
+        "| [rank3]: 5 | stage: warm | number of nan iterations: 0 |"
+    )
+    assert record.kind.unread == ("z_loss", "mtp_1 loss")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_ends_a_torn_line_is_no_figure(shape):
+    text = line(STEP, Setup(shape))
+    (whole,) = parse(text)
+    for end in range(len(text)):
+        for record in parse(text[:end]):
+            assert record.figures.items() <= whole.figures.items()
+
+
 def test_the_last_segment_of_a_cut_line_is_not_trusted():
     whole = line(STEP, Setup("upstream"))
     for end in range(len(whole)):

@@ -30,6 +30,27 @@ def said(run: Run, words: str) -> str:
     return next((warning for warning in run.warnings if words in warning), "")
 
 
+def test_a_line_torn_by_a_requeue_gives_no_time():
+    written = lines(steps(*[54_000.0] * 6), Setup("upstream", planned=12), stamps=False)
+    torn = written[5][: written[5].index("(ms): 54") + len("(ms): 54")]
+    run = single(
+        [*written[:5], torn, *lines(steps(*[54_000.0] * 4, first=7), Setup("upstream", planned=12), stamps=False)]
+    )
+    assert run.step_times == (*[54.0] * 5, None, *[54.0] * 4)
+    assert said(run, "no readable step time at iteration 6")
+    # The attempt that runs it again counts.
+    run = single(
+        [*written[:5], torn, *lines(steps(*[54_000.0] * 4, first=6), Setup("upstream", planned=12), stamps=False)]
+    )
+    assert run.step_times == (54.0,) * 9
+
+
+def test_labels_that_are_not_read_are_named_once():
+    written = [each.replace("loss scale: 1.0", "z_loss: 1.5") for each in lines(steps(*[900.0] * 5), Setup("upstream"))]
+    run = single(written)
+    assert [warning for warning in run.warnings if "not read" in warning] == ["1 label not read: z_loss"]
+
+
 class TestRoundTrip:
     @given(
         st.sampled_from(SHAPES),

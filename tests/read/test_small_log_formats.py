@@ -154,6 +154,13 @@ class TestComposer:
         assert run.step_times == pytest.approx((1 / 0.5123, 1 / 0.5123))
         assert any("rolling mean" in warning for warning in run.warnings)
 
+    def test_labels_without_a_name_here_are_reported(self):
+        (run,) = runs_of_text(
+            self.BLOCK.format(5) + "\t Train lr-AdamW/group0: 0.001\n\t Train time/total: 1.5\n\t Train own/rate: 7\n"
+        )
+        assert run.learning_rates == (0.001,)
+        assert "1 label not read: own/rate" in run.warnings
+
     def test_evaluation_blocks_are_none(self):
         log = self.BLOCK.format(5) + "[batch=5/20]:\n\t Eval metrics/eval/LanguageCrossEntropy: 3.0\n"
         (run,) = runs_of_text(log)

@@ -53,6 +53,7 @@ _NAMES = {
     "num_tokens_per_step": "tokens_per_step",
     "num_label_tokens": "label_tokens_per_step",
     "mem": "memory_allocated_gib",
+    **dict.fromkeys(("step", "epoch", "timestamp"), ""),
 }
 _SIZES = {
     "[Ww][Oo][Rr][Ll][Dd][ _][Ss][Ii][Zz][Ee]": "num_gpus",

@@ -35,6 +35,12 @@ _NAMES = {
     "memory/peak_reserved_mem": "memory_max_reserved_gb",
     "memory/current_allocated_mem": "memory_allocated_gb",
     "time/train": "cumulative_train_hours",
+    **dict.fromkeys((f"lr-{name}/group0" for name in ("DecoupledAdamW", "AdamW", "DecoupledLionW")), "learning_rate"),
+    # These follow from others, or aren't of training.
+    **dict.fromkeys(
+        (f"time/{name}" for name in ("batch", "sample", "epoch", "val", "total", "remaining_estimate")), ""
+    ),
+    **dict.fromkeys((f"throughput/device/{name}_per_sec" for name in ("batches", "samples")), ""),
 }
 _LOSS = ("loss/train/total", "metrics/train/LanguageCrossEntropy")
 

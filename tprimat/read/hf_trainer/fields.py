@@ -50,6 +50,7 @@ _NAMES = {
     "memory/max_active (GiB)": "memory_active_gib",
     "memory/max_mem_allocated(gib)": "memory_allocated_gib",
     "memory/max_allocated (GiB)": "memory_allocated_gib",
+    **dict.fromkeys(("step", "train_tokens_per_second"), ""),
 }
 """Keys of the dictionaries of steps, and the values that they hold."""
 

@@ -169,8 +169,9 @@ class Reader:
             self._trainings.append(_Training(around=LogContext(stated=LoggedValues(training.around.stated))))
             return self._trainings[-1]
         training.entries = [each for each in entries if each.place is None or each.place < place]
+        noun = "epoch" if entry.printed is None else "step"
         training.warnings.append(
-            f"restarted on line {entry.line} at {'epoch' if entry.printed is None else 'step'} {place:g}: {len(entries) - len(training.entries)} "
+            f"restarted on line {entry.line} at {noun} {place:g}: {len(entries) - len(training.entries)} "
             "earlier records dropped"
         )
         return training

@@ -24,6 +24,7 @@ TIMED = "elapsed time per iteration (ms)"
 _NUMBER = r"([-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?|[-+]?(?:nan|inf(?:inity)?))"
 _FIGURE = re.compile(rf"\s*{_NUMBER}\s*", re.IGNORECASE)
 _PAIR = re.compile(rf"\s*{_NUMBER}(?:\s*/\s*{_NUMBER}|\s*\(avg\s*{_NUMBER}\s*\))?\s*", re.IGNORECASE)
+_TERA = re.compile(rf"\s*{_NUMBER}\s*TFLOPS\s*", re.IGNORECASE)
 _GIB = r"(\d{1,9}(?:\.\d{1,9})?)\s*Gi?B"
 USAGE = re.compile(rf"\s*{_GIB}/{_GIB}/{_GIB}/\d{{1,9}}(?:\.\d{{1,9}})?\s*%\s*")
 RANK = re.compile(r"\[rank-(?P<rank>\d{1,15})/(?P<world>\d{1,15})\]")
@@ -51,9 +52,16 @@ LABELS = (
     Label(
         "tflops",
         # "compute per GPU": Primus v26.5; all others before and after: "throughput per GPU".
-        ("throughput per gpu (tflop/s/gpu)", "compute per gpu (tflop/s/gpu)", "tflop/s/gpu", "tflops"),
+        (
+            "throughput per gpu (tflop/s/gpu)",
+            "compute per gpu (tflop/s/gpu)",
+            "tflop/s/gpu",
+            "tflops",
+            "effective tera flops per gpu",
+        ),
         _PAIR,
     ),
+    Label("tflops", ("approx flops per gpu",), _TERA),  # GPT-NeoX
     Label(
         "tokens_rate",
         # "inst/harmonic mean": Primus v26.5 and later; arithmetic mean before. Only x is read.
@@ -62,13 +70,15 @@ LABELS = (
             "tokens/s/gpu inst/harmonic mean",
             "tokens/s/gpu",
             "tokens/sec/gpu",
+            "tok/s/gpu",
             "tokens per gpu per second (tgs)",
         ),
         _PAIR,
     ),
+    Label("samples_rate", ("samples/sec",)),
     Label("samples", ("consumed samples",)),
     Label("batch", ("global batch size",)),
-    Label("loss", ("lm loss", "lm-loss")),
+    Label("loss", ("lm loss", "lm-loss", "lm_loss")),
     Label("learning_rate", ("learning rate",)),
     Label("grad_norm", ("grad norm",)),
     Label("skipped", ("number of skipped iterations",)),
@@ -83,7 +93,15 @@ LABELS = (
 
 _BY_NAME = {name: label for label in LABELS for name in label.names}
 
-FIELDS = tuple(label.field for label in LABELS)
+_LEFT_OUT = ("loss scale", "params norm", "num zeros", "actual seqlen", "consumed tokens", "samples per second")
+"""Labels whose values say nothing of speed or loss, or follow from others."""
+
+_UNREAD = re.compile(r"[a-z][\w /().%-]{0,59}")
+"""A label that isn't known; anything else before a colon is another process's output."""
+
+_SAMPLES = "samples/sec:"
+
+FIELDS = tuple(dict.fromkeys(label.field for label in LABELS))
 """Values that a line states in a segment of their own."""
 
 
@@ -115,6 +133,7 @@ class Kind(NamedTuple):
         paired: whether the time is a pair.
         not_finite: fields that are NaN or infinite.
         garbled: labels whose value can't be read.
+        unread: labels that aren't known, with a number each.
         aware: whether the line's time states an offset; None where the line has no time.
         resolution: s, of that time.
         marks: names in MARKERS that the line shows.
@@ -124,6 +143,7 @@ class Kind(NamedTuple):
     paired: bool = False
     not_finite: tuple[str, ...] = ()
     garbled: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     aware: bool | None = None
     resolution: float = 0.0
     marks: tuple[str, ...] = ()
@@ -208,15 +228,24 @@ def _record(
     seen: list[str] = []
     not_finite: list[str] = []
     garbled: list[str] = []
+    unread: list[str] = []
     figures = {"planned": float(anchor[2])}
     places = {"iteration": slice(*anchor.span(1)), "planned": slice(*anchor.span(2))}
     paired = False
-    begin = anchor.end()
+    # GPT-NeoX prints one label before the iteration.
+    begin = max(start, text.rfind(_SAMPLES, start, anchor.start()))
+    begin = begin if text.startswith(_SAMPLES, begin) else anchor.end()
     for segment in text[begin:end].split("|"):
         name, colon, _ = segment.partition(":")
         value, begin = begin + len(name) + 1, begin + len(segment) + 1
-        label = _BY_NAME.get(" ".join(name.lower().split())) if colon else None
-        if label is None or label.field in seen:
+        name = " ".join(name.lower().split())
+        label = _BY_NAME.get(name) if colon else None
+        if label is None:
+            if name not in _LEFT_OUT and _UNREAD.fullmatch(name) and _PAIR.fullmatch(text, value, begin - 1):
+                unread.append(name)
+            continue
+        if label.field in seen or (begin > end and label.pattern is not USAGE):
+            # Without a bar behind it the line is torn, and the figure may be a part of one.
             continue
         seen.append(label.field)
         match = label.pattern.fullmatch(text, value, begin - 1)
@@ -246,6 +275,7 @@ def _record(
         paired=paired,
         not_finite=tuple(not_finite),
         garbled=tuple(garbled),
+        unread=tuple(unread),
         aware=stamp.time.tzinfo is not None if stamp else None,
         resolution=stamp.resolution if stamp else 0.0,
         marks=marks,

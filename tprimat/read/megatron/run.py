@@ -16,7 +16,7 @@ from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import RATE_AGREEMENT, spans
+from tprimat.read.parsing.records import RATE_AGREEMENT, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import LARGEST_COUNT, ModelConfig, ParallelismConfig, Status, Timing, TrainingConfig
@@ -25,6 +25,7 @@ from tprimat.units import gib_to_gb, round_figure
 _NATIVE: dict[str, tuple[str, Callable[[float], float]]] = {
     "tokens_per_second_per_gpu": ("tokens_rate", float),
     "tflops_per_gpu": ("tflops", float),
+    "samples_per_second": ("samples_rate", float),
     "memory_device_used_gb": ("hip_gib", lambda gib: round(gib_to_gb(gib), 4)),
     "memory_used_fraction": ("memory_fraction", float),
     "energy_joules_per_gpu": ("energy", float),
@@ -248,6 +249,7 @@ def _warn_of_missing(
     warn("optimizer steps skipped at {}; they count as steps", table.column("skipped"))
     warn("NaN iterations counted at {}", table.column("nans"))
     warn("values garbled by other output ignored at {}", (kind.garbled for kind in kinds))
+    warnings += unread_labels(name for kind in dict.fromkeys(kinds) for name in kind.unread)
     # Of a restored time the printed one is there.
     warn("no readable step time at {}", (time is None for time in seconds))
     if table.present("loss"):

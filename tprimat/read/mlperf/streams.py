@@ -129,7 +129,8 @@ class PlacedEvents:
             self.records[step] = Record(step, event.line, window=window, seconds=self._time(event))
         for step, event, _ in (*points, *losses):
             record = self.records.setdefault(step, Record(step, event.line))
-            record.put_all({**event.values, "lr": event.place.get("lr")}, _FIGURES)
+            values = {**event.values, "lr": event.place.get("lr")}
+            record.put_all({key: values[key] for key in values.keys() & _FIGURES}, _FIGURES)
 
     def _steps_of_blocks(self, last: float | None) -> list[tuple[int, int] | None]:
         """Return the completed steps at the start and the end of each block; None where they are unknown.

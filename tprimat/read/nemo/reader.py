@@ -52,6 +52,7 @@ NAMES = {
     # Until June 2025 NeMo called the same two so.
     "peak_memory_usage": "memory_reserved_bytes",
     "memory_allocated": "memory_allocated_bytes",
+    **dict.fromkeys(("global_batch_size", "global_step", "v_num"), ""),
 }
 """Quantities, lower case, and what they are called here, with the unit; the first of a kind counts."""
 

@@ -36,6 +36,7 @@ class Record:
         origin: who printed it, where a prefix says so.
         native: what the framework printed beside, by the name that it has in native_metrics.
         not_finite: names of values that are NaN or infinite.
+        unread: labels with a number that the reader doesn't know.
     """
 
     step: int
@@ -49,6 +50,7 @@ class Record:
     origin: str | None = None
     native: dict[str, float] = dataclasses.field(default_factory=dict)
     not_finite: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def figures(self) -> dict[str, float]:
         """Return all its values by name."""
@@ -78,10 +80,14 @@ class Record:
             self.native[name] = value
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
-        """Set what is printed under known names, by the names here; of several for one value the first counts."""
+        """Set what is printed under known names, by the names here; of several for one value the first counts.
+
+        A label is left out knowingly where its name here is empty; others with a number are kept as unread.
+        """
         for own, name in names.items():
-            if own in printed and self.figure(name_and_unit(name)[0]) is None:
+            if name and own in printed and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
+        self.unread = tuple(own for own, value in printed.items() if own not in names and number(value) is not None)
 
 
 @dataclasses.dataclass
@@ -205,6 +211,7 @@ def warnings_of(training: LoggedTraining) -> list[str]:
         warn("no loss printed", without)
     if any(each.seconds is not None for each in records):
         warn("no step time printed", (each for each in records if each.seconds is None))
+    warnings += unread_labels(name for each in records for name in each.unread)
     if records and records[0].step > max(1, records[0].window or 1):
         warnings.append(f"log begins at step {records[0].step}")
     # Each pair with the first step that the later record covers.
@@ -213,6 +220,17 @@ def warnings_of(training: LoggedTraining) -> list[str]:
     if where := spans(gaps):
         warnings.append(f"no record of {where}")
     return warnings
+
+
+MOST_UNREAD = 8
+"""Labels that are named one by one."""
+
+
+def unread_labels(names: Iterable[str]) -> list[str]:
+    """Return a warning that names the labels of step lines whose numbers were not read; nothing for none."""
+    labels = list(dict.fromkeys(names))
+    shown = [*labels[:MOST_UNREAD], *(["…"] if len(labels) > MOST_UNREAD else [])]
+    return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"] if labels else []
 
 
 MOST_SPANS = 12

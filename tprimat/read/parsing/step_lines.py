@@ -174,7 +174,7 @@ class BlockReader(StepReader):
     def record(self, step: int, line: int, block: dict[str, str]) -> Record:
         """Return the record of a block, with a step time where its rate has digits enough."""
         record = Record(step, line)
-        record.put_all(block, self.names)
+        record.put_all(block, {**dict.fromkeys(self.rates, ""), **self.names})
         for name in self.rates:
             rate = number(block.get(name))
             if rate is not None and rate > 0:

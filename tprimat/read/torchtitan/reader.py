@@ -38,6 +38,7 @@ _FIELD = re.compile(
     r"([-+]?[\d.,]+(?:[eE][-+]?\d+)?%?|[-+]?(?:nan|inf)|N/A)(?:Gi?B)?(?:\([^)]{0,20}\))?",
     re.IGNORECASE,
 )
+_UNREAD = re.compile(r"(?<!\S)([A-Za-z_][\w/]{0,60}):\s*[-+]?[\d.]")
 _ORIGIN = re.compile(r"\[rank-?(\d{1,6})(?:/\d{1,6})?\]|\[(replicagroup-\d{1,6})\]|^\s*(\d{1,6}): ")
 _NAMES = {
     "loss": "loss",
@@ -116,6 +117,8 @@ class Reader(RecordReader):
                 record.put(_NAMES[label], value)
         if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
             self.sorter.pending.state("num_gpus", int(world[1]), line.number, world[0])
+        labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
+        record.unread = tuple(label for label in labels if label not in _NAMES)
         self.sorter.pending.first_stamp = self.sorter.pending.first_stamp or record.stamp
         self.sorter.take(record)
         self._setup.stepped = True
