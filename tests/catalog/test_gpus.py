@@ -76,6 +76,8 @@ NAMES = {
     "NVIDIA Blackwell GPU (GB200)": "gb200",
     "NVIDIA Blackwell Ultra GPU (B300-SXM-270GB)": "b300-hgx",
     "NVIDIA Blackwell Ultra GPU (GB300)": "gb300",
+    "Radeon RX 7900 XTX": "rx-7900-xtx",
+    "AMD Radeon RX 7900 XTX": "rx-7900-xtx",
     "AMD Instinct MI100": "mi100",
     "AMD Instinct MI210": "mi210",
     "AMD Instinct MI250": "mi250-gcd",
@@ -118,7 +120,7 @@ NOTHING = (
     "AMD Instinct MI300",
     "AMD Instinct MI325",
     "AMD Instinct MI455X",
-    "AMD Radeon RX 7900 XTX",
+    "AMD Radeon RX 7900 XT",
     "AMD Radeon AI PRO R9700",
     "NVIDIA GeForce RTX 3090 Ti",
     "NVIDIA A2",
@@ -251,6 +253,8 @@ BY_FACTS = (
         device("AMD Radeon Graphics", gib=287.98, compute_units=256, architecture="gfx950", clock_mhz=2400.0),
         "mi355x",
     ),
+    (device("NVIDIA GB200", gib=184.4, compute_units=152, architecture="sm_100"), "gb200"),
+    (device("NVIDIA GB300", gib=276.6, compute_units=152, architecture="sm_103"), "gb300"),
     # Torch states NVIDIA's highest clock, which is not the one the peak follows from.
     (device("NVIDIA H100 80GB HBM3", compute_units=132, clock_mhz=1980.0, architecture="sm_90"), "h100-sxm5"),
     (device("NVIDIA H100 80GB HBM3", architecture="sm90a"), "h100-sxm5"),
@@ -395,6 +399,7 @@ DENSE_PEAKS = (
     ("rtx-a6000", 154.8, None),
     ("rtx-3090", 71.2, None),
     ("t4", None, None),
+    ("rx-7900-xtx", 122.8, None),
 )
 
 
@@ -480,7 +485,8 @@ def test_amds_gpus_of_a_memory_total(gib, titles):
         ("gfx942:sramecc+:xnack-", 304, 19456),
         ("gfx942", 38, 2432),
         ("sm_86", 82, 10496),
-        ("gfx1100", 48, None),
+        ("gfx1100", 48, 6144),
+        ("gfx1030", 40, None),
         ("sm_90", None, None),
         (None, 132, None),
     ],

@@ -41,6 +41,7 @@ _LACKS = {
     **dict.fromkeys(("sm_89", "sm_90", "gfx942"), ("fp4",)),
     **dict.fromkeys(("gfx908", "gfx90a"), ("tf32", "fp8", "fp4")),
     "gfx950": ("tf32",),
+    "gfx1100": ("tf32", "fp8", "fp4"),
 }
 """The precisions that an architecture has no matrix units for."""
 
@@ -68,9 +69,10 @@ _CORES_PER_UNIT = {
     **dict.fromkeys(("sm_70", "sm_72", "sm_75", "sm_80"), 64),
     **dict.fromkeys(("sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121"), 128),
     **dict.fromkeys(("gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"), 64),
+    "gfx1100": 128,
 }
 """fp32 lanes of one multiprocessor or compute unit. Sources: CUDA C++ Programming Guide, arithmetic
-throughput; AMD CDNA white papers. RDNA is missing: torch counts its units in pairs."""
+throughput; AMD CDNA white papers. Of RDNA torch counts units in pairs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,12 +255,13 @@ def vendor(device_name: str) -> str | None:
 
 
 def amd_gpus_by_memory(total_gib: float) -> list[Gpu]:
-    """Return the rows of AMD's GPUs that show this much memory, for logs that print a total and no name.
+    """Return the rows of AMD's data-center GPUs that show this much memory, for logs with a total and no name.
 
     AMD's drivers show all but some 20 MiB, so that the classes lie far apart.
     """
     least, most = 0.995, VISIBLE_MEMORY[1]
-    return [gpu for gpu in _amd_devices() if least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
+    rows = [gpu for gpu in _amd_devices() if gpu.family.startswith("CDNA")]
+    return [gpu for gpu in rows if least * gpu.memory_gb <= total_gib <= most * gpu.memory_gb]
 
 
 def _amd_devices() -> list[Gpu]:
