@@ -303,7 +303,8 @@ def _clones(folder: Path) -> dict[str, str]:
     """Write stand-ins for Megatron-LM's, torchtitan's and Primus' folders; return the variables that name them."""
     (folder / "Megatron-LM").mkdir()
     (folder / "Megatron-LM" / "pretrain_gpt.py").write_text("")
-    (folder / "torchtitan" / "torchtitan").mkdir(parents=True)
+    (folder / "torchtitan" / "torchtitan" / "config").mkdir(parents=True)
+    (folder / "torchtitan" / "torchtitan" / "config" / "job_config.py").write_text("class Compile: ...")
     (folder / "torchtitan" / "torchtitan" / "train.py").write_text("")
     sys.path.insert(0, str(REPOSITORY / "tests"))
     try:

@@ -10,7 +10,9 @@ import pytest
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
+from tprimat.frameworks.megatron import launch as megatron
 from tprimat.frameworks.request import Device, RequestedConfig
+from tprimat.frameworks.torchtitan import launch as torchtitan
 
 GPUS = {
     "H100": Device("nvd", 8, 85.02e9, "sm_90", "NVIDIA H100 80GB HBM3"),
@@ -22,6 +24,10 @@ GPUS = {
     "MI355X": Device("amd", 8, 309.22e9, "gfx950", "AMD Instinct MI355X"),
 }
 
+CLONES = (
+    (megatron.CLONE, {megatron.CLONE.script: ""}),
+    (torchtitan.CLONE, {torchtitan.CLONE.script: "", torchtitan.OPTIONS: torchtitan.NEEDED}),
+)
 ELSEWHERE = {"nvd": ("primus",), "amd": ("nemo", "megatron_bridge")}
 REFUSED = {
     "megatron_bridge": r"MXFP8 needs|NVFP4 needs|FP8 needs|no recipe for Qwen",
@@ -50,12 +56,12 @@ PRIMUS_PARAMETERS = {
 @pytest.fixture
 def planned(tmp_path, monkeypatch):
     """Plan a training, and return the words of its command after the program's name."""
-    folders = {"MEGATRON_PATH": "pretrain_gpt.py", "TORCHTITAN_PATH": "torchtitan/train.py"}
-    for name, script in folders.items():
-        path = tmp_path / name / script
-        path.parent.mkdir(parents=True)
-        path.write_text("")
-        monkeypatch.setenv(name, str(tmp_path / name))
+    for clone, files in CLONES:
+        for name, text in files.items():
+            path = tmp_path / clone.title / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.setenv(clone.variable, str(tmp_path / clone.title))
     tree = primus_tree.make(tmp_path / "Primus", folders=("MI300X", "MI325X", "MI355X"))
     monkeypatch.setenv("PRIMUS_PATH", str(tree))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -26,6 +27,15 @@ class Packed:
     """How torchtitan's newer versions name a data set."""
 
     dataset: str
+
+
+class Fields(SimpleNamespace):
+    """A configuration of torchtitan: as there, no other fields can be set."""
+
+    def __setattr__(self, name, value):
+        if name not in vars(self):
+            raise AttributeError(name)
+        super().__setattr__(name, value)
 
 
 TITAN_GENERATIONS = {
@@ -58,7 +68,8 @@ def megatron_clone(tmp_path, monkeypatch):
 
 @pytest.fixture
 def torchtitan_clone(tmp_path, monkeypatch):
-    (tmp_path / "torchtitan").mkdir()
+    (tmp_path / torchtitan.OPTIONS).parent.mkdir(parents=True)
+    (tmp_path / torchtitan.OPTIONS).write_text(torchtitan.NEEDED)
     (tmp_path / torchtitan.CLONE.script).write_text("")
     monkeypatch.setenv(torchtitan.CLONE.variable, str(tmp_path))
     return tmp_path
@@ -239,6 +250,15 @@ class TestTorchtitan:
             "--profiling.no-enable_profiling",
         } <= set(words)
 
+    def test_0_1_0_is_refused_with_what_to_do(self, torchtitan_clone, monkeypatch):
+        # It defines its options in torchtitan/config_manager.py, and compiles by --training.compile.
+        (torchtitan_clone / torchtitan.OPTIONS).unlink()
+        monkeypatch.setattr(external_frameworks, "_DEVICES", ("/",))
+        words = f"older than torchtitan 0.2.0, .*: git -C {re.escape(str(torchtitan_clone))} checkout v0.2.2"
+        assert re.search(words, torchtitan.unavailable())
+        with pytest.raises(UsageError, match=words):
+            by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
+
     def test_newer_ones_take_a_configuration_of_ours(self, torchtitan_clone):
         path = torchtitan_clone / torchtitan.REGISTRY
         path.parent.mkdir(parents=True)
@@ -253,15 +273,15 @@ class TestTorchtitan:
         request, _ = by_name("torchtitan").resolve_config("llama", RequestedConfig(), H100S, OUT)
         monkeypatch.setenv(registry.REQUEST, shlex.join(request.to_arguments()))
         optimizer, checkpointing, training, dataset = TITAN_GENERATIONS[generation]
-        config = SimpleNamespace(
-            profiler=SimpleNamespace(enable_profiling=True),
-            metrics=SimpleNamespace(log_freq=10, enable_tensorboard=True),
-            compile=SimpleNamespace(enable=False),
-            lr_scheduler=SimpleNamespace(warmup_steps=200, decay_ratio=None),
-            optimizer=SimpleNamespace(**optimizer),
-            dataloader=SimpleNamespace(dataset=dataset),
-            training=SimpleNamespace(steps=1000, max_norm=2.0, **training),
-            activation_checkpoint=SimpleNamespace(**checkpointing),
+        config = Fields(
+            profiler=Fields(enable_profiling=True),
+            metrics=Fields(log_freq=10, enable_tensorboard=True),
+            compile=Fields(enable=False),
+            lr_scheduler=Fields(warmup_steps=200, decay_ratio=None),
+            optimizer=Fields(**optimizer),
+            dataloader=Fields(dataset=dataset),
+            training=Fields(steps=1000, max_norm=2.0, **training),
+            activation_checkpoint=Fields(**checkpointing),
         )
         modules = {
             "torchtitan.models.llama3": {"config_registry": SimpleNamespace(llama3_8b=lambda: config)},

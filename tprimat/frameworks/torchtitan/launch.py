@@ -6,6 +6,7 @@ It trains Llama 3.1 8B at full size, with its own weights.
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
@@ -26,9 +27,23 @@ REGISTRY = "torchtitan/models/llama3/config_registry.py"
 """Where torchtitan keeps its configurations from 2026-02-23 on."""
 
 CONFIGURATION = "torchtitan/models/llama3/train_configs/llama3_8b.toml"
-"""The configuration of releases 0.2.0 to 0.2.2; 0.1.0 knows no --compile.enable."""
+"""The configuration of releases 0.2.0 to 0.2.2."""
 
-unavailable = CLONE.unavailable
+OPTIONS, NEEDED = "torchtitan/config/job_config.py", "class Compile"
+"""Where these define their options, and one that 0.1.0 lacks."""
+
+
+def unavailable() -> str | None:
+    """Return why torchtitan can't train here and what to do; None where it can."""
+    return CLONE.unavailable() or too_old(CLONE.folder())
+
+
+def too_old(clone: Path) -> str | None:
+    """Return why a clone is too old, and what to do; None where it isn't."""
+    options = clone / OPTIONS
+    if (clone / REGISTRY).is_file() or (options.is_file() and NEEDED in options.read_text(encoding="utf-8")):
+        return None
+    return f"{clone} is older than torchtitan 0.2.0, which lacks --compile.enable: git -C {clone} checkout v0.2.2"
 
 
 class Resolver(ExternalResolver):
@@ -39,7 +54,8 @@ class Resolver(ExternalResolver):
 
     def prepare(self) -> None:
         """Refuse all but Llama 3.1 8B."""
-        CLONE.folder()
+        if reason := too_old(CLONE.folder()):
+            raise UsageError(reason, heading="no-framework")
         if self.model.name not in self.framework.models:
             raise UsageError(
                 f"torchtitan has no {self.model.name}: choose --model {self.framework.models[0]}",
