@@ -197,21 +197,40 @@ class TestLaunch:
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
         request, _ = resolve(where=device(8, 180e9, "sm_100", gpu), settings=settings)
         assert nemo.ALLOCATOR not in nemo.environment(request)
+        # One that the user has set would be inherited. Empty is torch's default.
+        monkeypatch.setenv(nemo.ALLOCATOR, "expandable_segments:True")
+        assert nemo.environment(request)[nemo.ALLOCATOR] == ""
+        monkeypatch.setenv(nemo.ALLOCATOR, "max_split_size_mb:512,expandable_segments:True")
+        assert nemo.environment(request)[nemo.ALLOCATOR] == "max_split_size_mb:512"
 
     @pytest.mark.parametrize(
-        ("model", "gpu", "margin", "connections"),
-        [("llama", "NVIDIA H100", "16", "1"), ("llama", "NVIDIA B200", "16", None), ("qwen", "NVIDIA H100", None, "1")],
+        ("model", "gpu", "tensor", "is_tuned", "connections"),
+        [
+            ("llama", "NVIDIA H100", None, True, "1"),
+            ("llama", "NVIDIA B200", None, True, None),
+            ("llama", "NVIDIA B200", 2, True, "32"),
+            ("qwen", "NVIDIA H100", None, False, "1"),
+        ],
     )
-    def test_nvidias_settings_for_speed_where_it_publishes_some(self, monkeypatch, model, gpu, margin, connections):
-        # PerfEnvPlugin of NeMo 8cfedd7, nemo/lightning/run/plugins.py:347.
+    def test_nvidias_settings_for_speed_where_it_publishes_some(
+        self, monkeypatch, model, gpu, tensor, is_tuned, connections
+    ):
+        # PerfEnvPlugin of NeMo 8cfedd7, nemo/lightning/run/plugins.py:347, and scripts/performance/executors.py.
         for name in (*nemo.TUNED, "CUDA_DEVICE_MAX_CONNECTIONS"):
             monkeypatch.delenv(name, raising=False)
-        chosen = nemo.environment(resolve(model, device(8, 180e9, "sm_100", gpu))[0])
-        assert chosen.get("NVTE_FWD_LAYERNORM_SM_MARGIN") == margin
+        request, _ = resolve(model, device(8, 180e9, "sm_100", gpu), tensor_model_parallel_size=tensor)
+        chosen = nemo.environment(request)
+        tuned = {
+            "NCCL_NVLS_ENABLE": "0",
+            "NVTE_FWD_LAYERNORM_SM_MARGIN": "16",
+            "NVTE_BWD_LAYERNORM_SM_MARGIN": "16",
+            "TORCH_NCCL_AVOID_RECORD_STREAMS": "1",
+            "TORCH_NCCL_HIGH_PRIORITY": "1",
+        }
+        assert {name: chosen[name] for name in tuned if name in chosen} == (tuned if is_tuned else {})
         assert chosen.get("CUDA_DEVICE_MAX_CONNECTIONS") == connections
         monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
-        tuned = nemo.environment(resolve("llama")[0])
-        assert tuned["NCCL_NVLS_ENABLE"] == "1"
+        assert nemo.environment(resolve("llama")[0])["NCCL_NVLS_ENABLE"] == "1"
 
     def test_what_is_set_is_recorded(self, monkeypatch):
         monkeypatch.delenv(nemo.ALLOCATOR, raising=False)
@@ -270,7 +289,7 @@ class TestAvailability:
         packages(dict.fromkeys(("nemo", "nemo_run", "megatron", "lightning", "modelopt"), tmp_path))
         reason = nemo.unavailable()
         assert (reason is None) is trains
-        assert trains or ("0.15.3 is the last" in reason and nemo.LAST_CONTAINER in reason)
+        assert trains or ("0.15.3 is the last" in reason and "nvcr.io/nvidia/nemo:25.11" in reason)
 
 
 def test_the_memory_of_a_divided_model():

@@ -76,7 +76,7 @@ def launch(request: Request) -> Launch:
 
 
 def environment(request: Request) -> dict[str, str]:
-    """Return the variables that the training has. What the user has set of the allocator stays."""
+    """Return the variables that the training has. What the user has set stays, but for what CUDA graphs rule out."""
     settings = loops.environment(request.platform, request.num_gpus) | {SEED_VARIABLE: str(request.seed)}
     if request.platform != "cpu":
         if request.vendor_settings:
@@ -87,7 +87,10 @@ def environment(request: Request) -> dict[str, str]:
         if overlaps or not request.vendor_settings:
             connections = "32" if request.vendor_settings and request.cuda_graphs else "1"
             settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", connections)
-        if ALSO_ALLOCATOR not in os.environ and not records_graphs(request):
+        if records_graphs(request):
+            if SEGMENTS in os.environ.get(ALLOCATOR, ""):
+                settings[ALLOCATOR] = ",".join(each for each in os.environ[ALLOCATOR].split(",") if each != SEGMENTS)
+        elif ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings
 
