@@ -120,7 +120,8 @@ class TestAround:
     def test_rocprof_records_what_roctx_selects(self, request_for):
         around = profiling.around(request_for("rocprof", platform="amd", framework="lightning"), LAUNCH)
         assert around.argv[0] == "rocprofv3"
-        assert "--selected-regions" in around.argv
+        # The regions are ROCTx calls, which --runtime-trace watches; --kernel-trace alone doesn't.
+        assert {"--runtime-trace", "--selected-regions"} <= set(around.argv)
         assert around.argv[-4:] == ("--", *LAUNCH.argv)
 
     def test_each_framework_that_says_so_wraps_its_command(self, request_for):

@@ -182,6 +182,17 @@ class TestTheMicroBatch:
         assert {size for size, _ in tried} == {2}
         assert found.training.request.micro_batch_size == 2
 
+    def test_it_is_tried_with_bf16_copies_and_the_chunked_loss(self, request_for, no_compiler, monkeypatch):
+        seen, try_one = set(), tuned._micro_batch
+
+        def look(module, *rest):
+            seen.add((type(module.lm_head), module.forward.func))
+            try_one(module, *rest)
+
+        monkeypatch.setattr(tuned, "_micro_batch", look)
+        tune(request_for(compiled=True))
+        assert seen == {(half_linear.HalfLinear, cross_entropy._forward)}
+
     def test_the_plain_loop_tries_nothing(self, request_for, memory):
         tried = memory(0, 0)
         found = tune(request_for())

@@ -273,10 +273,13 @@ def test_other_processes_record_and_say_nothing(trainings, callback, capsys, tmp
     assert not (tmp_path / "output").exists()
 
 
-def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, capsys, monkeypatch):
+def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, capsys, monkeypatch, tmp_path):
     """The way of a GPU, with a device of ours that lags a step and a half behind."""
+    import gpu_fakes
     from fake_gpu import Cuda, Gpu
 
+    from tprimat.machine import nvidia
+    from tprimat.machine.gpu import Device
     from tprimat.machine.platforms import Machine
     from tprimat.record import lifecycle
     from tprimat.results.run import GpuInfo
@@ -290,7 +293,10 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
     a100 = GpuInfo(device_name="NVIDIA A100-SXM4-80GB", total_memory_gb=85.0, software_stack="cuda")
     clock, scalars, memory = lifecycle.DeviceClock, lifecycle.DeviceScalars, lifecycle.DeviceMemory
     monkeypatch.setattr(lifecycle, "platform_of", lambda device, torch, stated: "nvd")
-    monkeypatch.setattr(lifecycle, "detect", lambda: Machine("nvd", a100, Environment()))
+    devices = (Device(0, a100, id=gpu_fakes.H100["uuid"].lower()),)
+    monkeypatch.setattr(lifecycle, "detect", lambda: Machine("nvd", a100, Environment(), devices))
+    driver = gpu_fakes.fake_host(tmp_path, libraries={"pynvml": gpu_fakes.FakeNvml([gpu_fakes.H100])})
+    monkeypatch.setattr(lifecycle, "states", lambda host: nvidia.states(driver))
     monkeypatch.setattr(lifecycle, "DeviceClock", lambda device, _: clock(device, cuda))
     monkeypatch.setattr(lifecycle, "DeviceMemory", lambda device, _: memory(device, cuda))
     monkeypatch.setattr(lifecycle, "DeviceScalars", lambda: scalars(pin=False))
@@ -318,6 +324,8 @@ def test_on_a_gpu_no_step_waits_and_all_is_read_in_the_end(trainings, callback, 
         "peak_memory_device_used_gb": 70.0,
     }
     assert run.gpu_info.device_count == 1
+    assert (run.energy_metrics["power_cap_watts"], run.energy_metrics["power_default_watts"]) == (500.0, 700.0)
+    assert any("the power of GPU 0 is capped at 500 W" in warning for warning in run.warnings)
     out = capsys.readouterr().out.splitlines()
     assert "[CUDA] Step   2 | Time: 0.100s | Avg: 0.100s | Memory: 40.00GB" in out
     assert "[CUDA] Step   4 | Time: 0.100s | Avg: 0.100s | Memory: 40.00GB" in out
