@@ -76,7 +76,7 @@ class LogImport:
 
     def save(self) -> None:
         """Save the trainings collected from one directory."""
-        waiting, self._waiting = _merged(self._waiting, self.skipped), []
+        waiting, self._waiting = merged(self._waiting, self.skipped), []
         for each in waiting:
             run = msgspec.structs.replace(each.run, label=self._label) if self._label else each.run
             summary = summarize(run)
@@ -104,26 +104,29 @@ class LogImport:
         )
 
 
-def _merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[ImportedRun]:
-    """Return the trainings of a directory, each once: the structured source's, completed from the others."""
-    merged: dict[int, ImportedRun] = {}
+def merged(waiting: list[ImportedRun], skipped: list[SkippedFile]) -> list[ImportedRun]:
+    """Return the trainings of a directory, each once: the structured source's, completed from the others.
+
+    A source that another one describes better is added to `skipped`.
+    """
+    kept: dict[int, ImportedRun] = {}
     # Whole ones before parts of them, what was written for machines before consoles.
     order = sorted(range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps)))
     for index in order:
         each = waiting[index]
         # Two trainings of one log were told apart by its reader.
-        others = ((i, one) for i, one in merged.items() if one.title != each.title)
+        others = ((i, one) for i, one in kept.items() if one.title != each.title)
         place, same = next(((i, one) for i, one in others if merge.same_training(one.run, each.run)), (index, None))
         if same is None:
-            merged[index] = each
+            kept[index] = each
             continue
         untimed = not any(same.run.step_times) and any(each.run.step_times)
         first, second = (each, same) if untimed else (same, each)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
-        merged[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
+        kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
         reason = f"same run as {same.title}; missing fields were merged"
         skipped.append(SkippedFile(each.title, reason))
-    return [merged[index] for index in sorted(merged)]
+    return [kept[index] for index in sorted(kept)]
 
 
 def _same_source(path: Path, run: Run) -> bool:

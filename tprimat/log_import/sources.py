@@ -25,7 +25,7 @@ from typing import BinaryIO
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import unreadable
-from tprimat.log_import.extract import ImportedRun, imported
+from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, is_handed_over, read_small
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.store.history import files_below
@@ -169,12 +169,17 @@ def _no_log(path: object, reason: str) -> UnreadableError:
     return UnreadableError(path, reason, heading="not-a-training-log")
 
 
+def is_result(head: bytes) -> bool:
+    """Return whether a file that begins so is a result of this program."""
+    return head.lstrip()[:1] == b"{" and any(sign in head[:8000] for sign in _OURS)
+
+
 def _why_no_log(path: Path, head: bytes) -> str | None:
     """Return why a file in a folder is no log; None where it may be one."""
     if not head:
         return "is empty"
     first = head.lstrip()[:1]
-    if any(sign in head[:8000] for sign in _OURS) and first == b"{":
+    if is_result(head):
         return "already a result: compare reads it"
     if b'"accelerator_model_name"' in head and first == b"{":
         return MLPERF_SYSTEM
@@ -188,13 +193,15 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
     return None
 
 
-def read_sources(sources: list[LogSource], jobs: int | None) -> Iterator[tuple[LogSource, Outcome]]:
+def read_sources(
+    sources: list[LogSource], jobs: int | None, given: GivenValues = NOTHING_GIVEN
+) -> Iterator[tuple[LogSource, Outcome]]:
     """Yield each source with its outcome, in order; `jobs` are read at a time, one for each CPU where it is None."""
     workers = min(jobs or os.cpu_count() or 1, len(sources))
     is_piped = any(source.size is None for source in sources)
     if workers < 2 or is_piped or sum(source.size or 0 for source in sources) < PARALLEL_FROM:
         for source in sources:
-            yield source, read_source(source)
+            yield source, read_source(source, given)
         return
     # A forked process would inherit locks of whatever the parent runs at the time.
     context = multiprocessing.get_context("spawn")
@@ -203,7 +210,7 @@ def read_sources(sources: list[LogSource], jobs: int | None) -> Iterator[tuple[L
     try:
         # A few more than there are workers: what has been read waits in memory until its turn comes.
         for source in sources:
-            waiting.append((source, pool.submit(read_source, source)))
+            waiting.append((source, pool.submit(read_source, source, given)))
             if len(waiting) >= 2 * workers:
                 yield _finished(*waiting.popleft())
         while waiting:
@@ -219,10 +226,13 @@ def _finished(source: LogSource, future: concurrent.futures.Future[Outcome]) -> 
         return source, (f"{source.title}: the process that read it was killed (possibly out of memory)", None)
 
 
-def read_source(source: LogSource) -> Outcome:
-    """Read a log source. Errors that a user can fix are returned as the reason, not raised."""
+def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcome:
+    """Read a log source, with the user's values where it leaves them open.
+
+    Errors that a user can fix are returned as the reason, not raised.
+    """
     try:
-        return _read(source)
+        return _read(source, given)
     except TensorPrimatError as error:
         return error.problem, error.hint
     except ModuleNotFoundError as error:
@@ -232,7 +242,7 @@ def read_source(source: LogSource) -> Outcome:
         return missing.problem, missing.hint
 
 
-def _read(source: LogSource) -> list[ImportedRun]:
+def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     logs = [Log(path) for path in source.paths]
     contents: list[Iterator[bytes]] = [log.chunks() for log in logs]
     head = _head(contents[0])
@@ -240,7 +250,7 @@ def _read(source: LogSource) -> list[ImportedRun]:
     file_format = read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-        return [imported(source.title, parsed, logs) for parsed in parsed_logs]
+        return [imported(source.title, parsed, logs, given) for parsed in parsed_logs]
     folder = Path(source.paths[0]).parent
     names = file_format.beside if source.size is not None else ()
     beside = {name: content for name in names if (content := read_small(folder / name)) is not None}
@@ -251,7 +261,7 @@ def _read(source: LogSource) -> list[ImportedRun]:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
-    return [imported(source.title, parsed, logs, structured=True) for parsed in parsed_logs]
+    return [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,14 @@ from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
 
 
-def dumped(values: dict[str, Any]) -> str:
-    """Return values as JSON, with null for infinity and NaN; a record is a dictionary of its fields."""
-    return json.dumps(_finite(msgspec.to_builtins(values)), indent=2, ensure_ascii=False, allow_nan=False)
+def dumped(values: Mapping[str, Any]) -> str:
+    """Return values as JSON, as plain() makes them."""
+    return json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them: None for infinity and NaN; a record is a dictionary of its fields."""
+    return _finite(msgspec.to_builtins(values))  # type: ignore[no-any-return]
 
 
 def _finite(value: Any) -> Any:
@@ -29,7 +34,7 @@ def _finite(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list) else value
+    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def comparison_values(report: Report) -> dict[str, Any]:

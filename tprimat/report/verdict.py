@@ -70,6 +70,12 @@ class Report:
             return ""
         return _headline_models([(answer.group, answer.verdict) for answer in self.answers])
 
+    def of(self, answer: Answer) -> Report:
+        """Return the report on one of the answers alone."""
+        model = dataclasses.replace(answer.model, groups=(answer.group,))
+        comparison = dataclasses.replace(self.comparison, models=(model,))
+        return Report(comparison, (dataclasses.replace(answer, model=model),))
+
     def shortened(self, most: int) -> Report:
         """Return the report with at most so many systems of each group: the fastest, and the baseline."""
         shown = {id(group): _first(group, most) for model in self.comparison.models for group in model.groups}

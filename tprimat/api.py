@@ -1,0 +1,243 @@
+"""The Python API: what `import tprimat` offers. Names, arguments and columns are stable.
+
+    results = tprimat.load("output/")
+    steps = results.steps()                              # a pandas DataFrame
+    comparison = tprimat.compare("nvidia.log", "amd.log")
+    comparison.faster, comparison.ratio, comparison.interval
+
+Errors that a user can mend are tprimat.errors.TensorPrimatError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tprimat.analysis.efficiency import Options
+from tprimat.checks.compute import Mode
+from tprimat.compare import Caveat, Pair, cost
+from tprimat.compare import compare as compare_files
+from tprimat.errors import UsageError
+from tprimat.log_import import load as loader
+from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
+from tprimat.report import console, json_values, notebook, steps, verdict
+from tprimat.results.result_file import Loaded
+from tprimat.results.run import Run
+from tprimat.text import counted
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Comparison", "Results", "Run", "compare", "load", "read_log"]
+
+StrPath = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Results:
+    """Runs, by the files that hold them. Iterating gives each Run.
+
+    Attributes:
+        files: results and logs, each with its name, SHA-256 and runs.
+        notes: what was skipped in folders, and why.
+    """
+
+    files: tuple[Loaded, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, in the order of the files."""
+        return tuple(run for file in self.files for run in file.runs)
+
+    def steps(self) -> pandas.DataFrame:
+        """Return one row per system, run and step, with the columns of docs/python.md.
+
+        Raises UsageError without pandas.
+        """
+        return compare(self).steps()
+
+    def __iter__(self) -> Iterator[Run]:
+        """Iterate over the runs."""
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self.runs)
+
+    def __repr__(self) -> str:
+        return f"<Results: {counted(len(self), 'run')} in {counted(len(self.files), 'file')}>"
+
+    def _repr_html_(self) -> str:
+        return notebook.render(compare(self)._report, verdict=False)
+
+
+class Comparison:
+    """The answer of a comparison, with the values that the command prints.
+
+    Of several models or workloads each has its own answer: `answers`. The properties of a single one raise UsageError
+    then.
+    """
+
+    def __init__(self, report: verdict.Report) -> None:
+        self._report = report
+
+    @property
+    def answers(self) -> tuple[Comparison, ...]:
+        """One comparison per model and workload."""
+        return tuple(Comparison(self._report.of(answer)) for answer in self._report.answers)
+
+    @property
+    def headline(self) -> str:
+        """Which system is faster and by how much, or why that is unknown."""
+        return self._answer.verdict.headline
+
+    @property
+    def ratio(self) -> float | None:
+        """Throughput of `faster` / throughput of `slower`, 1 or more; None where they can't be compared."""
+        ratio = self._leaders and self._leaders.speedup
+        return ratio.value if ratio else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95% confidence interval of the ratio; None with one run each."""
+        ratio = self._leaders and self._leaders.speedup
+        return (ratio.low, ratio.high) if ratio and ratio.low is not None and ratio.high is not None else None
+
+    @property
+    def is_significant(self) -> bool | None:
+        """Whether the interval excludes 1; None without an interval."""
+        ratio = self._leaders and self._leaders.speedup
+        return ratio.is_significant if ratio else None
+
+    @property
+    def faster(self) -> str | None:
+        """The name of the fastest system."""
+        return self._leaders.faster.name if self._leaders else None
+
+    @property
+    def slower(self) -> str | None:
+        """The name of the second fastest system."""
+        return self._leaders.slower.name if self._leaders else None
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What could change the decision, each with `code`, `severity` and `text`, the weightiest first."""
+        return self._answer.verdict.caveats
+
+    def steps(self) -> pandas.DataFrame:
+        """Return one row per system, run and step, with the columns of docs/python.md.
+
+        Raises UsageError without pandas.
+        """
+        return steps.data_frame(self._report.comparison)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `compare_results.py --json` prints."""
+        return json_values.plain(json_values.comparison_values(self._report))
+
+    def __str__(self) -> str:
+        return console.render(self._report)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {'; '.join(each.verdict.headline for each in self._report.answers)}>"
+
+    def _repr_html_(self) -> str:
+        return notebook.render(self._report, verdict=True)
+
+    @property
+    def _answer(self) -> verdict.Answer:
+        if len(self._report.answers) != 1:
+            found = ", ".join(answer.model.title for answer in self._report.answers)
+            raise UsageError(
+                f"{len(self._report.answers)} answers ({found})", heading="wrong-usage", hint="use one of .answers"
+            )
+        return self._report.answers[0]
+
+    @property
+    def _leaders(self) -> Pair | None:
+        return self._answer.group.leaders
+
+
+def load(*paths: StrPath | Iterable[StrPath]) -> Results:
+    """Load results and logs: files, folders with all below them, patterns.
+
+    A folder's logs are read where it holds no results. Nothing is written.
+
+    Raises UnreadableError for a file that is neither a result nor a log, and UsageError where nothing was found.
+    """
+    return _loaded(paths, NOTHING_GIVEN)
+
+
+def read_log(
+    *paths: StrPath | Iterable[StrPath],
+    model_name: str | None = None,
+    num_gpus: int | None = None,
+    global_batch_size: int | None = None,
+    sequence_length: int | None = None,
+    label: str | None = None,
+    override: bool = False,
+) -> Results:
+    """Read logs, with values for what they leave open. Nothing is written.
+
+    Args:
+        paths: as load() takes them.
+        model_name: the model, where a log doesn't state it.
+        num_gpus: the number of GPUs, where a log doesn't state it.
+        global_batch_size: sequences per optimizer step, where a log doesn't state them.
+        sequence_length: tokens per sequence, where a log doesn't state them.
+        label: a name for the configuration.
+        override: use these values also where a log states others.
+
+    Raises UnreadableError and UsageError as load() does, and UsageError for a value that contradicts a log.
+    """
+    given = GivenValues(model_name, num_gpus, global_batch_size, sequence_length, label, override)
+    return _loaded(paths, given)
+
+
+def compare(
+    *sources: Results | StrPath | Iterable[StrPath],
+    reference: str | None = None,
+    model: str | None = None,
+    mode: Mode = "best",
+    precision: str | Mapping[str, str] | None = None,
+    cost_per_gpu_hour: Mapping[str, float] | None = None,
+) -> Comparison:
+    """Compare results and logs as `./compare_results.py` does. Nothing is written.
+
+    Args:
+        sources: what load() or read_log() returned, or paths.
+        reference: the system that all others are compared with, by a part of its name; by default the slowest.
+        model: compare only this model.
+        mode: "best": settings may differ; "same": they may not.
+        precision: of runs that don't state it: for all, or by the systems' names.
+        cost_per_gpu_hour: USD, by the systems' names.
+
+    Raises as load() does, and UsageError for a name that fits no system.
+    """
+    files: list[Loaded] = []
+    notes: list[str] = []
+    for source in sources:
+        found = source if isinstance(source, Results) else load(source)
+        files += found.files
+        notes += found.notes
+    options = Options(precision=precision) if isinstance(precision, str) else Options(precisions=precision or {})
+    comparison = compare_files(files, reference=reference, model=model, notes=notes, mode=mode, options=options)
+    if cost_per_gpu_hour:
+        words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
+        comparison = cost.with_prices(comparison, words)
+    return Comparison(verdict.report(comparison))
+
+
+def _loaded(paths: Iterable[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
+    names = [os.fspath(each) for path in paths for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
+    # In this process: others would import the caller's script once more.
+    inputs = loader.load(names, given, jobs=1)
+    for problem, hint in inputs.errors:
+        raise UsageError(problem, heading="not-a-training-log", hint=hint)
+    if not inputs.files:
+        skipped = f" ({inputs.notes[0]})" if inputs.notes else ""
+        raise UsageError(f"no results or logs in {', '.join(names)}{skipped}", heading="no-results")
+    return Results(tuple(inputs.files), tuple(inputs.notes))

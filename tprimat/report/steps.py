@@ -1,0 +1,137 @@
+"""Comparison -> the steps of all its runs as one table: a DataFrame, CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import dataclasses
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from tprimat.compare import Comparison, RunResult
+from tprimat.errors import missing_package
+
+if TYPE_CHECKING:
+    import pandas
+
+Kind = Literal["text", "integer", "number", "flag"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column of the table: its name, what its values are, and what they mean."""
+
+    name: str
+    kind: Kind
+    text: str
+
+
+COLUMNS = (
+    Column("model", "text", "model"),
+    Column("system", "text", "system, by its name in a comparison of the same files"),
+    Column("run", "integer", "number of the run within its system, from 1"),
+    Column("status", "text", "`complete`, `incomplete` or `failed`"),
+    Column("step", "integer", "optimizer step, from 1"),
+    Column("window_steps", "integer", "steps that the row averages; 1 if each step was timed"),
+    Column("step_time_seconds", "number", "wall time of one step, s"),
+    Column("loss", "number", "loss, nats/token"),
+    Column("learning_rate", "number", "learning rate"),
+    Column("grad_norm", "number", "global gradient norm before clipping"),
+    Column("is_steady", "flag", "whether the metrics use the step: after the warm-up, timed, not profiled"),
+    Column("segment", "integer", "number of the segment between two change points, from 1; empty before the first"),
+    Column("log_line", "integer", "line of the log"),
+    Column("file", "text", "result or log that holds the run"),
+)
+"""One row per system, run and record; names and meanings are stable."""
+
+
+def columns(comparison: Comparison) -> dict[str, list[Any]]:
+    """Return the values of each of COLUMNS, None where one is unknown."""
+    table: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
+    for model in comparison.models:
+        for system in model.systems:
+            for number, result in enumerate(system.runs, start=1):
+                length = len(result.run.steps)
+                fixed = {"model": model.model, "system": system.name, "run": number, "file": result.file}
+                for name, value in {**fixed, "status": result.run.status}.items():
+                    table[name] += [value] * length
+                for name, values in _series(result).items():
+                    table[name] += values
+    return table
+
+
+def _series(result: RunResult) -> dict[str, list[Any]]:
+    run, steady, segments = result.run, result.summary.steady, result.summary.segments
+    profiled = set(run.profiled_steps)
+    first, last = steady.first_step or 0, steady.last_step or -1
+    is_steady = [
+        first <= step <= last and time is not None and step not in profiled
+        for step, time in zip(run.steps, run.step_times, strict=True)
+    ]
+    starts = [segment.first_step for segment in segments]
+    return {
+        "step": list(run.steps),
+        "window_steps": list(run.window_steps),
+        "step_time_seconds": list(run.step_times),
+        "loss": list(run.loss_values),
+        "learning_rate": list(run.learning_rates),
+        "grad_norm": list(run.grad_norms),
+        "is_steady": is_steady,
+        "segment": [
+            bisect.bisect_right(starts, step) or None if used else None
+            for step, used in zip(run.steps, is_steady, strict=True)
+        ],
+        "log_line": list(run.lines),
+    }
+
+
+def data_frame(comparison: Comparison) -> pandas.DataFrame:
+    """Return the table with a type for each column, nullable where a whole number may be unknown.
+
+    Raises UsageError without pandas.
+    """
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise missing_package("pandas", "pip install pandas", "steps()") from None
+    types = {"text": "string", "integer": "Int64", "number": "float64", "flag": "bool"}
+    table = columns(comparison)
+    return pandas.DataFrame({each.name: pandas.Series(table[each.name], dtype=types[each.kind]) for each in COLUMNS})
+
+
+def csv_text(comparison: Comparison) -> bytes:
+    """Return the table as CSV with a header; what is unknown is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(each.name for each in COLUMNS)
+    writer.writerows(_rows(comparison))
+    return text.getvalue().encode()
+
+
+def json_lines(comparison: Comparison) -> bytes:
+    """Return a JSON object per row; what is unknown is null."""
+    names = [each.name for each in COLUMNS]
+    return msgspec.json.Encoder().encode_lines(dict(zip(names, row, strict=True)) for row in _rows(comparison))
+
+
+def parquet(comparison: Comparison) -> bytes:
+    """Return the table as a Parquet file. Raises UsageError without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet as writer
+    except ModuleNotFoundError:
+        raise missing_package("pyarrow", "pip install pyarrow", "--parquet") from None
+    types = {"text": pyarrow.string(), "integer": pyarrow.int64(), "number": pyarrow.float64(), "flag": pyarrow.bool_()}
+    table = columns(comparison)
+    arrays = {each.name: pyarrow.array(table[each.name], type=types[each.kind]) for each in COLUMNS}
+    content = io.BytesIO()
+    writer.write_table(pyarrow.table(arrays), content)
+    return content.getvalue()
+
+
+def _rows(comparison: Comparison) -> Iterator[tuple[Any, ...]]:
+    table = columns(comparison)
+    return zip(*(table[each.name] for each in COLUMNS), strict=True)
