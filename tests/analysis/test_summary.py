@@ -8,7 +8,7 @@ import math
 import pytest
 from stored_runs import series
 
-from tprimat.analysis import metrics
+from tprimat.analysis import metrics, records
 from tprimat.analysis.flops import model_shape
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.results.run import GpuInfo, MemoryMetrics, ModelConfig, PerformanceMetrics, Run, TrainingConfig
@@ -202,6 +202,30 @@ def test_a_total_is_not_given_where_steps_are_missing():
     summary = summarize(a_run([3.0, 2.0, 2.0], steps=(1, 2, 10)))
     assert summary.performance.total_time_seconds is None
     assert "total time unknown: not all steps between 2 and 10 are recorded" in summary.warnings
+
+
+@pytest.mark.parametrize(
+    ("times", "fast", "payers"),
+    [
+        ([19, 0.29, 0.01, 4.9, 4.9, 4.9], (2, 3), ()),
+        ([19, 4.9, 0.004, 9.8, 4.9, 4.9], (3,), (4,)),
+        ([19, 4.9, 0.003, 0.003, 14.2, 4.9, 4.9, 4.9], (3, 4), (5,)),
+        ([19, 4.9, 4.9, 4.9, 4.9, 0.01], (6,), ()),
+        # A warm-up, another speed, and too little to tell.
+        ([24.9, 0.57, 0.25, 0.25, 0.25, 0.25], (), ()),
+        ([0.1] * 6 + [2.0] * 6, (), ()),
+        ([60, 5, 0.001], (), ()),
+    ],
+)
+def test_times_of_an_asynchronous_dispatch_are_excluded_and_reported(times, fast, payers):
+    run = a_run(times)
+    summary = summarize(run)
+    assert records.dispatch_artefacts(run) == (fast, payers)
+    assert sum("asynchronous dispatch" in warning for warning in summary.warnings) == bool(fast)
+    assert summary.performance.total_steps == len(times)
+    assert summary.performance.total_time_seconds == pytest.approx(sum(times))
+    if fast:
+        assert summary.performance.avg_step_time_seconds == pytest.approx(4.9)
 
 
 def test_what_is_stored_is_rounded_and_counts_stay():

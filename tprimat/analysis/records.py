@@ -1,21 +1,64 @@
-"""Coverage of a run's records: profiled steps, total steps, wall time."""
+"""Coverage of a run's records: profiled steps, steps whose times are artefacts, total steps, wall time."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from tprimat.results.run import SERIES, Run
 
+DISPATCHED = 0.1
+"""Share of the time of the steps around it below which a step was only handed over to the device, not done."""
+
+NEARBY = 5
+"""Steps around it that a time is compared with, and most steps that a host hands over at once."""
+
+
+def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the steps that the host only handed over to the device, and those that took their time too.
+
+    A host that runs ahead of its device prints milliseconds among seconds, until it has to wait. Faster steps after a
+    slow warm-up are none.
+    """
+    timed = [(step, time) for step, time in zip(run.steps, run.step_times, strict=True) if time is not None]
+    times = [time for _, time in timed]
+    fast: set[int] = set()
+    payers: set[int] = set()
+    # What was handed over ends with a jump, or with the run.
+    jumps = [at for at, (time, after) in enumerate(itertools.pairwise(times), 1) if time < 2 * DISPATCHED * after]
+    for end in (*jumps, len(times)):
+        later = times[end : end + NEARBY] or times[max(1, end - 1 - NEARBY) : end - 1]
+        if len(later) < 2:
+            continue
+        usual, first = statistics.median_low(later), end
+        while first and times[first - 1] < DISPATCHED * usual:
+            first -= 1
+        if end - first > NEARBY:
+            # No host runs so far ahead: the steps became slower.
+            continue
+        fast.update(range(first, end))
+        missing = (end - first) * usual - sum(times[first:end])
+        # Where each step waits for the one before, none makes up for the missing time.
+        enough = usual + missing / 2
+        waits = (at for at in range(end, min(end + NEARBY, len(times))) if first < end and times[at] > enough)
+        payers.update(itertools.islice(waits, 1))
+    return tuple(timed[at][0] for at in sorted(fast)), tuple(timed[at][0] for at in sorted(payers - fast))
+
 
 def unprofiled(run: Run) -> Run:
     """Return the run without the steps that a profiler watched, which slows them."""
-    watched = set(run.profiled_steps)
+    return without(run, run.profiled_steps)
+
+
+def without(run: Run, steps: Collection[int]) -> Run:
+    """Return the run without some of its steps, none of which is a profiled one then."""
+    watched = set(steps)
     if not watched.intersection(run.steps):
         return run
     kept = [index for index, step in enumerate(run.steps) if step not in watched]

@@ -15,6 +15,7 @@ import msgspec
 from tprimat.analysis import intervals, records, stats, warmup
 from tprimat.analysis.segments import Segment, find_segments
 from tprimat.results.run import PerformanceMetrics, Run, Steady
+from tprimat.text import join_names
 from tprimat.units import round_figure
 
 RATE_TOLERANCE = 0.05
@@ -91,6 +92,9 @@ def summarize(run: Run) -> Summary:
         why = EMULATED if run.environment.emulated else "no step times recorded, so no throughput"
         return Summary(Steady(), empty, (why,))
 
+    fast, payers = records.dispatch_artefacts(run)
+    whole, run = run, records.without(run, (*fast, *payers))
+    times = [time for time in run.step_times if time is not None]
     timed = [index for index, time in enumerate(run.step_times) if time is not None]
     steps, windows = [run.steps[index] for index in timed], [run.window_steps[index] for index in timed]
     tokens, token_warnings = _tokens_per_step(run)
@@ -104,6 +108,12 @@ def summarize(run: Run) -> Summary:
         warnings.append(f"steps {profiled[0]} to {profiled[-1]} were profiled and are excluded from the results")
     least = warmup.minimum_records(windows)
     segments = find_segments(times, minimum=least)
+    if fast:
+        waited = f" with {_named(payers)}, which waited for the device" if payers else ""
+        warnings.append(
+            f"{_named(fast)}: times are artefacts of asynchronous dispatch (the host ran ahead of the device); "
+            f"excluded from the results{waited}"
+        )
     # Without a steady state the first step is excluded all the same: it includes initialisation on every platform.
     start = segments[0].start if segments else min(1, len(times) - 1)
     steady = Steady(
@@ -115,10 +125,10 @@ def summarize(run: Run) -> Summary:
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], least))
     sample, mean = times[start:], stats.mean(times[start:], windows[start:])
-    total_time, gaps = records.total_time(run)
+    total_time, gaps = records.total_time(whole)
     warnings += token_warnings + gaps
     performance = PerformanceMetrics(
-        total_steps=records.recorded_steps(run),
+        total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
         avg_step_time_seconds=mean,
         median_step_time_seconds=statistics.median(sample),
@@ -149,6 +159,10 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     values = msgspec.structs.asdict(performance)
     figures: dict[str, Any] = {name: round_figure(each) for name, each in values.items() if isinstance(each, float)}
     return msgspec.structs.replace(performance, **figures)
+
+
+def _named(steps: Sequence[int]) -> str:
+    return f"step{'s' if len(steps) > 1 else ''} {join_names([*map(str, steps)])}"
 
 
 def _first_covered(index: int, steps: Sequence[int], windows: Sequence[int]) -> int:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 import statistics
 
-from tprimat.read.parsing import records
 from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -65,9 +64,6 @@ _STATEMENTS = statements(
 # A row of the memory table that is printed when the parameters are there.
 _TABLED = re.compile(r"\bUsing \(GB\) [\d.]+ / [\d.]+ \([\d.]+%\) on (?:TPU|CUDA|ROCM|Gpu)?_?(\d{1,6})\(")
 _SIGNS = ("Config param", "evices: ", "Using (GB)", "Train loop", "Finished training")
-
-IMPOSSIBLY_FAST = 0.1
-"""Share of the middle step time below which a step was only handed over, not done."""
 
 TIMING = Timing(
     clock="host clock from one step's end to the next, while the device works on (asynchronous dispatch)",
@@ -131,14 +127,6 @@ class Reader(RecordReader):
         """Return what makes the Run of a training whose log is over."""
         found = training.ordered()
         stated, marks = training.around.stated, training.around.marks
-        times = [record.seconds for record in found if record.seconds]
-        middle = statistics.median(times) if times else 0.0
-        fast = (record.step for record in found if record.seconds and record.seconds < IMPOSSIBLY_FAST * middle)
-        if (where := records.spans((step, step) for step in fast)) and len(times) > 5:
-            training.warnings.append(
-                f"{where}: below a tenth of the median step time (the host runs ahead of the device; other "
-                "steps hold the time)"
-            )
         quantised, kind = stated.word("quantization"), stated.word("dtype")
         known = "fp8" if quantised and "fp8" in quantised else precision_of(kind)
         source = stated.get("quantization") if quantised else stated.get("dtype")
