@@ -386,9 +386,23 @@ class TestMaxText:
         assert set(run.loss_values) == {10.172}
         assert ("tokens_per_second_per_gpu" in run.native_metrics) == tokens
 
-    def test_absurdly_fast_steps_are_named(self):
-        written = [f"completed step: {step}, seconds: {0.002 if step == 1 else 5.0}, loss: 2.0" for step in range(1, 9)]
-        assert said(single(written), "runs ahead of the device")
+    CONFIG = ("Config param run_name: {0}", "Config param per_device_batch_size: {1}", "Num_devices: 8, shape (1, 8)")
+
+    def test_the_batch_is_of_all_devices(self):
+        config = [each.format("a", "0.5") for each in self.CONFIG]
+        run = single([*config, "completed step: 1, seconds: 1.0, loss: 2.0"])
+        assert run.training_config.global_batch_size == 4
+        run = single([*config, "Config param gradient_accumulation_steps: 8", "completed step: 1, seconds: 1.0"])
+        assert run.training_config.global_batch_size == 32
+
+    @pytest.mark.parametrize(("name", "batch", "runs"), [("a", "4.0", 1), ("b", "4.0", 2), ("a", "8.0", 2)])
+    def test_another_run_behind_the_first_is_another_training(self, name, batch, runs):
+        steps = [f"completed step: {step}, seconds: 1.0, loss: {9 - step}" for step in range(6)]
+        first = [*(each.format("a", "4.0") for each in self.CONFIG), *steps[:5]]
+        second = [*(each.format(name, batch) for each in self.CONFIG), *steps[3:]]
+        found = read.read(text.lines(["\n".join([*first, *second, ""]).encode()]), "a log")
+        assert len(found) == runs
+        assert found[-1].training_config.global_batch_size == 8 * float(batch)
 
     def test_the_configuration_is_read(self):
         config = ["Config param max_target_length: 8192", "Config param global_batch_size_to_train_on: 16"]

@@ -123,6 +123,21 @@ class TestNanoGpt:
         assert run.native_metrics["tokens_per_second"] == (1497965.0, 1497965.0)
         assert run.training_config.max_steps == 100
 
+    def test_nanochat_states_tokens(self):
+        log = (
+            "GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14\n"
+            "Tokens / micro-batch / rank: 8 x 2048 = 16,384\nTokens / micro-batch: 65,536\n"
+            "Total batch size 524,288 => gradient accumulation steps: 8\n"
+            "step 00004/00100 (0.01%) | loss: 8.81 | lrm: 1.00 | dt: 1571.88ms | tok/sec: 333,542 | mfu: 50.92 |\n"
+        )
+        (run,) = runs_of_text(log)
+        config = run.training_config
+        assert (config.global_batch_size, config.sequence_length, config.micro_batch_size) == (256, 2048, 8)
+        assert (config.num_gpus, run.gpu_info.device_name) == (4, "NVIDIA H100 80GB HBM3")
+        newer = 'Distributed world size: 8\nModel config:\n{\n  "sequence_len": 1024,\n' + log.split("65,536\n")[1]
+        (run,) = runs_of_text(newer)
+        assert (run.training_config.global_batch_size, run.num_gpus) == (512, 8)
+
     def test_steps_between_two_prints_share_their_time(self):
         log = "step:10/30 train_time:1000ms step_avg:100.00ms\nstep:20/30 train_time:3000ms step_avg:150.00ms\n"
         (run,) = runs_of_text(log)

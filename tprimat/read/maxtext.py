@@ -46,7 +46,10 @@ _PARAMETER = re.compile(r"\bConfig param (\w{1,60}): (\S{0,100})")
 _PARAMETERS: Options = {
     "max_target_length": ("sequence_length", count),
     "global_batch_size_to_train_on": ("global_batch_size", count),
+    "per_device_batch_size": ("batch_per_device", number),
+    "gradient_accumulation_steps": ("gradient_accumulation_steps", count),
     "steps": ("max_steps", count),
+    "run_name": ("run_name", str),
     "base_num_decoder_layers": ("num_layers", count),
     "base_emb_dim": ("hidden_size", count),
     "base_mlp_dim": ("ffn_hidden_size", count),
@@ -57,6 +60,9 @@ _PARAMETERS: Options = {
     "quantization": ("quantization", str),
     "dtype": ("dtype", str),
 }
+_OF_A_RUN = ("run_name", "model", "sequence_length", "batch_per_device", "global_batch_size")
+"""Parameters of which no run changes one when it is resumed."""
+
 _STATEMENTS = statements(
     ("evices: ", count, 3, r"(?:\bSystem Information: Number of devices|\b[Nn]um_devices): (?P<num_gpus>\d{1,7})\b"),
     ("Train loop", number, 1, r"\bTrain loop finished in: (?P<loop_seconds>\d{1,12}(?:\.\d{1,9})?) seconds"),
@@ -107,7 +113,14 @@ class Reader(RecordReader):
                 if not line.whole:
                     self.sorter.cut_off = record.step
                 continue
-            self.sorter.take(record)
+            known = self.sorter.trainings[-1].around.stated if self.recognised else {}
+            stated = self.sorter.pending.stated
+            self.sorter.take(
+                record,
+                another=any(
+                    name in known and name in stated and known[name].value != stated[name].value for name in _OF_A_RUN
+                ),
+            )
         return bool(anchors)
 
     def _read_context(self, line: int, text: str) -> None:
@@ -141,6 +154,12 @@ class Reader(RecordReader):
             for record in found
             if record.seconds and (rate := record.native.get("tokens_per_second_per_gpu")) and record.seconds > 0.5
         }
+        batch, devices = stated.number("batch_per_device"), stated.count("num_gpus")
+        if batch and devices:
+            # Devices that share a model have fractions of a sequence each.
+            text = f"{batch:g} sequences per device, {devices} devices"
+            whole_batch = count(batch * devices * (stated.count("gradient_accumulation_steps") or 1))
+            state(stated, "global_batch_size", whole_batch, text, stated["batch_per_device"].line)
         unknown = {}
         if tokens and "global_batch_size" not in stated:
             unknown["global_batch_size"] = (

@@ -13,7 +13,7 @@ import re
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import Line, without_prefixes
 from tprimat.read.parsing.values import count, read_statements, state, statements
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
@@ -47,6 +47,7 @@ _FORMS = {
     "chat": ("dt:", _CHAT),
 }
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
+_TOKENS = r"\d[\d,]{0,18}"
 _STATEMENTS = statements(
     ("|", str.strip, 1, r"^\|\s+\d+\s+(?P<device_name>(?:NVIDIA|AMD|Tesla|Quadro)[\w .-]{2,40}?)\s+(?:On|Off)\s+\|"),
     (
@@ -56,6 +57,25 @@ _STATEMENTS = statements(
         r"\bRunning (?:PyTorch|pytorch) (?P<pytorch_version>[\w.+]{3,40})"
         r"(?:.*?\bcompiled for (?P<software_stack>CUDA) (?P<software_version>[\d.]{2,8}))?",
     ),
+    # Of nanochat.
+    ("GPU: ", str.strip, 1, r"^GPU: (?P<device_name>[\w .-]{2,60}?) \| Peak FLOPS"),
+    (
+        "/ rank:",
+        count,
+        3,
+        r"^Tokens / micro-batch / rank: (?P<micro_batch_size>\d{1,9}) x (?P<sequence_length>\d{1,9}) = "
+        rf"(?P<tokens_per_rank>{_TOKENS})",
+    ),
+    ("micro-batch:", count, 3, rf"^Tokens / micro-batch: (?P<tokens_per_micro_batch>{_TOKENS})"),
+    (
+        "Total batch size",
+        count,
+        3,
+        rf"^Total batch size (?P<tokens_per_step>{_TOKENS}) => gradient accumulation steps: "
+        r"(?P<gradient_accumulation_steps>\d{1,9})",
+    ),
+    ('"sequence_len"', count, 1, r'^\s*"sequence_len": (?P<sequence_length>\d{1,9})'),
+    ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
 
@@ -97,10 +117,18 @@ class Reader(StepReader):
             for name, mib in (("peak_memory_allocated_gb", peak[1] or peak[3]), ("peak_memory_reserved_gb", peak[2])):
                 if mib:
                     self.memory[name] = round_figure(gib_to_gb(int(mib) / 1024)) or 0.0
-        read_statements(_STATEMENTS, text, line.number, self.stated)
+        read_statements(_STATEMENTS, without_prefixes(text), line.number, self.stated)
 
     def done(self, run: RunBuilder) -> None:
         """Note what is known of this form of log."""
+        stated = run.stated
+        # nanochat prints tokens; whole sequences and ranks follow from them.
+        for name, tokens, unit in (
+            ("global_batch_size", "tokens_per_step", stated.count("sequence_length")),
+            ("num_gpus", "tokens_per_micro_batch", stated.count("tokens_per_rank")),
+        ):
+            if (known := stated.count_statement(tokens)) and unit and known.value % unit == 0:
+                state(stated, name, known.value // unit, known.text, known.line)
         if self._form == "llm.c":
             run.unknown["step_times"] = "no step times: this log format has none"
         if self._form == "modded":

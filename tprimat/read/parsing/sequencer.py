@@ -32,11 +32,11 @@ class RecordSequencer:
         """The last record so far."""
         return self.trainings[-1].last if self.trainings else None
 
-    def take(self, record: Record) -> None:
-        """Add the next record of the log."""
+    def take(self, record: Record, *, another: bool = False) -> None:
+        """Add the next record of the log; `another` is whether the lines before it show that another training began."""
         pending, self.pending = self.pending, LogContext()
         last = self.last
-        if last is None:
+        if last is None or another:
             self._begin(record, pending)
             return
         training = self.trainings[-1]
