@@ -33,6 +33,7 @@ from tprimat.frameworks import FRAMEWORKS, GROUPS, defaults, primus, scales
 from tprimat.frameworks.nemo import defaults as nemo_defaults
 from tprimat.frameworks.nemo.resolve import LIKELY_MFU
 from tprimat.frameworks.request import Device, Request, RequestedConfig
+from tprimat.report import steps
 from tprimat.results import result_file, run
 from tprimat.results.run import GpuInfo
 
@@ -40,6 +41,7 @@ SCHEMA_NAME = "result.schema.json"
 PAGE_NAME = "result-file.md"
 METRICS_NAME = "metrics.md"
 COMMANDS_NAME = "commands.md"
+PYTHON_NAME = "python.md"
 FRAMEWORKS_NAME = "frameworks.md"
 NEMO_NAME = "nemo.md"
 HAND_WRITTEN = DOCS
@@ -427,6 +429,12 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
     raise SystemExit(f"the command {name} parses no arguments")
 
 
+def _steps_table() -> Iterator[str]:
+    yield "| column | meaning |"
+    yield "|---|---|"
+    yield from (f"| `{column.name}` | {column.text} |" for column in steps.COLUMNS)
+
+
 def _argument(action: argparse.Action) -> str:
     if action.choices is not None:
         value = "{" + ",".join(map(str, action.choices)) + "}"
@@ -456,6 +464,7 @@ def contents() -> dict[str, str]:
         NEMO_NAME: page_with(
             NEMO_NAME, {"presets": _presets_table(), "published": _published_table(), "recipes": _recipes_table()}
         ),
+        PYTHON_NAME: page_with(PYTHON_NAME, {"steps": _steps_table()}),
         COMMANDS_NAME: commands_page(),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import importlib
 import io
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
+from test_readme import blocks_of
 
 import tprimat
 from tprimat.cli import run as command
@@ -288,3 +290,35 @@ class TestExport:
     def test_the_format_is_needed(self, results, capsys):
         assert command("export", ["output"]) == ExitStatus.USAGE
         assert "--csv" in capsys.readouterr().err
+
+
+class TestDocs:
+    def test_the_page_prints_what_it_shows(self, monkeypatch, capsys):
+        pytest.importorskip("pandas")
+        monkeypatch.chdir(REPOSITORY)
+        blocks = blocks_of((REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8"))
+        names: dict[str, object] = {}
+        for block in blocks:
+            if block.language == "python":
+                exec(block.text, names)
+        out = capsys.readouterr().out
+        assert [block.text for block in blocks if block.language == "text" and block.text not in out] == []
+        assert out.count("bf16") == 3
+
+    def test_the_notebook_runs(self, monkeypatch):
+        pytest.importorskip("pandas")
+        monkeypatch.chdir(REPOSITORY / "docs" / "examples")
+        monkeypatch.setenv("MPLBACKEND", "Agg")
+        cells = json.loads(Path("python.ipynb").read_text(encoding="utf-8"))["cells"]
+        names: dict[str, object] = {}
+        shown = []
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                *statements, last = ast.parse("".join(cell["source"])).body
+                exec(compile(ast.Module(statements, []), "notebook", "exec"), names)
+                is_value = isinstance(last, ast.Expr)
+                value = eval(compile(ast.Expression(last.value), "notebook", "eval"), names) if is_value else None
+                shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+        assert len(shown) == len([cell for cell in cells if cell["cell_type"] == "code"])
+        assert shown[2].startswith("('fp32', 22.6")
+        assert [text for text in shown if text == "None"] == []
