@@ -68,6 +68,7 @@ def test_it_trains_what_the_table_says(row, words, arrive, capsys):
     models = ("llama",) if words else frameworks.by_name(row.framework).models
     lines = [line.split() for line in shown.splitlines() if re.match(r"(llama|qwen|mistral)  ", line)]
     assert [line[0] for line in lines] == list(models)
+    assert models[0] == "llama"
     # model, scale, parameters (a number and its unit), precision, batch, micro, sequence, steps, processes
     first = lines[0]
     assert [first[1], *first[4:6]] == [request.scale, request.precision, str(request.global_batch_size)]

@@ -139,6 +139,12 @@ def test_the_three_scripts_differ_in_their_model_alone(repository):
     assert len(rest) == 1
 
 
+def test_they_train_with_megatron_bridge_where_that_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert pretrain("--framework", "megatron_bridge", "--dry-run", "--gpu", "H100") == 0
+    assert "-m tprimat.frameworks.megatron_bridge.training" in capsys.readouterr().out
+
+
 def test_torchrun_may_start_nemo_and_no_other_model():
     environ = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
     for words in (["--framework", "nemo"], ["--framework=nemo"]):

@@ -11,6 +11,7 @@ from test_request import REQUEST
 
 from tprimat import frameworks
 from tprimat.errors import UsageError
+from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import launch as loops
 
 
@@ -26,6 +27,21 @@ class TestChoosing:
     def test_the_first_that_can_run(self, monkeypatch):
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", "it needs a GPU"), framework("b", None)))
         assert frameworks.choose(None).name == "b"
+
+    @pytest.mark.parametrize(
+        ("platform", "installed", "chosen"),
+        [
+            ("nvd", ("lightning", "nemo", "megatron_bridge"), "megatron_bridge"),
+            ("nvd", ("lightning", "nemo", "megatron", "torchtitan"), "nemo"),
+            ("nvd", ("lightning", "fsdp", "megatron", "torchtitan"), "lightning"),
+            ("amd", ("lightning", "fsdp", "primus"), "primus"),
+            ("amd", ("lightning", "fsdp", "torchtitan"), "lightning"),
+            ("cpu", ("lightning", "nemo", "primus"), "lightning"),
+        ],
+    )
+    def test_the_vendors_own_before_ours(self, monkeypatch, platform, installed, chosen):
+        monkeypatch.setattr(Framework, "unavailable", lambda self: None if self.name in installed else "it isn't here")
+        assert frameworks.choose(None, platform).name == chosen
 
     def test_by_name_in_any_case(self, monkeypatch):
         monkeypatch.setattr(frameworks, "FRAMEWORKS", (framework("a", None), framework("b", None)))

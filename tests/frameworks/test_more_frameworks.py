@@ -148,8 +148,10 @@ class TestEmbedded:
         assert resolver.largest_that_fits().name == ("full" if name != "lightning" else "quarter")
 
     @pytest.mark.parametrize("name", ["fsdp", "deepspeed-zero2", "deepspeed-zero3"])
-    def test_full_size_trains_on_eight_gpus_and_not_on_one(self, name):
-        assert by_name(name).resolve_config("llama", RequestedConfig(scale="full"), H100S, OUT)[0].scale == "full"
+    def test_full_size_trains_on_four_gpus_and_not_on_one(self, name):
+        for number in (4, 8):
+            requested = RequestedConfig(scale="full", num_gpus=number)
+            assert by_name(name).resolve_config("llama", requested, H100S, OUT)[0].scale == "full"
         with pytest.raises(UsageError, match="largest that fits"):
             by_name(name).resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
 
