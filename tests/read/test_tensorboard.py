@@ -119,6 +119,24 @@ def test_a_later_file_of_the_run_takes_the_place_of_what_it_runs_again():
     assert run.step_times == (1.0,) * 10 + (0.5,) * 10
 
 
+def test_the_second_time_is_restored_where_it_is_a_mean_with_the_first_step():
+    def written(second, third=1.0):
+        ends = {1: 1.7e9, 2: 1.7e9 + 1.004, 3: 1.7e9 + 2.004}
+        times = {1: 21.0, 2: second, 3: third}
+        steps = (
+            writer.event(end, step, writer.scalar("lm loss", 3.0), writer.scalar("iteration-time", times[step]))
+            for step, end in ends.items()
+        )
+        return run_of(writer.version() + b"".join(steps))
+
+    run = written(11.0)
+    assert run.step_times == pytest.approx((21.0, 1.0, 1.0))
+    assert any("a mean that includes step 1" in warning for warning in run.warnings)
+    assert written(1.0).step_times == pytest.approx((21.0, 1.0, 1.0))
+    # A time that the events do not explain stays as it is.
+    assert written(5.0).step_times == pytest.approx((21.0, 5.0, 1.0))
+
+
 def test_times_of_an_interval_stand_at_its_end():
     run = run_of(MEGATRON + megatron_steps(1, 20, every=10))
     assert [step for step, time in zip(run.steps, run.step_times, strict=True) if time] == [10, 20]

@@ -70,7 +70,7 @@ def step_times(
         first, second = table.record(index - 1), table.record(index)
         if steps[index - 1] == 1 and (evidence := restorable(first, second, core=core and known)):
             steps[index] = second.iteration - first.iteration
-            seconds[index] = round(_without_first(first, second) / steps[index], 7)
+            seconds[index] = round(without_first(first, second) / steps[index], 7)
             warnings.append(_restored_words(first, second, seconds[index], evidence))
         elif known and in_doubt(first, second, core=core):
             warnings.append(
@@ -107,7 +107,7 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
     if first.seconds is None or second.seconds is None:
         return None
     steps = second.iteration - first.iteration
-    printed, without = second.seconds * steps, _without_first(first, second)
+    printed, without = second.seconds * steps, without_first(first, second)
     if without <= SHORTEST_STEP * steps:
         return None
     apart = second.seconds_after(first)
@@ -139,7 +139,7 @@ def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
     return 0 < 2 * second.seconds - first.seconds < 0.95 * second.seconds
 
 
-def _without_first(first: Record, second: Record) -> float:
+def without_first(first: Record, second: Record) -> float:
     """Return the time of the steps behind the first one, s, if the second line's time is a mean with it."""
     return (second.seconds or 0.0) * (second.iteration - first.iteration + 1) - (first.seconds or 0.0)
 

@@ -14,6 +14,9 @@ from itertools import pairwise
 
 from tprimat.read import lightning_csv
 from tprimat.read.megatron import setup as megatron_setup
+from tprimat.read.megatron import times as megatron_times
+from tprimat.read.megatron.line import Kind
+from tprimat.read.megatron.line import Record as MegatronRecord
 from tprimat.read.parsing.options import options_in, state_hparams
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -161,11 +164,13 @@ def _read(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[Parse
         for field, points in series.items()
         if points
     }
+    training = LoggedTraining()
+    if layout is _MEGATRON:
+        _restore_second(series["seconds"], columns, training)
     sizes = columns.pop("batch_size", {})
     base = next((columns[name] for name in ("loss", "seconds", "tokens_per_second_per_gpu") if columns.get(name)), None)
     if base is None:
         raise ValueError(f"no training scalars (tags: {', '.join(list(scalars)[:6]) or 'none'})")
-    training = LoggedTraining()
     stated = training.around.stated
     for step in sorted(base.keys() | columns.get("seconds", {}).keys()):
         record = training.records[step] = training.last = Record(step, 0)
@@ -234,6 +239,26 @@ def _column(points: Sequence[Point], unit: float) -> dict[int, float]:
         if point.step >= 0:
             column[point.step] = point.value * unit
     return column
+
+
+def _restore_second(points: Sequence[Point], columns: dict[str, dict[int, float]], training: LoggedTraining) -> None:
+    """Restore the second step time where it is a mean with the first step, by the events' times (megatron/times.py)."""
+    if len(points) < 2 or points[1].step <= points[0].step or not all(math.isfinite(p.wall_time) for p in points[:2]):
+        return
+    first, second = (
+        MegatronRecord(each.step, 0, round(each.wall_time * 1e6), Kind(aware=True), {"elapsed_ms": each.value * 1e3})
+        for each in points[:2]
+    )
+    # A later attempt at the steps may have taken their place.
+    is_kept = columns["seconds"].get(second.iteration) == points[1].value
+    if is_kept and megatron_times.restorable(first, second, core=False):
+        steps = second.iteration - first.iteration
+        restored = columns["seconds"][second.iteration] = round(megatron_times.without_first(first, second) / steps, 7)
+        training.warnings.append(
+            f"step {second.iteration}: the recorded {second.seconds:g} s are a mean that includes step "
+            f"{first.iteration} ({first.seconds:g} s); corrected to {restored:g} s (the two events are "
+            f"{(second.micros - first.micros) / 1e6:.6g} s apart)"
+        )
 
 
 def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
