@@ -125,6 +125,40 @@ num_query_groups: 8
 """,
 }
 
+TITAN_EXPERIMENT = """\
+exp_name: ${PRIMUS_EXP_NAME:llama3.1_8B-pretrain}
+modules:
+  pre_trainer:
+    framework: torchtitan
+    config: pre_trainer.yaml
+    model: llama3.1_8B.yaml
+    overrides:
+      stderr_sink_level: INFO
+      metrics:
+        log_freq: 5
+      training:
+        local_batch_size: 4
+        seq_len: 8192
+        mock_data: false
+        steps: 50
+      activation_checkpoint:
+        mode: none
+"""
+TITAN_PRE_TRAINER = """\
+extends:
+  - ../module_base.yaml
+metrics: {log_freq: 10}
+optimizer: {name: AdamW, lr: 0.0008, beta1: 0.9}
+training: {dataset: c4, mock_data: true, global_batch_size: -1, local_batch_size: 8, max_norm: 1.0, seed: null,
+           mixed_precision_param: bfloat16, seq_len: 2048, steps: 10000}
+parallelism: {tensor_parallel_degree: 1, pipeline_parallel_degree: 1, context_parallel_degree: 1}
+activation_checkpoint: {mode: full}
+primus_turbo: {enable_primus_turbo: true, use_turbo_attention: true}
+"""
+TITAN_MODEL = """\
+model: {name: llama3, flavor: 8B, hf_assets_path: meta-llama/Llama-3.1-8B, converters: [primus_turbo%s]}
+"""
+
 RUN_PRETRAIN = """\
 #!/bin/bash
 # Stands in for Primus' examples/run_pretrain.sh: what it asks for, what it says, and how it starts the trainer.
@@ -194,6 +228,18 @@ with open(os.environ["STANDIN_SEEN"], "a") as file:
     kept = ("EXP", "PRIMUS_EXP_NAME", "EXP_NAME", "TRAIN_LOG", "GPUS_PER_NODE", "NNODES", "NODE_RANK", "HF_TOKEN",
             "NCCL_DEBUG")
     file.write(json.dumps({"argv": words, "cwd": os.getcwd(), **{name: os.environ.get(name) for name in kept}}) + "\\n")
+if "framework: torchtitan" in text:
+    rate = 8192 * 4 / 1.5
+    print("[20260511 02:58:59][rank-0/8][INFO ] Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, "
+          "cp=1, tp=1, ep=1, etp=1")
+    print("[20260511 02:59:00][rank-0/8][INFO ] Trainer is initialized with local batch size 4, global batch size 32, "
+          "gradient accumulation steps 1, sequence length 8192, total steps 25 (warmup 10)")
+    for i in range(1, int(asked["training.steps"]) + 1):
+        print(f"\\033[32m[20260511 02:59:{i % 60:02d}]\\033[0m[rank-0/8][INFO ] \\033[31mstep: {i:2d}  \\033[32mloss: "
+              f"{11.5 - 0.01 * i:7.4f}  grad_norm: 2.1  memory: 90.10GiB(46.93%)  tps: {rate:,.0f}  tflops: 980.0  "
+              f"mfu: 75.0%\\033[39m", flush=True)
+    print("[20260511 03:10:00][rank-0/8][INFO ] Training completed", flush=True)
+    sys.exit(0)
 dialect = os.environ.get("STANDIN_DIALECT", "legacy")
 behaviour = os.environ.get("STANDIN_BEHAVIOUR", "train")
 world = int(os.environ.get("GPUS_PER_NODE", "8")) * int(os.environ.get("NNODES", "1"))
@@ -321,6 +367,12 @@ def make(
                 )
             else:
                 files[folder / f"{name}-pretrain.yaml"] = text
+    for name, more in (("llama3.1_8B", ""), ("llama3.1_8B-fp8", ", quantize.linear.float8")):
+        files[presets / "models" / "torchtitan" / f"{name}.yaml"] = TITAN_MODEL % more
+        kind = "FP8" if more else "BF16"
+        text = TITAN_EXPERIMENT.replace("model: llama3.1_8B.yaml", f"model: {name}.yaml")
+        files[root / "examples" / "torchtitan" / "configs" / "MI300X" / f"llama3.1_8B-{kind}-pretrain.yaml"] = text
+    files[presets / "modules" / "torchtitan" / "pre_trainer.yaml"] = TITAN_PRE_TRAINER
     if "run_pretrain.sh" in launchers:
         files[root / "examples" / "run_pretrain.sh"] = RUN_PRETRAIN
     if "primus-cli" in launchers:

@@ -85,6 +85,16 @@ class TestWell:
         assert "TRAIN_ITERS=200 RUNS=3 scripts/run_primus_llama.sh" in output
         assert "compare_results.py" in output
 
+    def test_its_torchtitan(self, here, tree, monkeypatch):
+        config = tree / "examples/torchtitan/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+        monkeypatch.setenv("HF_TOKEN", "made-up")
+        assert run("run-primus", ["--model", "llama", "--train-iters", "25", "--config", str(config)]) == 0
+        (made,) = result(here)
+        assert (made.status, made.framework, made.model) == ("complete", "primus", "llama")
+        assert made.step_times[3] == pytest.approx(1.5, rel=1e-3)
+        assert made.framework_config["backend"] == "torchtitan"
+        assert made.training_config.global_batch_size == 32
+
     def test_the_machine_is_in_the_result_though_the_log_does_not_name_it(self, here, tree, monkeypatch):
         monkeypatch.setattr("tprimat.machine.host.commit", lambda host, path: "fd1eeabb" if path == tree else None)
         run("run-primus", ["--model", "llama"])

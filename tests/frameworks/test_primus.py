@@ -332,9 +332,8 @@ class TestPlan:
 
     def test_a_configuration_of_another_framework_is_refused(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
-        text = primus_tree.experiment("llama3.1_8B").replace("framework: megatron", "framework: torchtitan")
-        path.write_text(text)
-        with pytest.raises(UsageError, match=r"is for torchtitan.*extract_primus_metrics.py"):
+        path.write_text(primus_tree.experiment("llama3.1_8B").replace("framework: megatron", "framework: maxtext"))
+        with pytest.raises(UsageError, match=r"is for maxtext.*extract_primus_metrics.py"):
             planned(tree, primus_request("llama", config=path))
 
     def test_a_path_that_primus_cannot_pass_on_is_refused(self, tree, tmp_path):

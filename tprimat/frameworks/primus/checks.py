@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from tprimat.catalog import models
-from tprimat.frameworks.primus import tokenizer
+from tprimat.frameworks.primus import tokenizer, torchtitan
 from tprimat.frameworks.primus.plan import PrimusTraining
 from tprimat.frameworks.request import PreflightResult
 from tprimat.machine.host import free_space
@@ -24,8 +24,11 @@ LEAST_FREE_GB = 1.0
 CHECKPOINT_BYTES_PER_PARAMETER = 14
 """bf16 weights (2), and Megatron's fp32 weights and two states of Adam (12)."""
 
-_MEGATRON = ("third_party/Megatron-LM", "third_party/megatron")
-_BACKEND_VARIABLES = ("BACKEND_PATH", "MEGATRON_PATH")
+_BACKENDS = {
+    "megatron": ("third_party/Megatron-LM", "third_party/megatron"),
+    torchtitan.NAME: ("third_party/torchtitan",),
+}
+"""Where a clone has each back end, unless BACKEND_PATH or its own variable names another folder."""
 
 
 def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, str] = os.environ) -> PreflightResult:
@@ -38,9 +41,10 @@ def preflight(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
 
 def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping[str, str]) -> Iterator[str]:
     root = request.installation.path
-    if request.configuration.framework == "megatron" and not any(environ.get(name) for name in _BACKEND_VARIABLES):
-        # A clone without its submodules has an empty folder for Megatron.
-        folders = [folder for name in _MEGATRON if (folder := root / name).is_dir()]
+    backend = request.configuration.framework or ""
+    if not any(environ.get(name) for name in ("BACKEND_PATH", f"{backend.upper()}_PATH")):
+        # A clone without its submodules has an empty folder for each.
+        folders = [folder for name in _BACKENDS.get(backend, ()) if (folder := root / name).is_dir()]
         if folders and not any(any(folder.iterdir()) for folder in folders):
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
     here = machine.gpu_info.device_count or 0
@@ -80,6 +84,11 @@ def _warnings(request: PrimusTraining, machine: Machine, environ: Mapping[str, s
             "the configuration has no mock_data and no train_data_path: Primus will fetch and tokenize "
             "BookCorpus first, which takes long and needs HF_TOKEN (-- --mock_data True trains on mock "
             "tokens)"
+        )
+    if request.configuration.framework == torchtitan.NAME and value("mock_data") is not True:
+        yield (
+            f"the configuration trains on {value('training.dataset')} from the Hugging Face hub "
+            "(-- --training.mock_data True trains on mock data)"
         )
     if machine.platform != "amd":
         yield NO_AMD_GPU

@@ -25,6 +25,7 @@ import msgspec
 from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
+from tprimat.frameworks.primus import torchtitan
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.parsing.run_builder import known_model, optimizer_of, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
@@ -49,8 +50,9 @@ class Configuration:
         path: the experiment's file.
         framework: megatron, torchtitan, …
         model: name of the model's preset, such as llama3.1_8B.
-        settings: every parameter in force, by Primus' own names; each has as its text what put it there.
+        settings: every parameter in force, by the names of Primus' Megatron; each has as its text what put it there.
         notes: what is doubtful.
+        names: parameters that the command line calls otherwise: those of another back end.
     """
 
     path: Path
@@ -58,6 +60,11 @@ class Configuration:
     model: str | None
     settings: LoggedValues
     notes: tuple[str, ...]
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def option(self, name: str) -> str:
+        """Return a parameter as the command line has it."""
+        return f"--{self.names.get(name, name)}"
 
     def arguments_for(self, values: Mapping[str, Any]) -> list[str]:
         """Return a command line that sets those values which differ, and as many positions as a sequence takes."""
@@ -65,11 +72,13 @@ class Configuration:
         length, positions = values.get("seq_length"), self.settings.count("max_position_embeddings")
         if length is not None and positions is not None and positions < length:
             changed["max_position_embeddings"] = length
-        return [word for name, value in changed.items() for word in (f"--{name}", str(value))]
+        return [word for name, value in changed.items() for word in (self.option(name), str(value))]
 
     def with_arguments(self, arguments: Sequence[str]) -> Configuration:
         """Return the configuration under a command line such as --train_iters 10."""
-        changed = {name: LoggedValue(value, 1, COMMAND_LINE) for name, value in overrides(arguments).items()}
+        given = overrides(arguments)
+        items = torchtitan.renamed(given) if self.framework == torchtitan.NAME else given.items()
+        changed = {name: LoggedValue(value, 1, COMMAND_LINE) for name, value in items}
         return dataclasses.replace(self, settings=LoggedValues(self.settings | changed))
 
 
@@ -91,6 +100,14 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
     notes: list[str] = []
     settings = LoggedValues()
     folder = str(framework).removeprefix("light-")
+    names: dict[str, str] = {}
+
+    def named(values: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+        if folder != torchtitan.NAME:
+            return values.items()
+        names.update((torchtitan.PARAMETERS.get(dotted, dotted), dotted) for dotted, _ in torchtitan.flat(values))
+        return torchtitan.renamed(values)
+
     for kind, preset in (("modules", module.get("config")), ("models", model)):
         if preset is None:
             continue
@@ -100,10 +117,10 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
             notes.append(f"the preset {preset} isn't in {file.parent}: what it sets is unknown here")
             continue
         values, _ = _parsed(file, environ)
-        settings.update((name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in values.items())
+        settings.update((name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in named(values))
     inner, lines = module.get("overrides"), _lines(root)
-    for name, value in inner.items() if isinstance(inner, dict) else ():
-        line = lines.get(str(name), 1)
+    for name, value in named(inner) if isinstance(inner, dict) else ():
+        line = lines.get(names.get(str(name), str(name)).partition(".")[0], 1)
         settings[str(name)] = LoggedValue(None if value == "null" else value, line, f"{path.name}:{line}")
     notes += _ignored(path, content, module, settings)
     return Configuration(
@@ -112,6 +129,7 @@ def read(path: Path, primus: Path, environ: Mapping[str, str]) -> Configuration:
         model=re.sub(r"\.ya?ml$", "", str(model)) if model else None,
         settings=settings,
         notes=tuple(notes),
+        names=names,
     )
 
 
@@ -146,6 +164,11 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         # The tokenizer will state the vocabulary: of the model of this name, where the widths are its own.
         completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
+    switches: dict[str, Any] = megatron_setup.turbo(stated)
+    if configuration.framework == torchtitan.NAME:
+        # Its models have no sizes in the configuration, but a flavor.
+        shape = meant.shape if meant is not None else shape
+        switches["backend"] = torchtitan.NAME
     model, scale, _ = known_model(shape, configuration.model)
     return Run(
         platform="amd",
@@ -156,7 +179,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         training_config=msgspec.structs.replace(sizes, num_gpus=num_gpus, seed=None),
         parallelism_config=spread,
         optimizer=optimizer_of(fields),
-        framework_config=megatron_setup.turbo(stated),
+        framework_config=switches,
         data=Data(kind=fields.word("data")),
     )
 

@@ -109,7 +109,10 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
         environment=msgspec.structs.replace(machine.environment, versions=versions),
         model=run.model or request.model,
         command=command.argv,
-        **{name: getattr(run, name) for name in ("scale", "model_config", "training_config", "parallelism_config")},
+        **{
+            name: getattr(run, name)
+            for name in ("scale", "model_config", "training_config", "parallelism_config", "framework_config")
+        },
     )
 
 

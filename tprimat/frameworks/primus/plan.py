@@ -18,7 +18,7 @@ from tprimat.catalog import models
 from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
-from tprimat.frameworks.primus import DEFAULT_PRECISION, match, tokenizer
+from tprimat.frameworks.primus import DEFAULT_PRECISION, match, tokenizer, torchtitan
 from tprimat.frameworks.primus import config as primus_config
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import BORROWED, CLI, PRECISIONS, SCRIPT, ConfigFile, Installation, gpu_of
@@ -26,7 +26,7 @@ from tprimat.frameworks.request import DIVISION, Device, Launch, Request, Reques
 from tprimat.frameworks.resolve import check_batch
 from tprimat.results.run import Run
 
-BACKENDS = ("megatron", "light-megatron")
+BACKENDS = ("megatron", "light-megatron", torchtitan.NAME)
 """Frameworks of Primus whose parameters are known here."""
 
 DEFAULT_GPUS = 8
@@ -195,7 +195,7 @@ def plan(
     if base.framework not in BACKENDS:
         raise UsageError(
             f"{base.path}: is for {base.framework or 'no framework'}, and what is started from here is Primus' "
-            "Megatron",
+            "Megatron or torchtitan",
             hint="start it with Primus itself, and read its log with extract_primus_metrics.py",
             heading="primus-config",
         )
@@ -206,7 +206,11 @@ def plan(
             "PRIMUS_CONFIG must be for the requested model",
             heading="primus-config",
         )
+    on_torchtitan = base.framework == torchtitan.NAME
     words, notes = [*_sizes(requested, base), *source.arguments], [*source.notes, *base.notes]
+    if on_torchtitan:
+        batch = _whole_batch(base.with_arguments([*words, *requested.passed]), gpus)
+        words += base.arguments_for({"global_batch_size": batch})
     if own_config is None and model.name in BORROWED:
         words += base.arguments_for(_own_shape(model))
         lent = models.by_name(BORROWED[model.name]).title
@@ -215,13 +219,23 @@ def plan(
         )
     if requested.matched is not None:
         run, named = requested.matched
+        if on_torchtitan:
+            raise UsageError(
+                f"--match doesn't know the settings of Primus' torchtitan ({base.path.name})",
+                hint="give the sizes one by one, or leave PRIMUS_CONFIG out",
+                heading="cant-match",
+            )
         matched, more = match.arguments(run, base.with_arguments(words), gpus, named)
         words, notes = [*matched, *words], [*notes, *more]
     if precision is not None and own_config is not None:
         words += _precision(base.with_arguments(words), precision, gpus)
     words += [*_logging(base), *requested.passed]
     configuration = base.with_arguments(words)
-    if tokenizer.is_mock(configuration) and (reason := tokenizer.unobtainable(configuration, installation, environ)):
+    if (
+        not on_torchtitan
+        and tokenizer.is_mock(configuration)
+        and (reason := tokenizer.unobtainable(configuration, installation, environ))
+    ):
         words += configuration.arguments_for(tokenizer.null_tokenizer(model))
         notes.append(f"{reason[0]}: mock data need none, so NullTokenizer with the same vocabulary is used")
         configuration = base.with_arguments(words)
@@ -259,12 +273,20 @@ def plan(
 
 
 def _sizes(requested: PrimusRequest, base: Configuration) -> list[str]:
-    words = [] if requested.steps is None else ["--train_iters", str(requested.steps)]
+    words = [] if requested.steps is None else [base.option("train_iters"), str(requested.steps)]
     fields = ("global_batch_size", "micro_batch_size", "sequence_length", "seed", *DIVISION)
     words += base.arguments_for({name.replace("sequence", "seq"): getattr(requested, name) for name in fields})
-    if requested.time_limit_s is not None:
+    if requested.time_limit_s is not None and base.framework != torchtitan.NAME:
         words += ["--exit_duration_in_mins", str(max(1, math.ceil(requested.time_limit_s / 60)))]
     return words
+
+
+def _whole_batch(configuration: Configuration, gpus: int) -> int | None:
+    """Return torchtitan's global batch: unless it is given, one micro-batch of each replica."""
+    settings = configuration.settings
+    given, micro = settings.count("global_batch_size"), settings.count("micro_batch_size")
+    sizes = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+    return given or (micro and micro * gpus // math.prod(settings.count(name) or 1 for name in sizes))
 
 
 def _own_shape(model: Model) -> dict[str, Any]:
@@ -284,7 +306,7 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
     own = primus_config.setup(configuration, num_gpus).training_config.precision
     if own == precision:
         return ()
-    if precision not in match.PRECISION_ARGUMENTS:
+    if precision not in match.PRECISION_ARGUMENTS or configuration.framework == torchtitan.NAME:
         raise UsageError(
             f"{configuration.path}: is for {own}, and {precision} needs its own configuration",
             hint="set it with PRIMUS_CONFIG=FILE",
@@ -296,12 +318,14 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
 def _logging(configuration: Configuration) -> list[str]:
     """Return what makes every iteration appear in the log."""
     words: list[str] = []
+    # torchtitan's step lines are of level INFO.
+    levels = [level for level in _DOES_NOT_LOG if (level, configuration.framework) != ("INFO", torchtitan.NAME)]
     for name in ("stderr_sink_level", "sink_level"):
         level = configuration.settings.value(name)
-        if level in _DOES_NOT_LOG or (name == "stderr_sink_level" and level is None):
+        if level in levels or (name == "stderr_sink_level" and level is None):
             words += [f"--{name}", "DEBUG"]
     if configuration.settings.value("log_interval") not in (1, None):
-        words += ["--log_interval", "1"]
+        words += [configuration.option("log_interval"), "1"]
     return words
 
 

@@ -52,6 +52,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     model_config: ModelConfig = ModelConfig()
     training_config: TrainingConfig = TrainingConfig()
     parallelism_config: ParallelismConfig = ParallelismConfig()
+    framework_config: dict[str, Any] = {}
     command: tuple[str, ...] = ()
 
 
@@ -100,6 +101,9 @@ def applied(run: Run, record: StartRecord) -> Run:
     training = run.training_config.over(msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED)))
     parallelism = run.parallelism_config.over(record.parallelism_config)
     changes: dict[str, Any] = {
+        # The log of Primus' torchtitan is one of torchtitan's.
+        "framework": "primus",
+        "framework_config": {**record.framework_config, **run.framework_config},
         "platform": run.platform or record.platform,
         "gpu_info": run.gpu_info.over(msgspec.structs.replace(record.gpu_info, device_count=None)),
         "environment": msgspec.structs.replace(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog.models import Model
+from tprimat.frameworks.primus import torchtitan
 from tprimat.frameworks.primus.config import Configuration
 from tprimat.frameworks.primus.installation import DEFAULT_PATH, Installation
 
@@ -25,7 +26,7 @@ def missing_folder(configuration: Configuration, installation: Installation) -> 
     name = _named(configuration, installation)
     if name is None or not _is_path(name) or (installation.path / Path(name).expanduser()).exists():
         return None
-    return f"tokenizer {name} not found: give its directory with -- --tokenizer_model DIR"
+    return f"tokenizer {name} not found: give its directory with -- {configuration.option('tokenizer_model')} DIR"
 
 
 def unobtainable(
@@ -35,6 +36,14 @@ def unobtainable(
     name = _named(configuration, installation)
     if name is None or _is_path(name):
         return None
+    if configuration.framework == torchtitan.NAME:
+        # Primus itself asks for the token, whether the tokenizer is cached or not, and for mock data too.
+        if environ.get("HF_TOKEN") or (installation.path / name).is_dir():
+            return None
+        return (
+            f"Primus' torchtitan fetches the tokenizer of {name}, and HF_TOKEN is not set",
+            f"set it, or let the configuration's model.hf_assets_path name a directory with {name}'s tokenizer.json",
+        )
     caches = _caches(installation, environ)
     saved = f"hub/models--{name.replace('/', '--')}/snapshots/*/tokenizer*"
     if any(any(cache.glob(saved)) for cache in caches):
@@ -62,7 +71,8 @@ def _named(configuration: Configuration, installation: Installation) -> str | No
     kind, name = (configuration.settings.value(each) for each in ("tokenizer_type", "tokenizer_model"))
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return None
-    return None if is_mock(configuration) and installation.needs_no_tokenizer() else name
+    needs_none = is_mock(configuration) and installation.needs_no_tokenizer()
+    return None if needs_none and configuration.framework != torchtitan.NAME else name
 
 
 def _is_path(name: str) -> bool:

@@ -1,0 +1,69 @@
+"""Primus' back end torchtitan: its parameters under the names that Primus' Megatron has for the same things.
+
+    training:
+      local_batch_size: 4        here micro_batch_size; on the command line --training.local_batch_size 4
+
+As in Primus v26.2 to v26.5.1 and fd1eeabb (2026-08-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+NAME = "torchtitan"
+
+PARAMETERS = {
+    "training.steps": "train_iters",
+    "training.global_batch_size": "global_batch_size",
+    "training.local_batch_size": "micro_batch_size",
+    "training.seq_len": "seq_length",
+    "training.mock_data": "mock_data",
+    "training.max_norm": "clip_grad",
+    # Its place until v26.5.1, and since.
+    "training.seed": "seed",
+    "debug.seed": "seed",
+    "metrics.log_freq": "log_interval",
+    "model.hf_assets_path": "tokenizer_model",
+    "activation_checkpoint.mode": "recompute_granularity",
+    "optimizer.name": "optimizer",
+    "optimizer.lr": "lr",
+    "optimizer.beta1": "adam_beta1",
+    "optimizer.beta2": "adam_beta2",
+    "optimizer.eps": "adam_eps",
+    "optimizer.weight_decay": "weight_decay",
+    "parallelism.tensor_parallel_degree": "tensor_model_parallel_size",
+    "parallelism.pipeline_parallel_degree": "pipeline_model_parallel_size",
+    "parallelism.context_parallel_degree": "context_parallel_size",
+    "parallelism.expert_parallel_degree": "expert_model_parallel_size",
+    "primus_turbo.enable_primus_turbo": "enable_primus_turbo",
+    "primus_turbo.use_turbo_attention": "use_turbo_attention",
+    "primus_turbo.use_turbo_grouped_mm": "use_turbo_grouped_gemm",
+}
+
+_REDUCED = {"bfloat16": "bf16", "float16": "fp16"}
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by their dotted names."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def renamed(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield settings by the names that Primus' Megatron has for them; what has none there keeps its own."""
+    for dotted, value in flat(values):
+        name = PARAMETERS.get(dotted, dotted)
+        if (name, value) == ("recompute_granularity", "none") or (name == "global_batch_size" and value == -1):
+            # No recomputation; as many sequences as the GPUs take at once.
+            value = None
+        yield name, value
+        if dotted == "training.mixed_precision_param" and value in _REDUCED:
+            yield _REDUCED[value], True
+        if dotted == "model.converters":
+            kinds = [str(each) for each in value or ()]
+            yield "fp8", "hybrid" if any("float8" in kind or kind.endswith(".mx") for kind in kinds) else None
+            yield "fp8_recipe", "mxfp8" if any(kind.endswith(".mx") for kind in kinds) else None
