@@ -230,8 +230,8 @@ with open(os.environ["STANDIN_SEEN"], "a") as file:
     file.write(json.dumps({"argv": words, "cwd": os.getcwd(), **{name: os.environ.get(name) for name in kept}}) + "\\n")
 if "framework: torchtitan" in text:
     rate = 8192 * 4 / 1.5
-    print("[20260511 02:58:59][rank-0/8][INFO ] Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, "
-          "cp=1, tp=1, ep=1, etp=1")
+    print("[20260511 02:58:59][rank-0/8][INFO ] Building device mesh with parallelism: pp=1, dp_replicate=1, "
+          "dp_shard=8, cp=1, tp=1, ep=1, etp=1")
     print("[20260511 02:59:00][rank-0/8][INFO ] Trainer is initialized with local batch size 4, global batch size 32, "
           "gradient accumulation steps 1, sequence length 8192, total steps 25 (warmup 10)")
     for i in range(1, int(asked["training.steps"]) + 1):
