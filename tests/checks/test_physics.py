@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from made_runs import make_run
 from stored_runs import series
 
 from tprimat.analysis import flops
@@ -91,6 +92,29 @@ def test_above_every_peak_is_impossible_whatever_the_precision(published):
 def test_unknown_gpu_has_no_peak_to_be_held_against(published):
     info = msgspec.structs.replace(published["deepspeed"].gpu_info, device_name="NVIDIA Q1000")
     assert judge(msgspec.structs.replace(published["deepspeed"], gpu_info=info)) == ()
+
+
+@pytest.mark.parametrize(
+    ("platform", "memory_gb", "seconds", "precision", "severity", "words"),
+    [
+        # The fastest GPU of all, of a vendor, of a memory size.
+        (None, None, 0.15, "bf16", "error", "of the dense BF16 peak of MI355X, the fastest GPU that it may be"),
+        ("nvd", None, 0.15, "bf16", "error", "of GB"),
+        ("amd", 206.158, 0.4, "bf16", "error", "of the dense BF16 peak of MI300X"),
+        ("amd", 206.158, 0.4, None, "unverified", "only possible in FP8"),
+        ("nvd", None, 0.01, None, "error", "in any precision"),
+        (None, None, 0.4, "bf16", None, ""),
+        ("cpu", None, 0.01, "bf16", None, ""),
+    ],
+)
+def test_an_unnamed_gpu_is_judged_by_the_fastest_that_it_may_be(
+    platform, memory_gb, seconds, precision, severity, words
+):
+    run = make_run(None, precision=precision, step_time=seconds, warmup=(), batch=8, length=2048, gpus=1)
+    run = msgspec.structs.replace(run, platform=platform, gpu_info=GpuInfo(total_memory_gb=memory_gb))
+    found = judge(run)
+    assert [each.severity for each in found] == [severity] * bool(severity)
+    assert all(words in each.text for each in found)
 
 
 def test_memory_beyond_the_card():

@@ -35,7 +35,7 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
     """Return the findings on impossible and implausible values of a run."""
     match = gpus.match(run.gpu_info)
     results = (
-        *_compute(run, summary, match.candidates),
+        *_compute(run, summary, match.candidates or _possible(run)),
         *_memory(run, match.gpu),
         _power(run, match.gpu),
         _own_rate(run, summary),
@@ -56,6 +56,18 @@ def printed_tokens_per_second(run: Run) -> float | None:
     return per_gpu * run.num_gpus if per_gpu and run.num_gpus else None
 
 
+def _possible(run: Run) -> tuple[Gpu, ...]:
+    """Return what an unnamed GPU may be: AMD's of its memory, or all of its vendor; none where it has a name."""
+    info = run.gpu_info
+    if info.device_name or "cpu" in (run.platform, info.software_stack):
+        return ()
+    vendor = {"nvd": "NVIDIA", "amd": "AMD"}.get(run.platform or "")
+    of_memory = gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB) if info.total_memory_gb else []
+    rows = of_memory if vendor == "AMD" and of_memory else gpus.gpus()
+    # A row without any peak excludes nothing.
+    return tuple(gpu for gpu in rows if vendor in (None, gpu.vendor) and _ceiling(gpu, None) < math.inf)
+
+
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
     """Compare the achieved FLOP/s with what the GPU can do, or the fastest of those that it may be."""
     # That of the fastest segment too: none may be above the peak.
@@ -66,7 +78,8 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         return
     precision, name = run.training_config.precision, (run.training_config.precision or "").upper()
     gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
-    title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU of this name,"
+    named = "of this name" if run.gpu_info.device_name else "that it may be"
+    title = gpu.title if len(candidates) == 1 else f"{gpu.title}, the fastest GPU {named},"
     ceiling = _ceiling(gpu, precision)
     achieved = _tflops(run, rate, ceiling)
     if achieved is None:
@@ -95,7 +108,7 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             f"possible in {possible}, so set the precision"
         )
         yield Finding("unverified", "precision-unstated", text, explain.above_peak(run, needed / half))
-    elif precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
+    elif run.gpu_info.device_name and precision == "bf16" and (best := gpu.sustained_bf16_tflops) and achieved > best:
         text = (
             f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix product "
             f"measured on {title}"
