@@ -9,6 +9,7 @@ from tprimat.errors import UsageError
 from tprimat.results.run import Run, TrainingConfig
 
 pytest.importorskip("torch")
+from tprimat.record.loop import LoopRecorder
 from tprimat.record.options import Benchmark
 
 WELL = {
@@ -59,6 +60,13 @@ def test_a_wrong_argument_is_one_line(name, value, said):
 def test_a_batch_that_its_micro_batches_do_not_fill_is_wrong():
     with pytest.raises(UsageError, match="a multiple of micro_batch_size=3"):
         Benchmark(**{**WELL, "global_batch_size": 8, "micro_batch_size": 3})
+
+
+@pytest.mark.parametrize("measure", [Benchmark, LoopRecorder])
+def test_the_model_has_the_same_names_everywhere(measure):
+    assert {measure(**{name: "qwen"})._options.known.model for name in ("model", "model_name")} == {"qwen"}
+    with pytest.raises(UsageError, match="either it or model_name='llama'"):
+        measure(model="qwen", model_name="llama")
 
 
 def test_a_setup_with_records_is_wrong():

@@ -158,7 +158,8 @@ class TestWhatIsDeclined:
         ("arguments", "words"),
         [
             ({"max_steps": 0}, "record: max_steps=0 is invalid"),
-            ({"model": ""}, "record: model_name='' is invalid"),
+            ({"model": ""}, "record: model='' is invalid"),
+            ({"model": "a", "model_name": "b"}, "record: model='a' is invalid"),
             ({"sequence_length": 1.5}, "record: sequence_length=1.5 is invalid"),
             ({"precision": ""}, "record: precision='' is invalid"),
             ({"platform": "tpu"}, "record: platform='tpu' is invalid"),

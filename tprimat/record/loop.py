@@ -47,6 +47,7 @@ class LoopRecorder(Benchmark):
 
     Args:
         model: llama, qwen, mistral, or any name; None to take it from `module`.
+        model_name: the same as model.
         output_dir: folder of the result file.
         platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
         module: the torch module that is trained; its shape, its parameters and its device are read.
@@ -73,6 +74,7 @@ class LoopRecorder(Benchmark):
         output_dir: str | Path = "./output",
         platform: str = "auto",
         *,
+        model_name: str | None = None,
         module: Any = None,
         optimizer: Any = None,
         device: Any = None,
@@ -101,7 +103,8 @@ class LoopRecorder(Benchmark):
         super().__init__(
             output_dir,
             platform,
-            model,
+            model_name,
+            model=model,
             global_batch_size=global_batch_size,
             micro_batch_size=micro_batch_size,
             sequence_length=sequence_length,

@@ -42,6 +42,7 @@ class Benchmark:
         platform: str = "auto",
         model_name: str | None = None,
         *,
+        model: str | None = None,
         global_batch_size: int | None = None,
         micro_batch_size: int | None = None,
         sequence_length: int | None = None,
@@ -61,6 +62,7 @@ class Benchmark:
             output_dir: folder of the result file.
             platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
             model_name: llama, qwen, mistral, or any name; None to take it from the model itself.
+            model: the same as model_name.
             global_batch_size: sequences per optimizer step, over all devices.
             micro_batch_size: sequences per forward pass of one replica.
             sequence_length: tokens per sequence.
@@ -76,7 +78,7 @@ class Benchmark:
         Raises UsageError, one line, for an argument that is wrong.
         """
         super().__init__()
-        names = {"model_name": model_name, "label": label}
+        names = {"model_name": model_name, "model": model, "label": label}
         sizes: dict[str, Any] = {
             "global_batch_size": global_batch_size,
             "micro_batch_size": micro_batch_size,
@@ -87,6 +89,8 @@ class Benchmark:
             check("platform", platform, str(platform).lower() in PLATFORMS, f"one of {', '.join(PLATFORMS)}")
             for name, text in names.items():
                 check(name, text, text is None or is_name(text), "a name, or None")
+            is_one = None in (model, model_name) or model == model_name
+            check("model", model, is_one, f"either it or model_name={model_name!r}")
             for name, size in sizes.items():
                 check(name, size, size is None or _is_count(size), "a whole number above zero, or None")
             check("log_every", log_every, _is_count(log_every), "a whole number above zero")
@@ -100,7 +104,7 @@ class Benchmark:
             shape = ModelConfig() if model_config is None else shapes.model_config_of(model_config)
         known = msgspec.structs.replace(
             known,
-            model=model_name or known.model,
+            model=model_name or model or known.model,
             label=label or known.label,
             model_config=shape.over(known.model_config),
             training_config=TrainingConfig(**sizes).over(known.training_config),
