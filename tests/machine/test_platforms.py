@@ -21,6 +21,10 @@ from tprimat.machine.platforms import detect, held_by_others
 
 GIB = 2**30
 H100 = {"name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "multi_processor_count": 132, "clock_rate": 1_980_000}
+V100 = {**H100, "name": "Tesla V100-SXM2-32GB", "major": 7, "multi_processor_count": 80}
+CUDA_13 = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120")
+"""Architectures of a build of torch."""
+
 MI300X = {
     "name": "AMD Instinct MI300X",
     "major": 9,
@@ -43,13 +47,14 @@ def rows(*used: object) -> str:
 class FakeCuda:
     """torch.cuda as far as it is asked."""
 
-    def __init__(self, devices, *, available=True, complaint=None, failure=None, reserved=0, free=None):
+    def __init__(self, devices, *, available=True, complaint=None, failure=None, reserved=0, free=None, built=()):
         self.devices = [types.SimpleNamespace(**{"total_memory": 85_017_755_648, **each}) for each in devices]
         self.available = available
         self.complaint = complaint
         self.failure = failure
         self.reserved = reserved
         self.free = free
+        self.built = built
         self.asked_for_memory = []
         self.nccl = types.SimpleNamespace(version=lambda: (2, 21, 5))
 
@@ -68,6 +73,9 @@ class FakeCuda:
         if self.failure:
             raise RuntimeError(self.failure)
         return self.devices[index]
+
+    def get_arch_list(self):
+        return list(self.built)
 
     def memory_reserved(self, index):
         return self.reserved
@@ -228,7 +236,7 @@ def test_cpx_partitions_are_named(here):
 
 
 def test_cores_that_nobody_knows_are_none_with_a_reason(here):
-    radeon = {**MI300X, "name": "AMD Radeon RX 7900 XTX", "gcnArchName": "gfx1100", "multi_processor_count": 48}
+    radeon = {**MI300X, "name": "AMD Radeon RX 6800", "gcnArchName": "gfx1030", "multi_processor_count": 30}
     machine = detect(rocm_torch(FakeCuda([radeon])), here())
     assert machine.gpu_info.gpu_cores is None
     assert any("gpu_cores unknown" in said for said in machine.warnings)
@@ -264,6 +272,12 @@ def test_an_older_cudnn_counts_its_version_otherwise(here):
             "torch says: CUDA initialization: driver too old",
         ),
         (
+            fake_torch(FakeCuda([H100, V100], built=CUDA_13)),
+            {"/dev/nvidiactl": ""},
+            {},
+            "has no kernels for Tesla V100-SXM2-32GB (sm_70), only for sm_75, sm_80, sm_90",
+        ),
+        (
             fake_torch(FakeCuda([H100], failure="CUDA error: uncorrectable ECC error encountered\nCompile with")),
             {"/dev/nvidiactl": ""},
             {},
@@ -280,6 +294,26 @@ def test_torch_without_a_usable_gpu_is_a_processor_and_says_why(here, torch, fil
     assert not any("\n" in each for each in machine.warnings)
     is_usable = not files or "hides all" in said or "AMD's" in said
     assert (machine.unusable_gpu is None) is is_usable
+
+
+@pytest.mark.parametrize(
+    ("version", "built", "trains"),
+    [
+        ((7, 5), CUDA_13, True),
+        ((8, 9), CUDA_13, True),
+        ((10, 3), CUDA_13, True),
+        ((12, 1), CUDA_13, True),
+        ((6, 1), CUDA_13, False),
+        ((12, 0), ("sm_80", "sm_90"), False),
+        ((12, 0), ("sm_80", "compute_90"), True),
+        ((7, 0), ("an unknown form",), True),
+    ],
+)
+def test_a_build_has_kernels_for_later_gpus_of_a_generation(here, version, built, trains):
+    device = {**H100, "name": "a GPU", "major": version[0], "minor": version[1]}
+    machine = detect(fake_torch(FakeCuda([device], built=built)), here(files={"/dev/nvidiactl": ""}))
+    assert (machine.platform == "nvd") is trains
+    assert (machine.unusable_gpu is None) is trains
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may open every file")

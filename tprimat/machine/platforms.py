@@ -107,9 +107,10 @@ def _devices(torch: Any, stack: SoftwareStack, host: Host) -> tuple[tuple[Device
         try:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             properties = [torch.cuda.get_device_properties(index) for index in range(count)]
+            failure = torch_build.without_kernels(torch, properties) if stack == "cuda" else None
         except (RuntimeError, AssertionError) as error:
             failure = f"torch found a GPU but can't use it: {first_line(error)}"
-    if not properties:
+    if failure or not properties:
         reasons = [failure] if failure else _why_no_gpu(torch, stack, host)
         return (), [*reasons, *(f"torch says: {first_line(each.message)}" for each in torch_warnings)]
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
@@ -58,6 +59,24 @@ def device_of(torch: Any, stack: SoftwareStack, index: int, properties: Any, pea
     )
     uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
     return Device(index, info, gpus.match(info).partition, _pci_address(properties) if stack == "rocm" else uuid)
+
+
+def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
+    """Return which GPU a CUDA build of torch has no kernels for, and what to do; None where it has them, or is silent.
+
+    Binaries (sm_…) run on later GPUs of their generation too, PTX (compute_…) on all later ones.
+    """
+    names = torch.cuda.get_arch_list()
+    built = [re.fullmatch(r"(sm|compute)_(\d+)(\d)[a-z]?", name) for name in names]
+    versions = [(each[1], (int(each[2]), int(each[3]))) for each in built if each]
+    for each in properties if versions and all(built) else ():
+        own = each.major, each.minor
+        if not any(version <= own and (kind == "compute" or version[0] == own[0]) for kind, version in versions):
+            return (
+                f"torch {torch.__version__} has no kernels for {each.name} (sm_{own[0]}{own[1]}), only for "
+                f"{', '.join(names)}: install a build that has, or hide this GPU with CUDA_VISIBLE_DEVICES"
+            )
+    return None
 
 
 def versions(torch: Any, stack: str) -> dict[str, str]:
