@@ -11,6 +11,7 @@ Errors that a user can mend are tprimat.errors.TensorPrimatError.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,11 @@ class Results:
 
         Raises UsageError without pandas.
         """
-        return compare(self).steps()
+        return self._comparison.steps()
+
+    @functools.cached_property
+    def _comparison(self) -> Comparison:
+        return compare(self)
 
     def __iter__(self) -> Iterator[Run]:
         """Iterate over the runs."""
@@ -71,7 +76,7 @@ class Results:
         return f"<Results: {counted(len(self), 'run')} in {counted(len(self.files), 'file')}>"
 
     def _repr_html_(self) -> str:
-        return notebook.render(compare(self)._report, verdict=False)
+        return notebook.systems(self._comparison._report.comparison)
 
 
 class Comparison:
@@ -145,7 +150,7 @@ class Comparison:
         return f"<Comparison: {'; '.join(each.verdict.headline for each in self._report.answers)}>"
 
     def _repr_html_(self) -> str:
-        return notebook.render(self._report, verdict=True)
+        return notebook.verdicts(self._report)
 
     @property
     def _answer(self) -> verdict.Answer:

@@ -1,36 +1,64 @@
-"""Comparison -> a piece of HTML, as a notebook shows it below a cell."""
+"""Comparison -> a piece of HTML, as a notebook shows it below a cell. Every text is escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from tprimat import units
+from tprimat.compare import Comparison
 from tprimat.report import tables
 from tprimat.report.blocks import Block, Paragraph, Strong, Table, plain_bullets
 from tprimat.report.page.markup import Writer
+from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import Report
 from tprimat.text import counted
 
 MOST_SYSTEMS = 20
+MOST_NOTES = 4
 
 
-def render(report: Report, *, verdict: bool) -> str:
-    """Return a table of each group's systems, each text escaped; with the verdict and its caveats where asked for."""
-    return Writer().text(_blocks(report.shortened(MOST_SYSTEMS), verdict))
+def verdicts(report: Report) -> str:
+    """Return each answer with the table of its systems and its caveats."""
+    return Writer().text(_verdicts(report.shortened(MOST_SYSTEMS)))
 
 
-def _blocks(report: Report, verdict: bool) -> Iterator[Block]:
+def systems(comparison: Comparison) -> str:
+    """Return one table of the systems of all models."""
+    every = [(model.title, system) for model in comparison.models for system in model.systems]
+    header = ["model", "system", "runs", "steps", rate_unit(comparison.systems), "step time, mean"]
+    rows = [
+        [
+            title,
+            system.name,
+            str(len(system.runs)),
+            f"{sum(result.summary.performance.total_steps or 0 for result in system.runs):,}",
+            rate_of(system),
+            units.seconds(system.value("avg_step_time_seconds")),
+        ]
+        for title, system in every[:MOST_SYSTEMS]
+    ]
+    left = len(every) - len(rows)
+    more = [f"{counted(left, 'more system')}"] if left else []
+    return Writer().text([Table(header, rows, right_from=2), *_notes([*more, *comparison.notes])])
+
+
+def _verdicts(report: Report) -> Iterator[Block]:
     for answer in report.answers:
         yield Paragraph([Strong(answer.model.title)])
-        if verdict:
-            yield Paragraph(answer.verdict.headline)
-            yield Paragraph(answer.verdict.certainty)
+        yield Paragraph(answer.verdict.headline)
+        yield Paragraph(answer.verdict.certainty)
         rows = tables.screen_rows(report.comparison, answer.group)
         lines = [
-            [system.name, counted(len(system.runs), "run"), *(row.cells[index].text for row in rows)]
+            [system.name, str(len(system.runs)), *(row.cells[index].text for row in rows)]
             for index, system in enumerate(answer.group.systems)
         ]
         yield Table(["system", "runs", *(row.title for row in rows)], lines)
-        if verdict and answer.verdict.caveats:
+        if answer.verdict.caveats:
             yield plain_bullets([caveat.text for caveat in answer.verdict.caveats])
-    if report.comparison.notes:
-        yield plain_bullets(report.comparison.notes)
+    yield from _notes(report.comparison.notes)
+
+
+def _notes(notes: Sequence[str]) -> list[Block]:
+    left = len(notes) - MOST_NOTES
+    more = [counted(left, "more note")] if left > 0 else []
+    return [plain_bullets([*notes[:MOST_NOTES], *more])] if notes else []
