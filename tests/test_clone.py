@@ -82,6 +82,20 @@ def test_installed_it_has_a_command_and_all_its_tables(clone, python, tmp_path):
     assert [name for name in tracked if not (installed.parent / name).is_file()] == []
 
 
+def test_with_pandas_the_notebook_runs(clone, python, tmp_path):
+    said(python, "-m", "pip", "install", "-qq", ".[pandas]", "-c", "constraints.txt", cwd=clone)
+    shutil.copytree(clone / "docs" / "examples", tmp_path / "examples")
+    code = (
+        "import json\n"
+        "for cell in json.load(open('python.ipynb', encoding='utf-8'))['cells']:\n"
+        "    if cell['cell_type'] == 'code': exec(''.join(cell['source']))\n"
+        "print(len(steps), tprimat.__file__)\n"
+    )
+    rows, _, file = said(python, "-c", code, cwd=tmp_path / "examples").strip().partition(" ")
+    assert int(rows) > 100
+    assert not Path(file).is_relative_to(clone / "tprimat")
+
+
 def load(path: Path):
     spec = importlib.util.spec_from_file_location(f"clone_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)

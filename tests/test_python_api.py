@@ -61,6 +61,17 @@ def test_importing_is_light_and_all_names_are_there():
     assert done.stdout.startswith("True " * 6 + "<function compare"), done.stderr
 
 
+def test_the_columns_are_stable():
+    assert [column.name for column in steps.COLUMNS] == [
+        "model", "system", "run", "status", "step", "window_steps", "step_time_seconds", "loss", "learning_rate",
+        "grad_norm", "is_steady", "segment", "log_line", "file",
+    ]  # fmt: skip
+
+
+def test_names_complete():
+    assert set(tprimat.__all__) <= set(dir(tprimat))
+
+
 def test_a_name_that_is_not_there():
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         _ = tprimat.lode

@@ -21,6 +21,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module("tprimat.api"), name)
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
 class _Package(types.ModuleType):
     """The package, in which `compare` stays the function: importing the folder of that name doesn't replace it."""
 
