@@ -108,7 +108,7 @@ class TestLoad:
             tprimat.load(results, "missing.json")
         with pytest.raises(UsageError, match=r"notes.txt: no supported training log"):
             tprimat.load("notes.txt")
-        with pytest.raises(UsageError, match=r"cut.json: not valid JSON"):
+        with pytest.raises(UnreadableError, match=r"cut.json: not valid JSON"):
             tprimat.load(results / "cut.json")
         assert "cut.json" in tprimat.load(results).notes[0]
 

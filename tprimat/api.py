@@ -240,8 +240,8 @@ def _loaded(paths: Iterable[StrPath | Iterable[StrPath]], given: GivenValues) ->
     names = [os.fspath(each) for path in paths for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)
-    for problem, hint in inputs.errors:
-        raise UsageError(problem, heading="not-a-training-log", hint=hint)
+    for error in inputs.errors:
+        raise error
     if not inputs.files:
         skipped = f" ({inputs.notes[0]})" if inputs.notes else ""
         raise UsageError(f"no results or logs in {', '.join(names)}{skipped}", heading="no-results")

@@ -166,7 +166,7 @@ class TestWrongUsage:
     def test_an_empty_folder(self, folders, capsys, tmp_path):
         (tmp_path / "empty").mkdir()
         assert check("--baseline", folders["old"], "--candidate", str(tmp_path / "empty")) == ExitStatus.USAGE
-        assert "--candidate: no benchmark results (*.json) in" in capsys.readouterr().err
+        assert "--candidate: no benchmark results or logs in" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -274,4 +274,4 @@ class TestEfficiency:
 
     def test_nothing_there(self, tmp_path, capsys):
         assert run("enhanced-metrics", [str(tmp_path)]) == ExitStatus.USAGE
-        assert "no benchmark results (*.json) in" in capsys.readouterr().err
+        assert "no benchmark results or logs in" in capsys.readouterr().err

@@ -14,29 +14,34 @@ from tprimat.catalog import prices
 from tprimat.cli.options.compare import PRECISIONS
 from tprimat.compare import Comparison, cost
 from tprimat.errors import UsageError
+from tprimat.log_import import load as loader
+from tprimat.log_import.load import Inputs
 from tprimat.report import plot
 from tprimat.report.verdict import Report
-from tprimat.results.result_file import Loaded
-from tprimat.store import store
 
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
-def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> tuple[list[Loaded], list[str]]:
-    """Return the results in files and folders, and notes on what was skipped.
+def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> Inputs:
+    """Return the results and logs in files and folders; what was named and can't be read is printed.
 
     Raises UsageError, with the hint and the option that named them, where there are no results.
     """
-    results, notes = store.find([Path(name) for name in names])
-    if not results:
-        more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
-        skipped = f" ({notes[0]}{more})" if notes else ""
-        raise UsageError(
-            f"{f'{option}: ' if option else ''}no benchmark results (*.json) in {', '.join(map(str, names))}{skipped}",
-            hint=hint,
-            heading="no-results",
-        )
-    return results, notes
+    inputs = loader.load(map(str, names))
+    for error in inputs.errors if inputs.files else inputs.errors[:-1]:
+        console.error(error.line())
+    if inputs.files:
+        return inputs
+    if inputs.errors:
+        raise inputs.errors[-1]
+    notes = inputs.notes
+    more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
+    skipped = f" ({notes[0]}{more})" if notes else ""
+    raise UsageError(
+        f"{f'{option}: ' if option else ''}no benchmark results or logs in {', '.join(map(str, names))}{skipped}",
+        hint=hint,
+        heading="no-results",
+    )
 
 
 def files_apart(arguments: argparse.Namespace) -> list[str]:

@@ -50,21 +50,22 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     """Compare the candidate with the baseline; return the exit status. `command` makes the same comparison again."""
     thresholds = threshold.parse(arguments.max_slowdown, arguments.threshold)
     options = _comparing.options(arguments)
-    hint = "name the results that ./benchmark.py wrote"
-    baseline, notes = _comparing.load(arguments.baseline, hint, "--baseline")
-    candidate, more = _comparing.load(arguments.candidate, hint, "--candidate")
+    hint = "name the results that ./benchmark.py wrote, or logs"
+    baseline = _comparing.load(arguments.baseline, hint, "--baseline")
+    candidate = _comparing.load(arguments.candidate, hint, "--candidate")
     check = check_regression(
-        baseline,
-        candidate,
+        baseline.files,
+        candidate.files,
         thresholds,
         model=arguments.model,
         mode=arguments.mode,
-        notes=[*notes, *more],
+        notes=[*baseline.notes, *candidate.notes],
         options=options,
         fail_on_inconclusive=arguments.fail_on_inconclusive,
     )
+    status = baseline.status(candidate.status(check.status))
     if arguments.json:
-        console.echo(json_values.dumped(json_values.regression_values(check)))
+        console.echo(json_values.dumped({**json_values.regression_values(check), "status": int(status)}))
     elif arguments.quiet:
         console.echo(report.verdict(check))
     else:
@@ -75,4 +76,4 @@ def run(arguments: argparse.Namespace, command: str) -> int:
             console.error(line)
     if arguments.summary is not None:
         files.write_output(Path(arguments.summary), report.summary(check, command), "--summary")
-    return check.status
+    return status

@@ -14,7 +14,7 @@ from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
-from tprimat.errors import UsageError
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
 from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, verdict
 from tprimat.report import console as console_report
@@ -28,20 +28,20 @@ def main(arguments: argparse.Namespace) -> int:
     arguments.results += _comparing.files_apart(arguments)
     if _regression.is_requested(arguments):
         return _regression.run(arguments, _command_line(arguments.argv))
-    report, path = _compared(arguments)
-    _print(report, arguments)
+    report, path, status = _compared(arguments)
+    _print(report, arguments, status)
     written = _write(report, arguments, path)
     if not arguments.json and not arguments.quiet:
         console.echo("\n" + "   ".join(written))
-    return report.comparison.status
+    return status
 
 
 def for_program(argv: Sequence[str]) -> tuple[int, dict[str, Any]]:
     """Compare for a command that has a document of its own; return the exit status, and what --json would print."""
     arguments = options.parser().parse_args(argv)
-    report, path = _compared(arguments)
+    report, path, status = _compared(arguments)
     _write(report, arguments, path)
-    return report.comparison.status, json_values.comparison_values(report)
+    return status, json_values.comparison_values(report)
 
 
 def _command_line(argv: Sequence[str]) -> str:
@@ -49,28 +49,28 @@ def _command_line(argv: Sequence[str]) -> str:
     return shlex.join([*(["python3"] if program.endswith(".py") else []), *program.split(), *argv])
 
 
-def _compared(arguments: argparse.Namespace) -> tuple[Report, Path]:
-    """Return what the reports show, and where its plot goes."""
-    hint = "run ./benchmark.py first, or name the results to compare"
+def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
+    """Return what the reports show, where its plot goes, and the exit status."""
+    hint = "run ./benchmark.py first, or name results or logs to compare"
     folder = Path(arguments.results_dir)
     path = _comparing.plot_path(folder, arguments.output)
     if not arguments.results and not folder.is_dir():
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
-    loaded, notes = _comparing.load(arguments.results or [folder], hint)
+    inputs = _comparing.load(arguments.results or [folder], hint)
     comparison = compare(
-        loaded,
+        inputs.files,
         reference=arguments.reference,
         model=arguments.model,
-        notes=notes,
+        notes=inputs.notes,
         mode=arguments.mode,
         options=_comparing.options(arguments),
     )
-    return verdict.report(_comparing.priced(comparison, arguments)), path
+    return verdict.report(_comparing.priced(comparison, arguments)), path, inputs.status(comparison.status)
 
 
-def _print(report: Report, arguments: argparse.Namespace) -> None:
+def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) -> None:
     if arguments.json:
-        console.echo(json_values.dumped(json_values.comparison_values(report)))
+        console.echo(json_values.dumped({**json_values.comparison_values(report), "status": int(status)}))
         return
     width, color = console.terminal_size()
     verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL

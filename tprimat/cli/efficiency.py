@@ -17,8 +17,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Print the metrics of results."""
     names = [*arguments.results, *_comparing.files_apart(arguments)] or ["output"]
     options = _comparing.options(arguments)
-    results, notes = _comparing.load(names, "run ./benchmark.py first, or name the results")
-    comparison = _comparing.priced(compare(results, notes=notes, options=options), arguments)
+    inputs = _comparing.load(names, "run ./benchmark.py first, or name results or logs")
+    comparison = _comparing.priced(compare(inputs.files, notes=inputs.notes, options=options), arguments)
     notes = [*comparison.notes, *micro_batches(comparison)]
     tables = efficiency_tables(comparison)
     if arguments.json:
@@ -30,4 +30,4 @@ def main(arguments: argparse.Namespace) -> int:
         console.echo(efficiency.console(tables, notes, width=width, color=color))
         if arguments.verbose:
             console.echo(console_report.evidence(comparison))
-    return ExitStatus.OK
+    return inputs.status(ExitStatus.OK)

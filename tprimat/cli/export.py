@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from tprimat import console
+from tprimat.cli import _comparing
 from tprimat.compare import compare
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus
 from tprimat.files import write_output
-from tprimat.log_import.load import load
 from tprimat.report import json_values, steps
 from tprimat.text import plain
 
@@ -21,18 +21,10 @@ def main(arguments: argparse.Namespace) -> int:
     """Write one row per step. A named file that can't be read doesn't keep the others from being exported."""
     name = next(name for name in FORMATS if getattr(arguments, name))
     target = getattr(arguments, name)
-    paths = arguments.paths or ["output"]
-    inputs = load(paths)
-    for problem, hint in inputs.errors:
-        console.error(f"error: {plain(problem)}" + (f"\nhint:  {plain(hint)}" if hint else ""), see="not-a-result")
-    if not inputs.files:
-        if inputs.errors:
-            return ExitStatus.USAGE
-        hint = "run ./benchmark.py first, or name results or logs"
-        raise UsageError(f"no results or logs in {', '.join(paths)}", hint=hint, heading="no-results")
+    inputs = _comparing.load(arguments.paths or ["output"], "run ./benchmark.py first, or name results or logs")
     comparison = compare(inputs.files, notes=inputs.notes)
     content = FORMATS[name](comparison)
-    status = ExitStatus.USAGE if inputs.errors else ExitStatus.OK
+    status = inputs.status(ExitStatus.OK)
     if target == "-":
         sys.stdout.buffer.write(content)
         return status

@@ -31,11 +31,14 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.paths:
         raise UsageError("no log given", hint="give a log file, a directory, or - for stdin", heading="wrong-usage")
     names = inputs.named_files(arguments.paths)
-    logs, skipped = sources.log_sources(names)
+    logs, skipped, errors = sources.log_sources(names)
+    if errors and not logs and not skipped:
+        raise errors[0]
     if not logs and not skipped:
         raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
     batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
     batch.skipped += skipped
+    batch.errors += [(error.problem, error.hint) for error in errors]
     with _progress(len(logs)) as advance:
         for source, outcome in sources.read_sources(logs, arguments.jobs):
             batch.add(source, outcome)

@@ -10,19 +10,22 @@ import re
 import tarfile
 import time
 import zipfile
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO
 
 import msgspec
 
 from tprimat import __version__, console, files
-from tprimat.errors import UsageError
+from tprimat.errors import UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
-from tprimat.log_import.inputs import Log
+from tprimat.log_import.inputs import MOST_TIMES, UNPACKED_FREELY, Log
 from tprimat.results.run import Run
 from tprimat.store import store
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
+MOST_MEMBERS = 10_000
 _GZIP = b"\x1f\x8b"
 # What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
 # command line, or prints the environment.
@@ -88,6 +91,57 @@ def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) 
     console.current().values["bundle"] = str(path)
 
 
+def is_packed(path: Path) -> bool:
+    """Return whether a path is that of a bundle, or of another archive."""
+    return path.name.lower().endswith(ENDINGS) and path.is_file()
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Write the results and logs of a bundle into an empty folder.
+
+    Raises UnreadableError for what is no archive, or unpacks to more than logs do.
+    """
+    room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
+    try:
+        for number, (name, stream) in enumerate(_files_in(path)):
+            parts = [re.sub(r"[^\w.+ -]", "_", part) for part in PurePosixPath(name).parts if part not in ("/", "..")]
+            # What the environment says is in the results too.
+            if not parts or parts[-2:-1] == ["environment"]:
+                continue
+            content = stream.read(room + 1)
+            room -= len(content)
+            if room < 0 or number >= MOST_MEMBERS:
+                raise UnreadableError(path, "unpacks to more than logs and results do", heading="unreadable-file")
+            target = folder.joinpath(*parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+    ) as error:
+        raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
+
+
+def _files_in(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the name and the content of each plain file in an archive."""
+    if path.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir():
+                    with archive.open(entry) as stream:
+                        yield entry.filename, stream
+        return
+    with tarfile.open(path) as packed:
+        for member in packed:
+            if member.isfile() and (content := packed.extractfile(member)):
+                yield member.name, content
+
+
 def _environment(runs: Iterable[Run]) -> bytes:
     """Return the machine and software of each run, apart from the series."""
     names = ("timestamp", "platform", "framework", "gpu_info", "environment")
@@ -99,8 +153,8 @@ def _readme(members: dict[str, bytes]) -> str:
     listed = "\n".join(f"  {hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(members.items()))
     return (
         f"Benchmark results with their logs, packed by TensorPrimat {__version__}.\n\n"
-        "To compare: unpack it beside the results of the other machine, then\n"
-        "  python3 compare_results.py THIS_FOLDER THE_OTHER_FOLDER\n\n"
+        "To compare it with the results of the other machine:\n"
+        "  python3 compare_results.py THIS_BUNDLE THE_OTHER_FOLDER\n\n"
         f"sha256 of each file:\n{listed}\n"
     )
 

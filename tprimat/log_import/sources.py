@@ -86,13 +86,14 @@ Outcome = list[ImportedRun] | tuple[str, str | None]
 """What was read from a source: its trainings, or why there are none, and a hint."""
 
 
-def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile]]:
+def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile], list[TensorPrimatError]]:
     """Return the log sources in files and folders, in the order of the names, and within a folder by path.
 
-    Raises UnreadableError for a name that is nothing.
+    With them come what is skipped in folders, and an error for each name that is nothing.
     """
     sources: dict[object, LogSource] = {}
     skipped: list[SkippedFile] = []
+    errors: list[TensorPrimatError] = []
     visited: set[str] = set()
 
     def skip(error: OSError) -> None:
@@ -106,7 +107,8 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
         try:
             is_folder = stat.S_ISDIR(path.stat().st_mode)
         except (OSError, ValueError) as error:
-            raise unreadable(name, error) from error
+            errors.append(unreadable(name, error))
+            continue
         for file in files_below(path, skip) if is_folder else [path]:
             real = os.path.realpath(file)
             if real in visited:
@@ -116,9 +118,10 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
                 training, source = _source(file, named=not is_folder)
             except TensorPrimatError as error:
                 reason = error.message.removeprefix(f"{file}: ")
-                if not is_folder and reason != MLPERF_SYSTEM:
-                    raise
-                skipped.append(SkippedFile(str(file), reason))
+                if is_folder or reason == MLPERF_SYSTEM:
+                    skipped.append(SkippedFile(str(file), reason))
+                else:
+                    errors.append(error)
                 continue
             if earlier := sources.get(training):
                 source = dataclasses.replace(
@@ -128,7 +131,7 @@ def log_sources(names: Sequence[str]) -> tuple[list[LogSource], list[SkippedFile
                     size=(earlier.size or 0) + (source.size or 0),
                 )
             sources[training] = source
-    return list(sources.values()), skipped
+    return list(sources.values()), skipped, errors
 
 
 def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:

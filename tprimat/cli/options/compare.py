@@ -15,12 +15,15 @@ EPILOG = """\
 examples:
   {0}                                   compare the results in output/
   {0} b200/ mi355x/ --cost B200=5.50 MI355X=3.95
-  {0} a.json b.json --precision MI355X=fp8 --verbose
+  {0} nvidia.log amd.log             logs of any known format, without importing them
+  {0} old=yesterday/ new=today/         name the systems
+  {0} a.json bundle.tar.gz --precision MI355X=fp8 --verbose
   {0} --baseline main/ --candidate branch/ --max-slowdown 3%
 
-Directories are read with their subdirectories. Results for different models are compared separately.
+Directories are read with their subdirectories: their results, or their logs where they hold no results. Results for
+different models are compared separately. A named file that can't be read is an error; the others are compared.
 
-exit status: 0 success, 1 regression, 2 wrong usage or no readable result, 3 not comparable,
+exit status: 0 success, 1 regression, 2 wrong usage or an unreadable file, 3 not comparable,
 4 implausible results, 6 inconclusive check (with --fail-on-inconclusive)
 """
 
@@ -35,7 +38,8 @@ def parser() -> Parser:
         epilog=EPILOG.format(program()),
         allow_abbrev=True,
     )
-    parser.add_argument("results", nargs="*", metavar="PATH", help="result files or directories (default: output)")
+    text = "results, logs, bundles, directories, globs, or - for stdin; NAME=PATH names a system (default: output)"
+    parser.add_argument("results", nargs="*", metavar="PATH", help=text)
     add_overrides(parser)
     option(parser, "--reference NAME", "system to compare with (default: the slowest)")
     option(parser, "--model MODEL", "compare only this model")

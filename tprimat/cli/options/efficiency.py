@@ -19,7 +19,7 @@ def parser() -> Parser:
         epilog=EPILOG,
         allow_abbrev=True,
     )
-    parser.add_argument("results", nargs="*", metavar="PATH", help="result files or directories (default: output)")
+    parser.add_argument("results", nargs="*", metavar="PATH", help="results, logs or directories (default: output)")
     add_overrides(parser)
     add_details(parser)
     add_output_options(

@@ -1,0 +1,182 @@
+"""compare with logs in the place of results: files, folders, patterns, bundles, names, and what can't be read."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from made_runs import make_run
+
+import tprimat
+from tprimat.cli import run
+from tprimat.errors import ExitStatus
+from tprimat.log_import import bundle
+from tprimat.store.store import save
+
+
+def titan(gpu: str, gib: float, tps: float, steps: int = 30, *, sequence_length: int | None = 2048) -> str:
+    """Return a log as torchtitan prints it."""
+    length = f"sequence length {sequence_length}, " if sequence_length else ""
+    lines = [
+        "[rank-0/8][titan] 2026-01-01 00:00:00,000 - root - INFO - Starting job: Llama 3 8B training",
+        f"[rank-0/8][titan] 2026-01-01 00:00:01,000 - root - INFO - GPU capacity: {gpu} with {gib}GiB memory",
+        "[rank-0/8][titan] INFO - Model llama3 8B size: 8,030,261,248 total parameters",
+        "[rank-0/8][titan] 2026-01-01 00:00:03,000 - root - INFO - Trainer is initialized with local batch size 2, "
+        f"global batch size 16, gradient accumulation steps 1, {length}total steps {steps}",
+    ]
+    lines += [
+        f"[rank-0/8][titan] 2026-01-01 00:{n // 60 + 1:02}:{n % 60:02},000 - root - INFO - step: {n:2}  "
+        f"loss: {12 - n / 10 + tps / 9999:.4f}  grad_norm: 1.5  memory: 31.0GiB(25%)  tps: {tps + n % 3:,.0f}  "
+        "tflops: 300.0  mfu: 30%"
+        for n in range(1, steps + 1)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with an NVIDIA and an AMD log."""
+    monkeypatch.chdir(tmp_path)
+    Path("nv.log").write_text(titan("NVIDIA H100 80GB HBM3", 79.1, 7000))
+    Path("amd.log").write_text(titan("AMD Instinct MI300X", 191.98, 8400))
+    return tmp_path
+
+
+ANSWER = "8×MI300X is 20% faster per GPU than 8×H100 80GB HBM3"
+
+
+def compared(capsys, *arguments: str) -> tuple[int, str, str]:
+    status = run("compare", [*arguments, "--no-plot"])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_two_logs_in_one_command(here, capsys):
+    status, out, err = compared(capsys, "nv.log", "amd.log")
+    assert (status, err) == (ExitStatus.OK, "")
+    assert ANSWER in out
+    assert sorted(path.name for path in (here / "output").iterdir()) == [
+        "comparison_report.html",
+        "comparison_report.md",
+    ]
+
+
+def test_a_pattern_and_a_folder_that_the_shell_left(here, capsys):
+    (here / "logs").mkdir()
+    (here / "amd.log").rename(here / "logs" / "amd.log")
+    assert ANSWER in compared(capsys, "nv*.log", "logs")[1]
+
+
+def test_a_log_and_a_result(here, capsys):
+    save(make_run(model="llama3 8B", step_time=2.4), here / "results")
+    status, out, _ = compared(capsys, "results", "amd.log")
+    assert status == ExitStatus.OK
+    assert "8×MI300X" in out
+    assert "8×H100 80GB HBM3" in out
+
+
+def test_from_the_standard_input(here, capsys, monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(Path("amd.log").read_bytes()))
+    monkeypatch.setattr("sys.stdin", stream)
+    assert ANSWER in compared(capsys, "-", "nv.log")[1]
+
+
+class TestNames:
+    def test_keep_two_folders_of_one_machine_apart(self, here, capsys):
+        for folder, speed in (("yesterday", 7000), ("today", 7700)):
+            (here / folder).mkdir()
+            for number in range(2):
+                text = titan("NVIDIA H100 80GB HBM3", 79.1, speed + 100 * number)
+                (here / folder / f"{number}.log").write_text(text)
+        status, out, _ = compared(capsys, "old=yesterday/*.log", "new=today/")
+        assert status == ExitStatus.OK
+        assert "new is 9.9% faster per GPU than old" in out
+        assert "2 runs each" in out
+
+    def test_of_results(self, here, capsys):
+        save(make_run(step_time=2.0), here / "a")
+        save(make_run(step_time=2.5), here / "b")
+        assert "new is 25% faster per GPU than old" in compared(capsys, "new=a", "old=b")[1]
+
+    def test_a_file_with_such_a_name_is_that_file(self, here, capsys):
+        (here / "lr=1").mkdir()
+        (here / "amd.log").rename(here / "lr=1" / "amd.log")
+        (here / "nv.log").rename(here / "seed=2.log")
+        assert ANSWER in compared(capsys, "lr=1/amd.log", "seed=2.log")[1]
+
+
+class TestErrors:
+    def test_the_rest_is_compared_and_the_status_says_so(self, here, capsys):
+        Path("notes.txt").write_text("nothing\n")
+        Path("cut.json").write_text('{"schema_version": 1, "steps": [')
+        status, out, err = compared(capsys, "nv.log", "none.log", "amd.log", "notes.txt", "cut.json", "no*.csv")
+        assert status == ExitStatus.USAGE
+        assert ANSWER in out
+        for line in (
+            "error: none.log: no such file",
+            "error: notes.txt: no supported training log in it",
+            "error: cut.json: not valid JSON",
+            "error: no*.csv: no file matches this pattern",
+        ):
+            assert line in err
+        assert "not read: none.log: no such file" in Path("output/comparison_report.md").read_text(encoding="utf-8")
+
+    def test_in_json(self, here, capsys):
+        status, out, _ = compared(capsys, "nv.log", "amd.log", "none.log", "--json")
+        assert (status, json.loads(out)["status"]) == (ExitStatus.USAGE, ExitStatus.USAGE)
+
+    def test_all_of_several_are_named(self, here, capsys):
+        status, out, err = compared(capsys, "none.log", "neither.log")
+        assert (status, out) == (ExitStatus.USAGE, "")
+        assert err.count("error: ") == 2
+
+    def test_reading_goes_on_too(self, here, capsys):
+        assert run("read", ["none.log", "nv.log", "--quiet"]) == ExitStatus.USAGE
+        said = capsys.readouterr()
+        assert said.out.count(".json") == 1
+        assert "none.log: no such file" in said.err
+
+
+class TestBundles:
+    @pytest.mark.parametrize("name", ["b.tar.gz", "b.tgz", "b.zip"])
+    def test_are_compared_as_they_come(self, here, capsys, name):
+        result = save(make_run(model="llama3 8B", step_time=2.4), here / "results").path
+        bundle.write(here / name, [result], [here / "nv.log"])
+        status, out, _ = compared(capsys, name, "amd.log")
+        assert status == ExitStatus.OK
+        assert "8×H100 80GB HBM3" in out
+        assert f"{name}/b/results/" in Path("output/comparison_report.md").read_text(encoding="utf-8")
+
+    def test_of_logs_alone(self, here, capsys):
+        with zipfile.ZipFile("logs.zip", "w") as archive:
+            archive.write("nv.log", "logs/nv.log")
+        (run,) = tprimat.load("nvidia=logs.zip")
+        assert run.source.files[0].path == str(Path("logs.zip", "logs", "nv.log"))
+        assert run.label == "nvidia"
+
+    def test_nothing_is_written_beside(self, here, capsys):
+        with tarfile.open("evil.tar.gz", "w:gz") as archive:
+            for name in ("../../evil.log", "/tmp/evil.log"):
+                archive.add("nv.log", name)
+            link = tarfile.TarInfo("link.log")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(link)
+        before = set(here.parent.rglob("*"))
+        assert {len(run.steps) for run in tprimat.load("evil.tar.gz")} == {30}
+        assert set(here.parent.rglob("*")) == before
+
+    @pytest.mark.parametrize("name", ["b.tar.gz", "b.zip"])
+    def test_a_broken_one_and_a_bomb(self, here, capsys, name, monkeypatch):
+        Path(name).write_bytes(b"PK\x03\x04 or not")
+        assert f"error: {name}: not a readable archive" in compared(capsys, name, "nv.log")[2]
+        monkeypatch.setattr(bundle, "UNPACKED_FREELY", 1000)
+        Path("big.log").write_bytes(b"\0" * (4 << 20))
+        with (
+            tarfile.open(name, "w:gz") if "tar" in name else zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as packed
+        ):
+            (packed.add if "tar" in name else packed.write)("big.log")
+        assert f"error: {name}: unpacks to more than" in compared(capsys, name, "nv.log")[2]
