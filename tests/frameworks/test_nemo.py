@@ -210,6 +210,7 @@ class TestLaunch:
             ("llama", "NVIDIA B200", None, True, None),
             ("llama", "NVIDIA B200", 2, True, "32"),
             ("qwen", "NVIDIA H100", None, False, "1"),
+            ("qwen", "NVIDIA B200", None, False, "32"),
         ],
     )
     def test_nvidias_settings_for_speed_where_it_publishes_some(
@@ -218,7 +219,8 @@ class TestLaunch:
         # PerfEnvPlugin of NeMo 8cfedd7, nemo/lightning/run/plugins.py:347, and scripts/performance/executors.py.
         for name in (*nemo.TUNED, "CUDA_DEVICE_MAX_CONNECTIONS"):
             monkeypatch.delenv(name, raising=False)
-        request, _ = resolve(model, device(8, 180e9, "sm_100", gpu), tensor_model_parallel_size=tensor)
+        architecture = "sm_90" if "H100" in gpu else "sm_100"
+        request, _ = resolve(model, device(8, 180e9, architecture, gpu), tensor_model_parallel_size=tensor)
         chosen = nemo.environment(request)
         tuned = {
             "NCCL_NVLS_ENABLE": "0",

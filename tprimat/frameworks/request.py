@@ -59,6 +59,7 @@ class Request:
         compiled: whether torch.compile makes its kernels; False for eager PyTorch.
         finds_micro_batch: whether the training takes the largest micro-batch that fits instead of micro_batch_size.
         recipe: name of the framework's own recipe, where it has several for a model.
+        max_connections: queues of a GPU to the host where communication overlaps computation.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -91,6 +92,7 @@ class Request:
     compiled: bool = False
     finds_micro_batch: bool = False
     recipe: str | None = None
+    max_connections: int = 1
 
     @property
     def tuned(self) -> bool:

@@ -85,8 +85,8 @@ class Resolver(nemo.Resolver):
         return row
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with its recipe; refuse what the memory can't hold."""
-        return dataclasses.replace(super().complete(request, shape), recipe=self.recipe)
+        """Return the request with its recipe, which has its own variables; refuse what the memory can't hold."""
+        return dataclasses.replace(super().complete(request, shape), recipe=self.recipe, max_connections=1)
 
 
 def launch(request: Request) -> Launch:

@@ -82,10 +82,10 @@ def environment(request: Request) -> dict[str, str]:
         if request.vendor_settings:
             settings |= {name: os.environ.get(name, value) for name, value in TUNED.items()}
         # One queue keeps the order in which tensor- and context-parallel communication overlaps computation.
-        # NVIDIA sets it for these alone, and 32 on Blackwell, for which alone CUDA graphs are published.
+        # NVIDIA sets it for these alone.
         overlaps = request.tensor_model_parallel_size > 1 or request.context_parallel_size > 1
         if overlaps or not request.vendor_settings:
-            connections = "32" if request.vendor_settings and request.cuda_graphs else "1"
+            connections = str(request.max_connections)
             settings["CUDA_DEVICE_MAX_CONNECTIONS"] = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", connections)
         if records_graphs(request):
             if SEGMENTS in os.environ.get(ALLOCATOR, ""):
