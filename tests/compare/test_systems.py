@@ -80,6 +80,13 @@ class TestNames:
         assert [system.name for system in systems["llama"]] == ["8×H100 80GB HBM3 (FP32)", "8×H100 80GB HBM3 (BF16)"]
         assert [system.name for system in systems["qwen"]] == ["8×MI300X (BF16)"]
 
+    def test_a_scale_that_a_log_leaves_open_is_no_name(self):
+        runs = {"llama": [make_run()], "qwen": [make_run(model="qwen", scale=None)]}
+        assert {system.name for systems in name_systems(runs).values() for system in systems} == {
+            "8×H100 80GB HBM3 (BF16)"
+        }
+        assert names(make_run(), make_run(scale=None)) == ["scale full", "8×H100 80GB HBM3"]
+
     def test_an_unknown_that_tells_apart_is_named(self):
         assert names(make_run(precision=None), make_run(precision="fp8")) == [
             "8×H100 80GB HBM3 (precision unknown)",

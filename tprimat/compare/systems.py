@@ -132,13 +132,14 @@ def _device_text(run: Run) -> str:
 
 
 _GPU = Setting("GPU", _device_text)
+_SCALE = Setting("scale", lambda run: text_of(run.scale))
 _LABEL = Setting("label", lambda run: text_of(run.label))
 _IDENTITY = (
     _GPU,
     _LABEL,
     Setting("framework", lambda run: text_of(run.framework)),
     Setting("stack", lambda run: text_of(run.gpu_info.software_stack)),
-    Setting("scale", lambda run: text_of(run.scale)),
+    _SCALE,
 )
 
 _PRECISION = Setting(
@@ -196,12 +197,15 @@ def _telling_parts(runs: Sequence[Run], model_of: Sequence[str | None]) -> list[
     # What a system is must be told over all models: one name is one machine everywhere.
     keys: list[tuple[object, ...]] = [() for _ in runs]
     for part in _IDENTITY:
+        if part is _SCALE and any(run.scale is None for run in runs):
+            # Logs don't state it, and what tells models apart is no name for a system.
+            continue
         # A label was given to be seen, even where the GPU already tells the systems apart.
         keys = extend(keys, part, wanted=part is _LABEL and len({run.label for run in runs}) > 1)
     # How it was set up need only be told within a model.
     keys = [(model, *key) for model, key in zip(model_of, keys, strict=True)]
     # A system is rather called by what every system states than by "precision unknown".
-    for part in sorted(_NAMES_BEYOND_IDENTITY, key=lambda part: any(part.read(run) is None for run in runs)):
+    for part in sorted((*_NAMES_BEYOND_IDENTITY, _SCALE), key=lambda part: any(part.read(run) is None for run in runs)):
         if len(set(keys)) < len(runs):
             keys = extend(keys, part)
     return chosen
