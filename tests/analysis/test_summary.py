@@ -228,6 +228,11 @@ def test_times_of_an_asynchronous_dispatch_are_excluded_and_reported(times, fast
         assert summary.performance.avg_step_time_seconds == pytest.approx(4.9)
 
 
+@pytest.mark.parametrize(("times", "told"), [([1.0] * 5 + [1.5], 1), ([1.0] * 5 + [1.5, 1.5], 0), ([1.0] * 9, 0)])
+def test_a_slow_last_record_is_told(times, told):
+    assert sum("the last record" in warning for warning in summarize(a_run(times)).warnings) == told
+
+
 def test_what_is_stored_is_rounded_and_counts_stay():
     exact = PerformanceMetrics(total_steps=12345, avg_step_time_seconds=0.0354321, tokens_per_second=123456.78949)
     assert rounded(exact).known() == {

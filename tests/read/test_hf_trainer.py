@@ -174,6 +174,9 @@ class TestConsole:
         assert (run.steps, run.status) == ((10, 20, 30), "complete")
         assert run.step_times == pytest.approx((6.0125, 2.0125, 2.0125))
         assert run.native_metrics["train_runtime_seconds"] == 103.5
+        assert not any("sequence lengths vary" in warning for warning in run.warnings)
+        (run,) = runs_of_text("--logging_steps 10\n" + lines.replace("_seen': 1920", "_seen': 1420") + end)
+        assert any("sequence lengths vary: 14 to 64 tokens per step" in warning for warning in run.warnings)
         # transformers 5 prints four digits, of which a difference keeps too few.
         assert not any(runs_of_text(lines.replace(".125", "").replace(".25", "").replace(".375", ""))[0].step_times)
 

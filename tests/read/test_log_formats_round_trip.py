@@ -1,6 +1,7 @@
 """What is written in a log format is read back, whatever stands before and between the lines."""
 
 import contextlib
+import datetime
 import json
 import random
 
@@ -387,6 +388,13 @@ class TestMaxText:
         assert ("tokens_per_second_per_gpu" in run.native_metrics) == tokens
 
     CONFIG = ("Config param run_name: {0}", "Config param per_device_batch_size: {1}", "Num_devices: 8, shape (1, 8)")
+
+    @pytest.mark.parametrize(("apart", "told"), [(2, True), (1, False)])
+    def test_stamps_that_contradict_the_step_times_are_told(self, apart, told):
+        start = datetime.datetime(2026, 5, 11, 2)
+        stamps = [start + datetime.timedelta(seconds=30 * apart * step) for step in range(9)]
+        run = single([f"{stamp} completed step: {n}, seconds: 30.0, loss: 2.0" for n, stamp in enumerate(stamps)])
+        assert bool(said(run, "time stamps are")) is told
 
     def test_the_batch_is_of_all_devices(self):
         config = [each.format("a", "0.5") for each in self.CONFIG]

@@ -1,4 +1,5 @@
 import contextlib
+import datetime
 import random
 
 import pytest
@@ -43,6 +44,32 @@ def test_a_line_torn_by_a_requeue_gives_no_time():
         [*written[:5], torn, *lines(steps(*[54_000.0] * 4, first=6), Setup("upstream", planned=12), stamps=False)]
     )
     assert run.step_times == (54.0,) * 9
+
+
+@pytest.mark.parametrize(
+    ("factor", "resolution", "told"),
+    # Half, twice, a fifth more; stamps in whole seconds; lines that were written at once.
+    [(0.5, 6, True), (2.0, 6, True), (1.2, 6, False), (1.0, 0, False), (2.0, 0, True), (0.0, 6, False)],
+)
+def test_stamps_that_contradict_the_step_times_are_told(factor, resolution, told):
+    written = lines(steps(*[1500.0] * 240), Setup("upstream", planned=240), stamps=False)
+    start = datetime.datetime(2026, 5, 11, 2)
+    stamped = []
+    for index, each in enumerate(written):
+        stamp = (start + datetime.timedelta(seconds=1.5 * factor * index)).isoformat(" ", "microseconds")
+        stamped.append(f"[{stamp if resolution else stamp[:19]}] {each}")
+    assert bool(said(single(stamped), "time stamps are")) is told
+
+
+def test_a_sequence_length_that_changes_leaves_no_throughput_in_tokens():
+    written = [
+        each.replace("loss scale: 1.0", f"actual seqlen: {64 if index < 3 else 2048}")
+        for index, each in enumerate(lines(steps(*[900.0] * 5), Setup("upstream")))
+    ]
+    run = single(written)
+    assert said(run, "sequence length changes during the run (64 to 2048)")
+    assert run.training_config.sequence_length is None
+    assert single(written[3:]).training_config.sequence_length == 2048
 
 
 def test_labels_that_are_not_read_are_named_once():

@@ -25,6 +25,10 @@ OUTLIER_FRACTION = 0.10
 OUTLIER_SIGMAS = 4.0
 """A record is an outlier when it lies above its segment's median by both 10 % and four robust sigmas."""
 
+SLOW_LAST = 1.4
+LEAST_BEFORE_LAST = 3
+"""The last record is told where it takes so many times the median of the ones before, and how many there must be."""
+
 ROUNDED = 50
 """Step times that show how coarsely all are printed."""
 
@@ -125,6 +129,12 @@ def summarize(run: Run) -> Summary:
     if not segments:
         warnings.append(_no_steady_state(len(times), windows[0], least))
     sample, mean = times[start:], stats.mean(times[start:], windows[start:])
+    usual = max(statistics.median(sample[:-1]), sample[-2]) if len(sample) > LEAST_BEFORE_LAST else math.inf
+    if sample[-1] > SLOW_LAST * usual:
+        warnings.append(
+            f"the last record (step {steps[-1]}) takes {sample[-1] / usual:.1f}× the time of those before: it may "
+            "include an evaluation or the end of the training"
+        )
     total_time, gaps = records.total_time(whole)
     warnings += token_warnings + gaps
     performance = PerformanceMetrics(

@@ -56,8 +56,6 @@ _STATEMENTS = statements(
         (f"{name} ...", count, 1, rf"^\s*(?:\[[^\]]*\]:?\s*)*{name} \.{{3,}} (?P<{field}>\d{{1,15}})\s*$")
         for name, field in _OLD_ARGUMENTS.items()
     ),
-    # In Megatron's line as DeepSpeed's fork of it prints it.
-    ("actual seqlen:", count, 1, r"\biteration.*\bactual seqlen: *(?P<sequence_length>\d{1,9})"),
     (
         "Total Micro Batches",
         count,

@@ -78,6 +78,7 @@ LABELS = (
     Label("samples_rate", ("samples/sec",)),
     Label("samples", ("consumed samples",)),
     Label("batch", ("global batch size",)),
+    Label("sequence_length", ("actual seqlen",)),
     Label("loss", ("lm loss", "lm-loss", "lm_loss")),
     Label("learning_rate", ("learning rate",)),
     Label("grad_norm", ("grad norm",)),
@@ -93,7 +94,7 @@ LABELS = (
 
 _BY_NAME = {name: label for label in LABELS for name in label.names}
 
-_LEFT_OUT = ("loss scale", "params norm", "num zeros", "actual seqlen", "consumed tokens", "samples per second")
+_LEFT_OUT = ("loss scale", "params norm", "num zeros", "consumed tokens", "samples per second")
 """Labels whose values say nothing of speed or loss, or follow from others."""
 
 _UNREAD = re.compile(r"[a-z][\w /().%-]{0,59}")

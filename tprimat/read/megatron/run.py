@@ -8,7 +8,7 @@ each where the log prints it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tprimat.catalog import gpus
@@ -16,7 +16,7 @@ from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MOST_RESTARTS, MegatronTraining
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import RATE_AGREEMENT, spans, unread_labels
+from tprimat.read.parsing.records import RATE_AGREEMENT, check_stamps, spans, unread_labels
 from tprimat.read.parsing.run_builder import RunBuilder, known_model, sizes_of
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.results.run import LARGEST_COUNT, ModelConfig, ParallelismConfig, Status, Timing, TrainingConfig
@@ -63,6 +63,16 @@ class MegatronRun(RunBuilder):
         fields.pop("global_batch_size", None)
         if batch is not None:
             fields["global_batch_size"] = batch
+        # A curriculum changes what the arguments state.
+        lengths = sorted({int(length) for length in table.present("sequence_length") if 1 <= length <= LARGEST_COUNT})
+        if lengths:
+            fields.pop("sequence_length", None)
+        if len(lengths) == 1:
+            fields["sequence_length"] = LoggedValue(lengths[0], table.lines[0], f"actual seqlen: {lengths[0]}")
+        elif lengths:
+            training.warnings.append(
+                f"sequence length changes during the run ({lengths[0]} to {lengths[-1]}): no throughput in tokens"
+            )
         for name, value in (
             ("platform", "amd" if "amd" in marks else None),
             ("software_stack", "rocm" if "amd" in marks else None),
@@ -126,6 +136,7 @@ class MegatronRun(RunBuilder):
         warnings += [*training.conflicts, *self.left_out, *doubts]
         seconds, windows = times.step_times(training, self.fields.count("logging_steps"), warnings)
         _warn_of_missing(table, seconds, windows, warnings)
+        warnings += check_stamps(_stamped(table, seconds, windows))
         _check_rates(table, seconds, sizes, warnings)
         if self.batch is None and sizes.global_batch_size is None:
             batches = {int(batch) for batch in table.present("batch") if batch >= 1}
@@ -265,6 +276,19 @@ def _warn_of_missing(
     )
     if where := spans(gaps, "iteration"):
         warnings.append(f"no line for {where}")
+
+
+def _stamped(
+    table: Table, seconds: Sequence[float | None], windows: Sequence[int]
+) -> Iterator[tuple[float | None, float, float | None]]:
+    """Yield what check_stamps() takes; a gap between two iterations leaves the time of the later one open."""
+    before, clock = 0, None
+    for iteration, at, kind, time, window in zip(
+        table.iterations, table.micros, table.kinds, seconds, windows, strict=True
+    ):
+        known = iteration - before == window and kind.aware is clock
+        before, clock = iteration, kind.aware
+        yield None if clock is None else at / 1e6, kind.resolution, time * window if time and known else None
 
 
 def _check_rates(

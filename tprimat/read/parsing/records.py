@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tprimat.read.parsing.failures import FailureReasons
@@ -206,6 +207,7 @@ def warnings_of(training: LoggedTraining) -> list[str]:
 
     warn("loss is not a number", (each for each in records if "loss" in each.not_finite))
     warn("gradient norm is not finite", (each for each in records if "grad_norm" in each.not_finite))
+    warnings += [*check_stamps(_stamped(records)), *_varying_tokens(records)]
     if any(each.loss is not None for each in records):
         without = (each for each in records if each.loss is None and "loss" not in each.not_finite)
         warn("no loss printed", without)
@@ -287,6 +289,74 @@ def status(training: LoggedTraining, planned: int | None, done: int | None) -> t
         why = "without an error (killed, still running, or truncated)"
         return "incomplete", f"log ends at step {last} of {planned} {why}"
     return "incomplete", f"log ends at step {last}; neither the planned steps nor a normal end are logged"
+
+
+CONTRADICTION = 1.8
+"""Time between the stamps over the printed time, or its inverse, from which one of them must be wrong."""
+
+LEAST_BLOCKS = 5
+"""Stretches of a log that decide whether time stamps contradict the step times."""
+
+STAMPED_STEPS = 20.0
+"""Printed time of a stretch over the resolution of the stamps."""
+
+
+def check_stamps(rows: Iterable[tuple[float | None, float, float | None]]) -> list[str]:
+    """Return a warning where the time between records is twice their printed time, or half of it.
+
+    Args:
+        rows: of records in order, when each was printed, s (None for unknown), the resolution of that, and the time of
+            the steps since the record before, s.
+    """
+    shares = []
+    begin: float | None = None
+    printed = 0.0
+    for at, resolution, seconds in rows:
+        if at is None or seconds is None or begin is None or at < begin:
+            begin, printed = at, 0.0
+            continue
+        printed += seconds
+        if printed >= STAMPED_STEPS * resolution:
+            shares.append((at - begin) / printed)
+            begin, printed = at, 0.0
+    if len(shares) < LEAST_BLOCKS or sum(share < 0.05 for share in shares) > len(shares) / 10:
+        # Of lines that were written in bursts the stamps say nothing.
+        return []
+    share = statistics.median(shares)
+    if 1 / CONTRADICTION < share < CONTRADICTION:
+        return []
+    return [
+        f"time stamps are {share:.2g}× the printed step times apart (median): one of them is wrong, or steps are "
+        "missing"
+    ]
+
+
+VARYING = 1.05
+"""Largest over smallest number of tokens in a step from which the lengths of sequences vary."""
+
+
+def _varying_tokens(records: Sequence[Record]) -> list[str]:
+    """Return a warning where the number of tokens so far advances by another one from step to step."""
+    seen = [(each.step, each.native["tokens_seen"]) for each in records if "tokens_seen" in each.native]
+    counts = [(tokens - before) / (step - last) for (last, before), (step, tokens) in itertools.pairwise(seen)]
+    counts = [tokens for tokens in counts if tokens > 0]
+    if not counts or max(counts) < VARYING * min(counts):
+        return []
+    return [
+        f"sequence lengths vary: {min(counts):,.0f} to {max(counts):,.0f} tokens per step, so step times vary with them"
+    ]
+
+
+def _stamped(records: Sequence[Record]) -> Iterator[tuple[float | None, float, float | None]]:
+    """Yield what check_stamps() takes of records; a gap between two leaves the time of the later one open."""
+    first = next((each.stamp for each in records if each.stamp), None)
+    before = 0
+    for each in records:
+        window = each.window or 1
+        known = each.seconds is not None and each.step - before == window
+        at = each.stamp.seconds_after(first) if each.stamp and first else None
+        yield at, each.stamp.resolution if each.stamp else 0.0, (each.seconds or 0.0) * window if known else None
+        before = each.step
 
 
 def check_rates(records: Iterable[Record], name: str, tokens: int, devices: int | None) -> list[str]:
