@@ -153,6 +153,20 @@ class TestCompare:
         loaded = tprimat.load(results / "cuda.json")
         assert tprimat.compare(loaded, results / "rocm.json").faster == "8×MI300X (BF16)"
 
+    def test_two_files_of_one_training_are_one_run(self, here):
+        state = {"log_history": [{"loss": 5 - n / 100, "step": n + 1} for n in range(30)], "max_steps": 30}
+        Path("trainer_state.json").write_text(json.dumps({**state, "global_step": 30}))
+        steps_log = "".join(f"{{'loss': {5 - n / 100}, 'epoch': 1.0}}\n" for n in range(30))
+        Path("train.log").write_text(steps_log + "{'train_runtime': 30.0, 'train_loss': 4.8, 'epoch': 1.0}\n")
+        assert len(tprimat.compare("trainer_state.json", "train.log")._report.comparison.systems[0].runs) == 1
+
+    def test_a_name_for_each_path(self, here):
+        for name, time in (("one", 2.0), ("two", 3.0)):
+            save_as(make_run(step_time=time), here / name / "run.json")
+        found = tprimat.compare("old=two", "new=one")
+        assert found.faster is not None
+        assert found.faster.startswith("new")
+
     def test_one_run_each_has_no_interval(self, here):
         for name, time in (("one", 2.0), ("two", 3.0)):
             save_as(make_run(step_time=time, label=name), here / f"{name}.json")
@@ -181,6 +195,8 @@ class TestCompare:
         found = tprimat.compare(results, reference="MI300X", cost_per_gpu_hour={"H100": 3.0, "MI300X": 2.0})
         assert found.to_dict()["models"][0]["groups"][0]["baseline"] == "8×MI300X (BF16)"
         assert "Cost: 8×MI300X" in str(found)
+        with pytest.raises(UsageError, match="'fp9' is not a precision"):
+            tprimat.compare(results, precision={"H100": "fp9"})
         with pytest.raises(UsageError, match="no system matches"):
             tprimat.compare(results, reference="B200")
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tprimat.analysis.efficiency import Options
+from tprimat.catalog.gpus import PRECISIONS
 from tprimat.checks.compute import Mode
 from tprimat.compare import Caveat, Pair, cost
 from tprimat.compare import compare as compare_files
@@ -167,8 +168,9 @@ class Comparison:
 
 
 def load(*paths: StrPath | Iterable[StrPath]) -> Results:
-    """Load results and logs: files, folders with all below them, patterns.
+    """Load results and logs: files, folders with all below them, patterns, bundles; without paths, output/.
 
+    NAME=PATH gives the runs in a path a label.
     A folder's logs are read where it holds no results. Nothing is written.
 
     Raises UnreadableError for a file that is neither a result nor a log, and UsageError where nothing was found.
@@ -222,13 +224,17 @@ def compare(
 
     Raises as load() does, and UsageError for a name that fits no system.
     """
-    files: list[Loaded] = []
-    notes: list[str] = []
-    for source in sources:
-        found = source if isinstance(source, Results) else load(source)
-        files += found.files
-        notes += found.notes
+    loaded = [source for source in sources if isinstance(source, Results)]
+    paths = [source for source in sources if not isinstance(source, Results)]
+    if paths or not loaded:
+        # Together, since several files may belong to one training.
+        loaded.append(load(*paths))
     options = Options(precision=precision) if isinstance(precision, str) else Options(precisions=precision or {})
+    for name in {options.precision, *options.precisions.values()} - {None, *PRECISIONS}:
+        hint = f"use one of {', '.join(PRECISIONS)}"
+        raise UsageError(f"precision: {name!r} is not a precision", hint=hint, heading="wrong-usage")
+    files = [file for results in loaded for file in results.files]
+    notes = [note for results in loaded for note in results.notes]
     comparison = compare_files(files, reference=reference, model=model, notes=notes, mode=mode, options=options)
     if cost_per_gpu_hour:
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
@@ -238,6 +244,7 @@ def compare(
 
 def _loaded(paths: Iterable[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
     names = [os.fspath(each) for path in paths for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
+    names = names or ["output"]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)
     for error in inputs.errors:
