@@ -116,6 +116,11 @@ class TestLoad:
         with pytest.raises(UsageError, match="no results or logs in"):
             tprimat.load(here)
 
+    def test_no_paths_are_the_default_directory_but_an_empty_list_is_an_error(self, results):
+        assert len(tprimat.load()) == 4
+        with pytest.raises(UsageError, match="no results or logs in no paths"):
+            tprimat.load([])
+
 
 class TestReadLog:
     def test_values_that_a_log_leaves_open(self, here):

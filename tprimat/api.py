@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.analysis.efficiency import Options
@@ -242,14 +242,15 @@ def compare(
     return Comparison(verdict.report(comparison))
 
 
-def _loaded(paths: Iterable[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
-    names = [os.fspath(each) for path in paths for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
-    names = names or ["output"]
+def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
+    # An empty list, as a pattern that matches nothing gives it, is not the default directory.
+    lists = [[path] if isinstance(path, (str, os.PathLike)) else path for path in paths or ["output"]]
+    names = [os.fspath(path) for each in lists for path in each]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)
     for error in inputs.errors:
         raise error
     if not inputs.files:
         skipped = f" ({inputs.notes[0]})" if inputs.notes else ""
-        raise UsageError(f"no results or logs in {', '.join(names)}{skipped}", heading="no-results")
+        raise UsageError(f"no results or logs in {', '.join(names) or 'no paths'}{skipped}", heading="no-results")
     return Results(tuple(inputs.files), tuple(inputs.notes))
