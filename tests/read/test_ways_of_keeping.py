@@ -126,7 +126,7 @@ QUOTING = {
 def test_notes_on_logs_in_json_are_no_log(content):
     with pytest.raises(
         UnreadableError,
-        match=r"no supported training log in it: name the log of a training",
+        match=r"no supported training log in it",
     ):
         read.read(text.lines([json.dumps(content, indent=1).encode()]), "truth.json")
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, merge
+from tprimat.read.parsing import nearest
 from tprimat.read.parsing.feeder import LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Blocks, Line
@@ -76,9 +77,10 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
         return logs
     if feeder.empty:
         raise UnreadableError(name, "is empty", heading="not-a-training-log", hint="name the log of a training")
+    examples = {module.Reader.name: module.__doc__ or "" for module in _MODULES if hasattr(module, "Reader")}
     raise UnreadableError(
         name,
-        "no supported training log in it",
+        f"no supported training log in it{nearest.described(feeder.step_like, examples)}",
         heading="not-a-training-log",
         hint="name the log of a training; tprimat read --help lists the formats",
     )

@@ -3,7 +3,9 @@
 iter 10: loss 3.9, time 135.19ms, mfu 42.08%                       nanoGPT
 step 00010/21400 (0.05%) | loss: 5.9 | … | dt: 350.1ms | tok/sec: 1,497,000 | mfu: 45.2   nanochat
 step:2/1480 train_time:117ms step_avg:58.40ms                      modded-nanogpt: cumulative
-s:4768 trl:3.520843                                                llm.c, the first modded logs
+step     0 | loss: 10.955029 | lr 8.3916e-07 | norm: 15.3657 | dt: 260.55ms | tok/sec: 20156.63   build-nanogpt
+step    1/18865 | loss 11.0 (+nanz)| norm 15.4 (+nanz)| lr 1.00e-06 | 3289.60 ms | … | 159385 tok/s   llm.c
+s:4768 trl:3.520843                                                llm.c's main.log, the first modded logs
 """
 
 from __future__ import annotations
@@ -38,6 +40,17 @@ _LLM_C = re.compile(
     rf"^(?:.{{0,60}}\s)?s:{_STEP} trl:(?P<loss>{_NUMBER})(?: lr:(?P<learning_rate>{_NUMBER}))?"
     rf"(?: norm:(?P<grad_norm>{_NUMBER}))?"
 )
+_BUILD = re.compile(
+    rf"\bstep +{_STEP} \| loss: (?P<loss>{_NUMBER}) \| lr (?P<learning_rate>{_NUMBER}) \| "
+    rf"norm: (?P<grad_norm>{_NUMBER}) \| dt: (?P<milliseconds>{_NUMBER})ms \| tok/sec: (?P<tokens_per_second>{_NUMBER})"
+)
+_LLM_C_CONSOLE = re.compile(
+    # Behind loss and norm stands by how many standard deviations they are off.
+    rf"\bstep +{_STEP}/(\d{{1,12}}) \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
+    rf"norm (?P<grad_norm>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| lr (?P<learning_rate>{_NUMBER}) \| "
+    rf"(?P<milliseconds>{_NUMBER}) ms \|(?: (?:-?(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
+    rf"(?P<tokens_per_second>{_NUMBER}) tok/s"
+)
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
 _FORMS = {
     # With a text that each of its lines has: to search for a pattern takes many times as long as for a text.
@@ -45,6 +58,8 @@ _FORMS = {
     "modded": ("step:", _MODDED),
     "llm.c": ("s:", _LLM_C),
     "chat": ("dt:", _CHAT),
+    "build": ("dt:", _BUILD),
+    "llm.c console": (" tok/s", _LLM_C_CONSOLE),
 }
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _TOKENS = r"\d[\d,]{0,18}"
@@ -75,6 +90,14 @@ _STATEMENTS = statements(
         r"(?P<gradient_accumulation_steps>\d{1,9})",
     ),
     ('"sequence_len"', count, 1, r'^\s*"sequence_len": (?P<sequence_length>\d{1,9})'),
+    (
+        "batch_size B=",
+        count,
+        3,
+        r"\bbatch_size B=(?P<micro_batch_size>\d{1,9}) \* seq_len T=(?P<sequence_length>\d{1,9}) \* "
+        rf"num_processes=(?P<num_gpus>\d{{1,7}}) and total_batch_size=(?P<tokens_per_step>{_TOKENS})",
+    ),
+    ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
     ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
@@ -83,7 +106,7 @@ class Reader(StepReader):
     """A parsed_log.Reader of nanoGPT logs."""
 
     name = "nanogpt"
-    signs = ("time ", "train_time:", "trl:", "dt:", "tel:")
+    signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s")
     timing = Timing(
         clock="host clock of the training script",
         covers="one iteration with its data and optimizer; an evaluation or checkpoint within it counts",
@@ -137,7 +160,9 @@ class Reader(StepReader):
                 "the step after a validation looks long"
             )
             run.unknown["batch"] = "batch size and sequence length may change during the run (not logged)"
-        if any("mfu_percent" in record.native for record in run.training.records.values()):
+        if self._form != "llm.c console" and any(
+            "mfu_percent" in record.native for record in run.training.records.values()
+        ):
             run.training.warnings.append("the printed MFU assumes an A100 (312 TFLOP/s) on any GPU: not comparable")
         if self._validations:
             self.notes = [f"{self._validations} validation lines skipped"]
@@ -156,7 +181,7 @@ class Reader(StepReader):
         elif self._form == "chat":
             for figure in _CHAT_FIGURE.finditer(text):
                 record.put(figure.lastgroup or "", figure[figure.lastindex or 0])
-        if self._form in ("modded", "chat"):
+        if self._form in ("modded", "chat", "llm.c console"):
             state(self.stated, "max_steps", count(match[2]), text, line.number)
         self.sorter.take(record)
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
+from tprimat.read.parsing.nearest import looks_like_a_step
 from tprimat.read.parsing.parsed_log import ParsedLog, Reader, TakesBlocks
 from tprimat.read.parsing.text import Line, lines_of
 
@@ -44,6 +45,7 @@ class LogFeeder:
         empty: whether no line so far had anything in it.
         alone: the reader that gets the rest of the log, where it is a single one and takes blocks.
         document: whether its first line opens a JSON document, and its last one closes it.
+        step_like: the first line that looks like a step, while no reader knows the log.
     """
 
     def __init__(self, readers: Sequence[Reader], limits: DetectionLimits | None = None) -> None:
@@ -52,6 +54,7 @@ class LogFeeder:
         self.empty = True
         self.alone: TakesBlocks | None = None
         self.document = False
+        self.step_like: Line | None = None
         self._closed_by = ""
         self._listening = list(readers)
         self._settled = False
@@ -76,6 +79,8 @@ class LogFeeder:
                 self.document = bool(self._closed_by) and shown == self._closed_by
             for reader in self._listening:
                 reader.feed(line)
+            if self.step_like is None and not self._settled and looks_like_a_step(line):
+                self.step_like = line
             if not self._settled and not line.number % _ROUND:
                 self._look(line.number)
 

@@ -164,6 +164,17 @@ def set_windows(records: Iterable[Record]) -> None:
         before = record.step
 
 
+def set_times(records: Iterable[Record], elapsed: str = "elapsed_seconds") -> None:
+    """Set windows, and step times as differences of a time since the start, which a native value holds."""
+    step, seconds = 0, 0.0
+    for record in records:
+        now = record.native.get(elapsed)
+        record.window = max(record.step - step, 1)
+        if now is not None and now > seconds:
+            record.put("seconds", round((now - seconds) / record.window, 9))
+        step, seconds = record.step, seconds if now is None else now
+
+
 def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:
     """Return the series of a Run, as its arguments, from records in the order of their steps.
 

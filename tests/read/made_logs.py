@@ -1,0 +1,97 @@
+"""Short logs of our own making, in the form in which frameworks write them: format -> text."""
+
+from __future__ import annotations
+
+import json
+
+STEPS = range(1, 31)
+
+
+def _lines(*entries: object) -> str:
+    return "".join(f"{entry if isinstance(entry, str) else json.dumps(entry)}\n" for entry in entries)
+
+
+def _clock(seconds: int) -> str:
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+LLAMA_FACTORY = _lines(
+    *(
+        {
+            "current_steps": 10 * step, "total_steps": 300, "loss": 2 - step / 100, "lr": 5e-05, "epoch": step / 10,
+            "percentage": 3.33 * step, "elapsed_time": _clock(50 * step), "remaining_time": "0:10:00",
+            "throughput": 4021.5, "total_tokens": 201075 * step,
+        }
+        for step in STEPS
+    ),
+    {"current_steps": 150, "total_steps": 300, "eval_loss": 1.9, "epoch": 1.5, "elapsed_time": "0:13:00"},
+)  # fmt: skip
+
+MS_SWIFT = _lines(
+    *(
+        {
+            "loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.0, "train_speed(iter/s)": 0.2,
+            "epoch": 0.01, "global_step/max_steps": f"{5 * step}/150", "percentage": "8%",
+            "elapsed_time": f"{25 * step // 60}m {25 * step % 60}s", "remaining_time": "4m 2s",
+        }
+        for step in STEPS
+    ),
+    {"eval_loss": 1.2, "global_step/max_steps": "150/150", "elapsed_time": "13m 2s"},
+)  # fmt: skip
+
+VERL = "".join(
+    f"\x1b[36m(TaskRunner pid=4455)\x1b[0m step:{step} - actor/pg_loss:0.01 - actor/grad_norm:0.5 - actor/lr:1e-06 - "
+    f"perf/mfu/actor:0.31 - perf/max_memory_allocated_gb:40.0 - perf/total_num_tokens:812345 - "
+    f"perf/time_per_step:{40 + step / 100:.3f} - perf/throughput:{812345 / 8 / (40 + step / 100):.1f} - "
+    f"timing_s/gen:20.5 - timing_s/update_actor:10.1 - timing_s/step:{40 + step / 100:.3f}\n"
+    for step in STEPS
+)
+
+VERL_SFT = "".join(
+    f"step:{step} - train/loss:1.2{step:02} - train/lr(1e-3):0.01 - train/time(s):3.2{step:02}\n" for step in STEPS
+)
+
+NEMO_RL = "".join(
+    f"\n{'=' * 25} Step {step}/30 {'=' * 25}\n▶ Preparing batch...\n\n📊 Training Results:\n  • Loss: 0.01{step:02}\n"
+    "  • Generation KL Error: 0.0012\n  • Avg Reward: 0.5\n  • Mean Generation Length: 500.1\n\n⏱️  Timing:\n"
+    f"  • Total step time: 57.{step:02}s\n  • generation: 30.25s (52.4%)\n  • policy_training: 12.10s (21.0%)\n"
+    "\n🔍 Performance Metrics:\n    - E2E (Tokens/sec/gpu): 1234.50\n    - E2E (Tokens/sec): 9876.00\n"
+    for step in STEPS
+)
+
+LLM_C = (
+    "| device                | NVIDIA H100 80GB HBM3                              |\n"
+    "batch_size B=64 * seq_len T=1024 * num_processes=8 and total_batch_size=524288\n"
+    "=> setting grad_accum_steps=1\n"
+) + "".join(
+    f"step {step:4d}/30 | loss {11 - step / 10:.6f} (+nanz)| norm 15.4190 (-0.12z)| lr 1.00e-06 | 328.{step:02} ms | "
+    "44.6% bf16 MFU | 1593850 tok/s\n"
+    for step in STEPS
+)
+
+BUILD_NANOGPT = "".join(
+    f"step {step - 1:5d} | loss: {10.9 - step / 10:.6f} | lr 8.3916e-07 | norm: 15.3657 | dt: 260.{step:02}ms | "
+    "tok/sec: 2015663.63\n"
+    for step in STEPS
+)
+
+WANDB_HISTORY = "_step,_runtime,_timestamp,train/loss,train/learning_rate,train/global_step\n" + "".join(
+    f"{step - 1},{10 + 1.5 * step},{1.7e9 + 1.5 * step},{2 - step / 100},1e-05,{step}\n" for step in STEPS
+)
+
+WANDB_CHART = (
+    '"Step","h100 - train/step_time","h100 - train/step_time__MIN","h100 - train/step_time__MAX","mi300x - '
+    'train/step_time","mi300x - train/step_time__MIN","mi300x - train/step_time__MAX"\n'
+) + "".join(f'"{step}","0.52","0.52","0.52","0.62","0.62","0.62"\n' for step in STEPS)
+
+LOGS = {
+    "llama_factory": LLAMA_FACTORY,
+    "ms_swift": MS_SWIFT,
+    "verl": VERL,
+    "verl, fine-tuning": VERL_SFT,
+    "nemo_rl": NEMO_RL,
+    "llm.c": LLM_C,
+    "build-nanogpt": BUILD_NANOGPT,
+    "wandb, history": WANDB_HISTORY,
+    "wandb, chart": WANDB_CHART,
+}

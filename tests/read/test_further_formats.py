@@ -1,0 +1,148 @@
+"""Formats of fine-tuning, of reinforcement learning and of trackers: what is read of each."""
+
+from __future__ import annotations
+
+import random
+
+import made_logs
+import pytest
+
+from tprimat import read
+from tprimat.errors import UnreadableError
+from tprimat.log_import import sources
+from tprimat.read.parsing import text
+
+
+def runs(content, tmp_path, name="a.log"):
+    """As a command reads a file."""
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    found = sources.log_sources([str(path)])[0]
+    outcome = sources.read_source(found[0])
+    assert isinstance(outcome, list), outcome
+    return [each.run for each in outcome]
+
+
+def only(content, tmp_path):
+    (run,) = runs(content, tmp_path)
+    return run
+
+
+def test_llama_factory(tmp_path):
+    run = only(made_logs.LLAMA_FACTORY, tmp_path)
+    assert (run.framework, run.status, run.steps[-1]) == ("llama_factory", "complete", 300)
+    assert set(run.step_times) == {5.0}
+    assert set(run.window_steps) == {10}
+    assert run.loss_values[0] == pytest.approx(1.99)
+    # The mean since the start, of all GPUs.
+    assert run.native_metrics["mean_tokens_per_second"][0] == 4021.5
+    assert any("whole seconds" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize("step", ["global_step/max_steps", "iteration"])
+def test_ms_swift(tmp_path, step):
+    run = only(made_logs.MS_SWIFT.replace("global_step/max_steps", step), tmp_path)
+    assert (run.framework, run.status, run.steps[-1]) == ("ms_swift", "complete", 150)
+    assert set(run.step_times) == {5.0}
+    assert run.memory_metrics.peak_memory_reserved_gb == pytest.approx(32.212, abs=1e-3)
+
+
+def test_ms_swift_counts_days(tmp_path):
+    content = made_logs.MS_SWIFT.splitlines()[0].replace("0m 25s", "1d 2h 0m 10s")
+    assert only(content, tmp_path).step_times == (pytest.approx(93_610 / 5),)
+
+
+def test_verl(tmp_path):
+    run = only(made_logs.VERL, tmp_path)
+    assert (run.framework, run.training_config.num_gpus) == ("verl", 8)
+    assert run.step_times[0] == 40.01
+    assert run.breakdown == pytest.approx({"gen": 20.5, "update_actor": 10.1})
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(42.95, abs=1e-2)
+    # The loss of the policy isn't that of a language model.
+    assert set(run.loss_values) == {None}
+    assert run.native_metrics["policy_loss"][0] == 0.01
+
+
+def test_verl_fine_tuning(tmp_path):
+    run = only(made_logs.VERL_SFT, tmp_path)
+    assert run.step_times[:2] == (3.201, 3.202)
+    assert run.learning_rates[0] == pytest.approx(1e-5)
+
+
+def test_nemo_rl(tmp_path):
+    run = only(made_logs.NEMO_RL, tmp_path)
+    assert (run.framework, run.status, run.training_config.num_gpus) == ("nemo_rl", "complete", 8)
+    assert run.step_times[:2] == (57.01, 57.02)
+    assert run.breakdown == pytest.approx({"generation": 30.25, "policy_training": 12.1})
+    assert run.native_metrics["reward"][0] == 0.5
+
+
+def test_llm_c(tmp_path):
+    run = only(made_logs.LLM_C, tmp_path)
+    assert (run.framework, run.status, run.gpu_info.device_name) == ("nanogpt", "complete", "NVIDIA H100 80GB HBM3")
+    config = run.training_config
+    assert (config.global_batch_size, config.sequence_length, config.num_gpus) == (512, 1024, 8)
+    assert (run.step_times[0], run.grad_norms[0]) == (pytest.approx(0.32801), 15.419)
+    assert not any("assumes an A100" in warning for warning in run.warnings)
+
+
+def test_build_nanogpt(tmp_path):
+    run = only(made_logs.BUILD_NANOGPT, tmp_path)
+    assert (run.steps[0], run.step_times[0]) == (1, pytest.approx(0.26001))
+    assert run.learning_rates[0] == 8.3916e-07
+
+
+def test_the_history_of_a_wandb_run(tmp_path):
+    run = only(made_logs.WANDB_HISTORY, tmp_path)
+    assert (run.framework, run.steps[0], run.steps[-1]) == ("wandb", 1, 30)
+    # When the training began isn't known.
+    assert run.step_times[0] is None
+    assert set(run.step_times[1:]) == {1.5}
+
+
+def test_a_time_of_its_own_goes_before_wandbs(tmp_path):
+    head, *rows = made_logs.WANDB_HISTORY.splitlines()
+    content = "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows)])
+    assert set(only(content, tmp_path).step_times) == {0.7}
+
+
+def test_a_chart_of_wandb_has_a_training_for_each_run(tmp_path):
+    first, second = runs(made_logs.WANDB_CHART, tmp_path)
+    assert (first.label, second.label) == ("h100", "mi300x")
+    assert (set(first.step_times), set(second.step_times)) == ({0.52}, {0.62})
+
+
+def test_a_chart_of_losses_says_what_is_missing(tmp_path):
+    (run,) = runs('"Step","a - train/loss","a - train/loss__MIN","a - train/loss__MAX"\n"1","2","2","2"\n', tmp_path)
+    assert any("export a chart of the step time" in warning for warning in run.warnings)
+
+
+class TestUnknown:
+    def test_what_looked_like_a_step_and_the_nearest_formats(self):
+        lines = text.lines([b"starting\nstep= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407\n"])
+        with pytest.raises(UnreadableError) as raised:
+            read.parse_lines(lines, "my.log")
+        problem = raised.value.message
+        assert "line 2 looks like a step, “step= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407”" in problem
+        assert "the nearest formats are torchtitan, " in problem
+
+    def test_nothing_like_a_step(self):
+        with pytest.raises(UnreadableError) as raised:
+            read.parse_lines(text.lines([b"hello\nworld 1 2\n"]), "my.log")
+        assert "looks like" not in raised.value.message
+
+
+@pytest.mark.parametrize("name", made_logs.LOGS)
+def test_damage_ends_in_no_other_error(name, tmp_path):
+    rng = random.Random(7)
+    for number in range(15):
+        content = list(made_logs.LOGS[name])
+        for _ in range(rng.randint(1, 30)):
+            content[rng.randrange(len(content))] = rng.choice('0123456789|:./-e \n\r[]{}",ainfN\x00')
+        path = tmp_path / f"{number}.log"
+        path.write_text("".join(content), encoding="utf-8")
+        found = sources.log_sources([str(path)])[0]
+        if not found:
+            continue
+        outcome = sources.read_source(found[0])
+        assert isinstance(outcome, tuple) or all(each.run.steps or each.run.status_reason for each in outcome)

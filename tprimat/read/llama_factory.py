@@ -1,0 +1,70 @@
+"""Reader of LLaMA-Factory's trainer_log.jsonl.
+
+{"current_steps": 10, "total_steps": 120, "loss": 1.99, "lr": 5e-05, "epoch": 0.1, "percentage": 8.33,
+"elapsed_time": "0:00:50", "remaining_time": "0:09:10", "throughput": 4021.5, "total_tokens": 201075}
+
+Its step times follow from elapsed_time. throughput is the mean since the start, of all GPUs and of the tokens without
+padding, and only there with include_num_input_tokens_seen. Source: LogCallback in
+src/llamafactory/train/callbacks.py of hiyouga/LLaMA-Factory.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tprimat.read.parsing.records import Record, set_times
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import count, object_at, state, whole
+from tprimat.results.run import Timing
+
+_NAMES = {
+    "loss": "loss",
+    "lr": "learning_rate",
+    "epoch": "epoch",
+    "reward": "reward",
+    "accuracy": "accuracy",
+    "total_tokens": "tokens_seen",
+    "throughput": "mean_tokens_per_second",
+    "vram_allocated": "memory_max_allocated_gib",
+    "vram_reserved": "memory_max_reserved_gib",
+    **dict.fromkeys(("current_steps", "total_steps", "percentage", "eval_loss", "predict_loss"), ""),
+}
+_CLOCK = re.compile(r"(?:(\d{1,5}) days?, )?(\d{1,2}):(\d{2}):(\d{2})")
+
+
+class Reader(StepReader):
+    """A parsed_log.Reader of LLaMA-Factory's logs."""
+
+    name = "llama_factory"
+    rate = None
+    signs = ('"current_steps"',)
+    timing = Timing(
+        clock="host clock of LLaMA-Factory's LogCallback, in whole seconds",
+        covers="all between two log entries: data loading, evaluation and saving included",
+        over_ranks="rank 0",
+    )
+
+    def take(self, line: Line) -> bool:
+        """Read an entry."""
+        found = object_at(line.text, line.text.find("{"))
+        step = whole(found.get("current_steps")) if found else None
+        if found is None or not step:
+            return False
+        state(self.stated, "max_steps", count(found.get("total_steps")), line.text[:300], line.number)
+        if "loss" not in found:
+            # An evaluation.
+            return True
+        record = Record(step, line.number)
+        record.put_all(found, _NAMES)
+        if clock := _CLOCK.fullmatch(str(found.get("elapsed_time"))):
+            days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+            record.put("elapsed_seconds", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        self.sorter.take(record)
+        return True
+
+    def done(self, run: RunBuilder) -> None:
+        """Set the step times."""
+        set_times(run.training.ordered())
+        run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")

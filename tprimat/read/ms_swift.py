@@ -1,0 +1,69 @@
+"""Reader of ms-swift's logging.jsonl.
+
+{"loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.2, "train_speed(iter/s)": 0.2012,
+"epoch": 0.01, "global_step/max_steps": "5/60", "percentage": "8.33%", "elapsed_time": "25s", …}
+
+Newer versions call the step `iteration` and the speed `train_speed(s/it)`; it is the mean since the start, so that step
+times follow from elapsed_time. Source: swift/trainers and swift/megatron of modelscope/ms-swift.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tprimat.read.parsing.records import Record, set_times
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import count, object_at, state
+from tprimat.results.run import Timing
+
+_NAMES = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "epoch": "epoch",
+    "token_acc": "token_accuracy",
+    "acc": "token_accuracy",
+    # torch's count divided by 2^30, under both names.
+    "memory(GiB)": "memory_max_reserved_gib",
+}
+_STEP = re.compile(r"(\d{1,12})/(\d{1,12})")
+_CLOCK = re.compile(r"(?:(\d{1,5})d )?(?:(\d{1,2})h )?(?:(\d{1,2})m )?(\d{1,2}(?:\.\d{1,9})?)s")
+
+
+class Reader(StepReader):
+    """A parsed_log.Reader of ms-swift's logs."""
+
+    name = "ms_swift"
+    rate = None
+    signs = ('"global_step/max_steps"', '"iteration"')
+    timing = Timing(
+        clock="host clock of ms-swift's callback, in whole seconds",
+        covers="all between two log entries: data loading, evaluation and saving included",
+        over_ranks="rank 0",
+    )
+
+    def take(self, line: Line) -> bool:
+        """Read an entry."""
+        found = object_at(line.text, line.text.find("{"))
+        place = found and _STEP.fullmatch(str(found.get("global_step/max_steps") or found.get("iteration")))
+        if not found or not place or "elapsed_time" not in found:
+            return False
+        state(self.stated, "max_steps", count(place[2]), line.text[:300], line.number)
+        step = int(place[1])
+        if "loss" not in found or not step:
+            # An evaluation, or the summary at the end.
+            return True
+        record = Record(step, line.number)
+        record.put_all({name: value for name, value in found.items() if name in _NAMES}, _NAMES)
+        if clock := _CLOCK.fullmatch(str(found["elapsed_time"])):
+            days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+            record.put("elapsed_seconds", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        self.sorter.take(record)
+        return True
+
+    def done(self, run: RunBuilder) -> None:
+        """Set the step times."""
+        set_times(run.training.ordered())
+        run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")

@@ -1,0 +1,101 @@
+"""Reader of verl's console, of reinforcement learning and of fine-tuning: a line of metrics per step.
+
+(TaskRunner pid=4455) step:1 - actor/pg_loss:0.011 - actor/lr:1e-06 - perf/total_num_tokens:812345 -
+perf/time_per_step:40.010 - perf/throughput:2538.2 - timing_s/gen:20.5 - timing_s/step:40.010
+step:1 - train/loss:1.21 - train/lr(1e-3):0.01 - train/time(s):3.21
+
+perf/throughput is total_num_tokens / (time_per_step × GPUs): the number of GPUs follows from it. A step of
+reinforcement learning has as many tokens as its answers are long, so that no batch size × sequence length describes
+it; the parts of its time are in the result's breakdown. Source: verl/trainer/ppo/metric_utils.py and
+verl/utils/tracking.py of volcengine/verl.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import number, state
+from tprimat.results.run import Timing
+
+_STEP = re.compile(r"\bstep:(\d{1,12}) - ")
+_METRIC = re.compile(r"(?<!\S)([\w@./()-]{1,120}):(\S{1,40})")
+_NAMES = {
+    "perf/time_per_step": "seconds",
+    "timing_s/step": "seconds",
+    "train/time(s)": "seconds",
+    "train/loss": "loss",
+    "actor/grad_norm": "grad_norm",
+    "train/grad_norm": "grad_norm",
+    "actor/lr": "learning_rate",
+    "train/lr": "learning_rate",
+    "perf/total_num_tokens": "tokens_per_step",
+    "perf/throughput": "tokens_per_second_per_gpu",
+    "perf/mfu/actor": "mfu_actor",
+    "perf/max_memory_allocated_gb": "memory_max_allocated_gib",
+    "perf/max_memory_reserved_gb": "memory_max_reserved_gib",
+    "actor/pg_loss": "policy_loss",
+    "critic/rewards/mean": "reward",
+    "critic/score/mean": "score",
+    "response_length/mean": "response_length",
+}
+_PART = "timing_s/"
+_ANY_TIME = ("perf/time_per_step:", "timing_s/step:", "train/time(s):")
+
+
+class Reader(StepReader):
+    """A parsed_log.Reader of verl's console."""
+
+    name = "verl"
+    rate = None
+    signs = _ANY_TIME
+    timing = Timing(
+        clock="host clock of verl's trainer",
+        covers="the whole step: generation, rewards, log probabilities and updates, or a batch of fine-tuning",
+        over_ranks="the controller; rank 0 in fine-tuning",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: dict[str, list[float]] = {}
+
+    def take(self, line: Line) -> bool:
+        """Read a step."""
+        text = line.text[:20_000]
+        head = _STEP.search(text)
+        if head is None or not line.whole:
+            return False
+        printed = {metric[1]: metric[2] for metric in _METRIC.finditer(text, head.start())}
+        if (scaled := number(printed.pop("train/lr(1e-3)", None))) is not None:
+            printed["train/lr"] = repr(scaled / 1e3)
+        record = Record(int(head[1]), line.number, window=1)
+        record.put_all({name: value for name, value in printed.items() if name in _NAMES}, _NAMES)
+        for name, value in printed.items():
+            if name.startswith(_PART) and name != "timing_s/step" and (seconds := number(value)) is not None:
+                self._parts.setdefault(name.removeprefix(_PART), []).append(seconds)
+        tokens, rate = record.native.get("tokens_per_step"), record.native.get("tokens_per_second_per_gpu")
+        if tokens and rate and record.seconds:
+            ratio = tokens / rate / record.seconds
+            if ratio >= 1 and abs(ratio - round(ratio)) < 0.01 * ratio:
+                words = f"perf/total_num_tokens {tokens:g} / time_per_step / throughput {rate:g}"
+                state(self.stated, "num_gpus", round(ratio), words, line.number)
+        self.sorter.take(record)
+        return True
+
+    def builder(self, training: LoggedTraining) -> RunBuilder:
+        """Return what makes the Run of a training; its first step may be numbered 0."""
+        run = super().builder(training)
+        if any("tokens_per_step" in record.native for record in training.records.values()):
+            run.unknown["batch"] = (
+                "tokens per step vary with the length of the answers; token rates are in native_metrics"
+            )
+        return run
+
+    def done(self, run: RunBuilder) -> None:
+        """Set the parts of a step's time."""
+        if run.training is self.sorter.trainings[-1]:
+            run.breakdown = {name: statistics.fmean(values) for name, values in self._parts.items()}
