@@ -42,7 +42,7 @@ MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure"}
 MAY_IMPORT["__init__"] = {"api"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 
-HEAVY = ("jinja2", "lightning", "matplotlib", "numpy", "rich", "scipy", "torch", "transformers")
+HEAVY = ("jinja2", "lightning", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "scipy", "torch", "transformers")
 UNIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 _ROWS = ("defaults", "framework", "nemo", "nemo.defaults", "primus", "request", "scales")
 FRAMEWORK_ROWS = {"tprimat.frameworks", *(f"tprimat.frameworks.{name}" for name in _ROWS)}
