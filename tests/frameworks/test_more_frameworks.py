@@ -155,6 +155,13 @@ class TestEmbedded:
         with pytest.raises(UsageError, match="largest that fits"):
             by_name(name).resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
 
+    @pytest.mark.parametrize(("gpus", "is_advised"), [(8, True), (4, True), (2, False), (1, False)])
+    def test_a_model_too_large_for_one_gpu_may_be_sharded(self, gpus, is_advised):
+        with pytest.raises(UsageError) as refused:
+            by_name("lightning").resolve_config("llama", RequestedConfig(scale="full", num_gpus=gpus), H100S, OUT)
+        assert (f"--framework fsdp shards it over {gpus} GPUs" in refused.value.message) is is_advised
+        assert "--scale quarter is the largest that fits" in refused.value.message
+
     def test_fsdp_has_no_fp16(self):
         with pytest.raises(UsageError, match="fsdp does not support fp16 here"):
             by_name("fsdp").resolve_config("llama", RequestedConfig(precision="fp16"), H100S, OUT)

@@ -210,7 +210,10 @@ class Resolver:
         largest, free = self.largest_that_fits(), self.device.free_bytes or 0.0
         if self.bytes_needed(scales.shape(self.model, largest)) > free:
             return "no scale fits; tprimat gpu-memory lists the processes that hold memory"
-        return f"--scale {largest.name} is the largest that fits"
+        sharded = scales.bytes_sharded(self.gpus) * scales.parameters(self.model, self.size()[1])
+        fits = self.device.platform != "cpu" and self.gpus > 1 and sharded <= free * (1 - scales.SPARE)
+        shard = f"--framework fsdp shards it over {self.gpus} GPUs, " if fits else ""
+        return f"{shard}--scale {largest.name} is the largest that fits"
 
     def note_tight(self, what: str, needed: float) -> None:
         """Note where memory suffices and may run out all the same."""

@@ -125,6 +125,15 @@ def parameters(model: Model, config: ModelConfig) -> int:
     return layers * layer + vocabulary * hidden * (1 if config.tie_word_embeddings else 2) + hidden
 
 
+def bytes_sharded(processes: int) -> float:
+    """Return the bytes of a parameter on each GPU where FSDP2 shards weights and AdamW's states.
+
+    Until the last micro-batch of a step, whose backward pass reduces them, it adds gradients up unsharded, in fp32. As
+    much is in use before sharding: the model is built whole.
+    """
+    return 4 + 12 / processes
+
+
 def largest_that_fits(model: Model, memory_bytes: float, needed: Callable[[ModelConfig], float]) -> Scale:
     """Return the largest scale that leaves SPARE of a device's memory free; the smallest one where none does.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from tprimat.frameworks import resolve
+from tprimat.frameworks import resolve, scales
 
 OLDEST = (2, 6)
 """Version of torch from which on fully_shard is in torch.distributed.fsdp."""
@@ -14,12 +14,9 @@ class Resolver(resolve.Resolver):
     """The choices of FSDP2."""
 
     def bytes_per_parameter(self) -> float:
-        """Return the memory of one GPU: its share of weights and AdamW's states, and whole gradients.
-
-        Until the last micro-batch of a step, whose backward pass reduces them, FSDP2 adds gradients up unsharded, in
-        fp32. As much is in use before sharding: the model is built whole.
-        """
-        return super().bytes_per_parameter() if self.device.platform == "cpu" else 4 + 12 / self.gpus
+        """Return the memory of one GPU: its share of weights and AdamW's states, and whole gradients."""
+        on_cpu = self.device.platform == "cpu"
+        return super().bytes_per_parameter() if on_cpu else scales.bytes_sharded(self.gpus)
 
 
 def unavailable() -> str | None:
