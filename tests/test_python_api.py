@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
+import inspect
 import io
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -325,6 +327,13 @@ class TestExport:
 
 
 class TestDocs:
+    def test_the_page_names_everything_public(self):
+        page = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
+        names = [name for kind in (tprimat.Results, tprimat.Comparison) for name in vars(kind) if name[0] != "_"]
+        functions = (tprimat.load, tprimat.read_log, tprimat.compare)
+        names += [name for function in functions for name in inspect.signature(function).parameters]
+        assert [name for name in names if not re.search(rf"\b{name}\b", page)] == []
+
     def test_the_page_prints_what_it_shows(self, monkeypatch, capsys):
         pytest.importorskip("pandas")
         monkeypatch.chdir(REPOSITORY)
