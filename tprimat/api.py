@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog.gpus import PRECISIONS
@@ -108,7 +108,7 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95% confidence interval of the ratio; with one run against several a prediction interval, with one each None."""
+        """95% confidence interval of the ratio; with one run against several a prediction interval, else None."""
         ratio = self._leaders and self._leaders.speedup
         return (ratio.low, ratio.high) if ratio and ratio.low is not None and ratio.high is not None else None
 
@@ -200,6 +200,10 @@ def read_log(
 
     Raises UnreadableError and UsageError as load() does, and UsageError for a value that contradicts a log.
     """
+    for name, value in (
+        ("num_gpus", num_gpus), ("global_batch_size", global_batch_size), ("sequence_length", sequence_length)
+    ):  # fmt: skip
+        _check(name, value, value is None or (type(value) is int and value > 0), "a whole number above zero")
     given = GivenValues(model_name, num_gpus, global_batch_size, sequence_length, label, override)
     return _loaded(paths, given)
 
@@ -230,9 +234,9 @@ def compare(
         # Together, since several files may belong to one training.
         loaded.append(load(*paths))
     options = Options(precision=precision) if isinstance(precision, str) else Options(precisions=precision or {})
-    for name in {options.precision, *options.precisions.values()} - {None, *PRECISIONS}:
-        hint = f"use one of {', '.join(PRECISIONS)}"
-        raise UsageError(f"precision: {name!r} is not a precision", hint=hint, heading="wrong-usage")
+    for name in (options.precision, *options.precisions.values()):
+        _check("precision", name, name in (None, *PRECISIONS), f"one of {', '.join(PRECISIONS)}")
+    _check("mode", mode, mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
     files = [file for results in loaded for file in results.files]
     notes = [note for results in loaded for note in results.notes]
     comparison = compare_files(files, reference=reference, model=model, notes=notes, mode=mode, options=options)
@@ -240,6 +244,11 @@ def compare(
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
         comparison = cost.with_prices(comparison, words)
     return Comparison(verdict.report(comparison))
+
+
+def _check(name: str, value: object, is_valid: bool, expected: str) -> None:
+    if not is_valid:
+        raise UsageError(f"{name}={value!r} is invalid", hint=f"give {expected}", heading="wrong-usage")
 
 
 def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:
