@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "read")]
 
+import made_logs
 import msgspec
 
 from tprimat import read
@@ -98,7 +99,7 @@ class Fault:
 
 def originals() -> list[bytes]:
     """Return the real logs beside the repository, if any, and synthetic ones."""
-    found = [OWN.encode() * 30]
+    found = [OWN.encode() * 30, *(each.encode() for each in made_logs.LOGS.values())]
     there = sorted(SAMPLES.glob("*/*")) if SAMPLES.is_dir() else []
     return found + [path.read_bytes() for path in there if path.suffix in (".log", ".txt", ".out") and path.is_file()]
 

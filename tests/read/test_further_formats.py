@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import made_logs
 import pytest
 
 from tprimat import read
+from tprimat.cli import run
 from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
 from tprimat.read.parsing import text
+from tprimat.store import store
 
 
 def runs(content, tmp_path, name="a.log"):
@@ -146,3 +150,45 @@ def test_damage_ends_in_no_other_error(name, tmp_path):
             continue
         outcome = sources.read_source(found[0])
         assert isinstance(outcome, tuple) or all(each.run.steps or each.run.status_reason for each in outcome)
+
+
+class TestColumns:
+    """Any table, with columns that the user names."""
+
+    CSV = "iteration,wall,nll,note\n" + "".join(f"{step},0.5,{3 - step / 10},x\n" for step in range(25))
+
+    def read(self, content, tmp_path, monkeypatch, columns):
+        monkeypatch.chdir(tmp_path)
+        Path("table.csv").write_text(content, encoding="utf-8")
+        return run("read", ["table.csv", "--columns", columns])
+
+    def test_csv(self, tmp_path, monkeypatch):
+        assert self.read(self.CSV, tmp_path, monkeypatch, "step=iteration,time=wall,loss=nll") == 0
+        (found,) = store.read(Path("output/train_own_model.json"))
+        assert (found.steps[0], found.steps[-1], set(found.step_times)) == (1, 25, {0.5})
+        assert found.loss_values[1] == 2.9
+
+    def test_json_lines_with_nested_values(self, tmp_path, monkeypatch):
+        content = "".join(
+            json.dumps({"i": step, "perf": {"ms": 250.0, "since": step / 2}}) + "\n" for step in range(1, 9)
+        )
+        assert self.read(content, tmp_path, monkeypatch, "step=i,time_ms=perf.ms") == 0
+        (found,) = store.read(Path("output/train_own_model.json"))
+        assert set(found.step_times) == {0.25}
+        assert self.read(content, tmp_path, monkeypatch, "step=i,elapsed=perf.since") == 0
+        runs = [each for path in Path("output").glob("*.json") for each in store.read(path)]
+        assert {0.5} in [set(each.step_times) for each in runs]
+
+    @pytest.mark.parametrize(
+        ("columns", "words"),
+        [
+            ("step=iteration,time=seconds", "it has no column 'seconds'; columns: iteration, wall, nll, note"),
+            ("step=note,time=wall", "column note has no whole number"),
+            ("step=iteration,speed=wall", "--columns: unknown value 'speed'"),
+            ("step=iteration", "--columns needs step=COLUMN and another value"),
+            ("iteration", "--columns: 'iteration' is not VALUE=COLUMN"),
+        ],
+    )
+    def test_what_is_wrong(self, tmp_path, monkeypatch, capsys, columns, words):
+        assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 2
+        assert words in capsys.readouterr().err

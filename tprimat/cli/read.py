@@ -15,7 +15,9 @@ from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
+from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.importer import ImportedResult, LogImport
+from tprimat.read import mapped
 from tprimat.text import counted, plain, shortened
 
 MOST_SKIPPED = 4
@@ -30,6 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     if not arguments.paths:
         raise UsageError("no log given", hint="give a log file, a directory, or - for stdin", heading="wrong-usage")
+    given = GivenValues(columns=arguments.columns and mapped.columns(arguments.columns))
     names = inputs.named_files(arguments.paths)
     logs, skipped, errors = sources.log_sources(names)
     if errors and not logs and not skipped:
@@ -40,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
     batch.skipped += skipped
     batch.errors += [(error.problem, error.hint) for error in errors]
     with _progress(len(logs)) as advance:
-        for source, outcome in sources.read_sources(logs, arguments.jobs):
+        for source, outcome in sources.read_sources(logs, arguments.jobs, given):
             batch.add(source, outcome)
             advance(source.title)
     batch.save()

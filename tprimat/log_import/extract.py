@@ -36,7 +36,10 @@ SYSTEM_LEVELS = 5
 
 @dataclasses.dataclass(frozen=True)
 class GivenValues:
-    """Values from the user for a log: used where it leaves them open, or in any case with `override`."""
+    """Values from the user for a log: used where it leaves them open, or in any case with `override`.
+
+    `columns` says which column of a table is what, by mapped.VALUES.
+    """
 
     model: str | None = None
     num_gpus: int | None = None
@@ -44,6 +47,7 @@ class GivenValues:
     sequence_length: int | None = None
     label: str | None = None
     override: bool = False
+    columns: Mapping[str, str] | None = None
 
 
 NOTHING_GIVEN = GivenValues()

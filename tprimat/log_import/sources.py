@@ -27,6 +27,7 @@ from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError,
 from tprimat.files import unreadable
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, is_handed_over, read_small
+from tprimat.read import mapped
 from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.store.history import files_below
 
@@ -250,7 +251,7 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     contents: list[Iterator[bytes]] = [log.chunks() for log in logs]
     head = _head(contents[0])
     contents[0] = itertools.chain([head], contents[0])
-    file_format = read.file_format_of(head)
+    file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
         return [imported(source.title, parsed, logs, given) for parsed in parsed_logs]

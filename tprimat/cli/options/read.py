@@ -22,6 +22,7 @@ def parser() -> Parser:
     parser.add_argument("paths", metavar="PATH", nargs="*", help="log files, directories, globs, or - for stdin")
     option(parser, "--output-dir DIR", "write results to DIR (default: output)", default="output")
     option(parser, "--label NAME", "name this configuration; becomes part of file names")
+    option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
     option(parser, "--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
     add_output_options(
         parser,

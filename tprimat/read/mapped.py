@@ -1,0 +1,126 @@
+"""Reader of any table, CSV with a header or a JSON object per line, whose columns the user names: --columns.
+
+tprimat read metrics.csv --columns step=iteration,time=step_time_s,loss=nll
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+
+from tprimat.errors import UsageError
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
+from tprimat.read.parsing.records import LoggedTraining, Record, set_times
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.values import json_object, whole
+from tprimat.results.run import Timing
+
+VALUES = {
+    "step": "",
+    "time": "seconds",
+    "time_ms": "milliseconds",
+    "elapsed": "elapsed_seconds",
+    "loss": "loss",
+    "lr": "learning_rate",
+    "grad_norm": "grad_norm",
+    "tokens_per_second": "tokens_per_second",
+    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+}
+"""What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start in s."""
+
+TIMING = Timing(
+    clock="unknown: the user named the column", covers="unknown: the file has the figure alone", over_ranks="unknown"
+)
+
+
+def columns(text: str) -> Mapping[str, str]:
+    """Return the columns that an option such as step=iteration,time=step_time_s names, by VALUES.
+
+    Raises UsageError for another text.
+    """
+    pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in text.split(",")]
+    known = ", ".join(VALUES)
+    for pair in pairs:
+        if len(pair) < 2 or not pair[1]:
+            raise UsageError(
+                f"--columns: {'='.join(pair)!r} is not VALUE=COLUMN", hint=f"values: {known}", heading="wrong-usage"
+            )
+        if pair[0] not in VALUES:
+            raise UsageError(f"--columns: unknown value {pair[0]!r}", hint=f"values: {known}", heading="wrong-usage")
+    named = {pair[0]: pair[1] for pair in pairs}
+    if "step" not in named or len(named) < 2:
+        raise UsageError(
+            "--columns needs step=COLUMN and another value", hint=f"values: {known}", heading="wrong-usage"
+        )
+    return named
+
+
+def file_format(named: Mapping[str, str]) -> FileFormat:
+    """Return the format of files with these columns."""
+    return FileFormat(
+        "table", "a table of --columns", lambda head: True, lambda parts, beside: [_read(part, named) for part in parts]
+    )
+
+
+def _read(part: InputFile, named: Mapping[str, str]) -> ParsedLog:
+    """Return the training of a table. Raises ValueError where it lacks a column, or has no row with a step."""
+    training = LoggedTraining()
+    for line, row in _rows(part, named.values()):
+        step = whole(row[named["step"]])
+        if step is None:
+            continue
+        record = training.records.setdefault(step, Record(step, line, window=1))
+        for value, column in named.items():
+            if VALUES[value]:
+                record.put(VALUES[value], row[column])
+    records = training.ordered()
+    if not records:
+        raise ValueError(f"column {named['step']} has no whole number")
+    training.last = records[-1]
+    if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
+        set_times(records)
+    return RunBuilder(
+        "own",
+        "table (--columns)",
+        training,
+        TIMING,
+        shift=0 if records[0].step else 1,
+        rate=None,
+        unknown={"step_times": "no step times: --columns names no time"},
+    ).reading()
+
+
+def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Yield rows by column, with their line; cells of a nested object have dotted names. Raises ValueError."""
+    first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    part.stream.seek(0)
+    rows = _objects(part) if first == b"{" else _cells(part)
+    for number, (line, row) in enumerate(rows):
+        absent = [name for name in needed if name not in row]
+        if absent and not number:
+            there = ", ".join(itertools.islice(row, 20))
+            raise ValueError(f"it has no column {absent[0]!r}; columns: {there}")
+        yield line, {**dict.fromkeys(absent), **row}
+
+
+def _cells(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:
+    header: list[str] | None = None
+    for line, row in part.rows():
+        if header is None:
+            header = [name.strip() for name in row]
+        elif len(row) == len(header):
+            yield line, dict(zip(header, row, strict=True))
+
+
+def _objects(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for line, text in enumerate(part.stream, start=1):
+        if (found := json_object(text.decode("utf-8-sig", errors="replace"))) is not None:
+            yield line, dict(_flat(found))
+
+
+def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in found.items():
+        if isinstance(value, dict) and before.count(".") < 8:
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
