@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import msgspec
 import pytest
 import scipy.stats
 from made_runs import H100, MI300X, comparison, make_run, shape
 
+from tprimat.report.rates import rate_unit
 from tprimat.results.run import Environment
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -249,3 +251,23 @@ class TestRefusals:
     )
     def test_not_for_what_is_the_same_or_unstated(self, one, other):
         assert pair(make_run(**one), make_run(**AMD, **other)).ratio is not None
+
+
+@pytest.mark.parametrize("length", [None, 8192])
+def test_mlperf_without_a_sequence_length_is_compared_in_samples(length):
+    def runs(framework):
+        fast = make_run(**AMD, step_time=1.0, batch=8, length=None, framework=framework)
+        return make_run(step_time=2.0, batch=16, length=length, framework=framework), fast
+
+    found = comparison(*runs("mlperf"))
+    (group,) = found.models[0].groups
+    (one,) = group.pairs
+    assert [statistics.fmean(each.speeds) for each in group.systems] == pytest.approx([1.0, 1.0], rel=0.01)
+    assert one.ratio.value == pytest.approx(1.0, rel=0.01)
+    assert rate_unit(group.systems) == "samples/s/GPU"
+    assert any("samples/s/GPU" in note for note in found.notes)
+    in_tokens = [each.gpu for each in group.systems if "tokens_per_second_per_gpu" in each.values]
+    assert in_tokens == [H100] * bool(length)
+    # Samples of other trainings have any length, and one set of a regression check may state it.
+    for refused in (comparison(*runs("nemo")), comparison(*runs("mlperf"), per_sample=False)):
+        assert not any(each.ratio for each in refused.models[0].pairs)

@@ -21,6 +21,8 @@ from tprimat.compare import precision
 from tprimat.compare.caveats import caveats
 from tprimat.compare.pairs import pair
 from tprimat.compare.result import (
+    RATE,
+    SAMPLES_RATE,
     Caveat,
     Comparison,
     Group,
@@ -33,7 +35,6 @@ from tprimat.compare.result import (
     SettingRow,
     SystemResult,
 )
-from tprimat.compare.speedup import RATE
 from tprimat.compare.systems import System, measurement, name_systems, same_system
 from tprimat.errors import UsageError
 from tprimat.results.run import Run
@@ -67,6 +68,7 @@ def compare(
     notes: Sequence[str] = (),
     mode: Mode = "best",
     options: Options = NOTHING_KNOWN,
+    per_sample: bool = True,
 ) -> Comparison:
     """Compare the systems of each model with each other.
 
@@ -81,6 +83,7 @@ def compare(
         mode: "same" rejects every difference of configuration.
         options: what the user knows and the results don't say. A precision fills in what they leave
             open, for the checks too; the files stay as they are.
+        per_sample: whether MLPerf's logs may be compared in samples, where not all state their sequence length.
 
     Raises:
         UsageError: no system, several systems or no model has the name asked for.
@@ -96,10 +99,18 @@ def compare(
         by_model.setdefault(name, {}).setdefault((same_system(run), unknown), []).append((run, file))
     systems = name_systems({name: [runs[0][0] for runs in groups.values()] for name, groups in by_model.items()})
     results = {
-        name: [_system_result(system, runs) for system, runs in zip(systems[name], groups.values(), strict=True)]
+        name: [
+            _system_result(system, runs, per_sample=per_sample and _in_samples(groups.values()))
+            for system, runs in zip(systems[name], groups.values(), strict=True)
+        ]
         for name, groups in by_model.items()
     }
     every = [system for group in results.values() for system in group]
+    remarks += [
+        f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the sequence length"
+        for name, group in results.items()
+        if group[0].per_sample and any(system.value(RATE) for system in group)
+    ]
     chosen = None if reference is None else _chosen(reference, every)
     compared = tuple(_model_comparison(name, group, chosen, remarks, mode) for name, group in results.items())
     parts = every[0].parts if every else ()
@@ -148,14 +159,22 @@ def _names(run: Run) -> tuple[str, str]:
     return plain(run.model or "unnamed model"), models.title(run.model)
 
 
-def _system_result(system: System, runs: Sequence[tuple[Run, str]]) -> SystemResult:
+def _in_samples(groups: Iterable[Sequence[tuple[Run, str]]]) -> bool:
+    """Return whether all runs are of MLPerf, whose benchmarks fix what a sample is, and not all state its length."""
+    runs = [run for group in groups for run, _ in group]
+    return {run.framework for run in runs} == {"mlperf"} and any(
+        run.training_config.sequence_length is None for run in runs
+    )
+
+
+def _system_result(system: System, runs: Sequence[tuple[Run, str]], *, per_sample: bool) -> SystemResult:
     summaries = [summarize(run) for run, _ in runs]
     timed = [summary.performance.avg_step_time_seconds is not None for summary in summaries]
     complete = [run.status == "complete" and has for (run, _), has in zip(runs, timed, strict=True)]
     # A run that broke off says less than one that ended, and is only used where there is none.
     counted = complete if any(complete) else timed
     results = tuple(
-        RunResult(run, summary, file, is_valid)
+        RunResult(run, summary, file, is_valid, per_sample)
         for (run, file), summary, is_valid in zip(runs, summaries, counted, strict=True)
     )
     judged = [result for result in results if result.is_valid]
@@ -169,7 +188,7 @@ def _system_result(system: System, runs: Sequence[tuple[Run, str]]) -> SystemRes
         # The finding says the same, and what would explain it.
         warnings = [warning for warning in warnings if not warning.startswith(WITHHELD)]
     statuses = [_status_text(result) for result in results if result.run.status != "complete"]
-    rates = [rate for result in judged if (rate := result.value(RATE)) is not None]
+    rates = [rate for result in judged if (rate := result.rate) is not None]
     return SystemResult(
         **vars(system),
         runs=results,
@@ -193,11 +212,12 @@ def _each_once(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     figures = {}
-    for metric in metrics.METRICS:
-        values = [float(known) for result in results if (known := result.value(metric.name)) is not None]
-        if values:
+    known = {metric.name: [result.value(metric.name) for result in results] for metric in metrics.METRICS}
+    known[SAMPLES_RATE] = [result.rate for result in results if result.per_sample]
+    for name, each in known.items():
+        if values := [float(value) for value in each if value is not None]:
             low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
-            figures[metric.name] = MetricValue(OVER_RUNS[over_runs(metric.name)](values), low, high, len(values))
+            figures[name] = MetricValue(OVER_RUNS[over_runs(name)](values), low, high, len(values))
     return figures
 
 
@@ -220,7 +240,7 @@ def over_runs(name: str) -> str:
     return "geometric mean" if name in _SPEEDS else "mean"
 
 
-_SPEEDS = {"avg_step_time_seconds", "steps_per_second", "tokens_per_second", "tokens_per_second_per_gpu"}
+_SPEEDS = {"avg_step_time_seconds", "steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE}
 
 
 def _chosen(reference: str, systems: Sequence[SystemResult]) -> str:
@@ -303,7 +323,7 @@ def _default_baseline(systems: Sequence[SystemResult]) -> SystemResult:
 
 def _workload(system: SystemResult) -> tuple[object, ...]:
     config = system.run.training_config
-    return system.run.scale, config.global_batch_size, config.sequence_length
+    return system.run.scale, config.global_batch_size, 1 if system.per_sample else config.sequence_length
 
 
 def _by_workload(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:

@@ -79,7 +79,7 @@ def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
     if lacking:
         return f"{'; '.join(dict.fromkeys(lacking))}; throughput needs batch size and sequence length"
     lengths = [each.run.training_config.sequence_length for each in (baseline, system)]
-    if lengths[0] != lengths[1]:
+    if lengths[0] != lengths[1] and not system.per_sample:
         return f"workload mismatch: sequence length {lengths[0]} vs {lengths[1]}"
     return None
 

@@ -130,7 +130,7 @@ def check_regression(
     files = precision.fill([*baseline, *candidate], options, remarks)
     options = dataclasses.replace(options, precision=None, precisions={})
     halves = files[: len(baseline)], files[len(baseline) :]
-    sets = [compare(half, model=model, options=options) for half in halves]
+    sets = [compare(half, model=model, options=options, per_sample=False) for half in halves]
     for kind, each in zip(("baseline", "candidate"), sets, strict=True):
         # How each set alone would be ordered says nothing here.
         remarks += [f"{kind}: {note}" for note in each.notes if WORKLOADS.partition("}")[2] not in note]

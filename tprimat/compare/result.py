@@ -22,6 +22,11 @@ from tprimat.results.result_file import Loaded as Loaded
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.text import plain
 
+RATE = "tokens_per_second_per_gpu"
+
+SAMPLES_RATE = "samples_per_second_per_gpu"
+"""Takes its place among MLPerf's logs of one benchmark where one doesn't state its sequence length."""
+
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
@@ -31,6 +36,17 @@ class RunResult:
     summary: Summary
     file: str
     is_valid: bool
+    per_sample: bool = False
+    """Whether its rate is compared in samples, since the sequence length is unknown."""
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens, or samples, per second and GPU."""
+        if not self.per_sample:
+            return self.summary.performance.tokens_per_second_per_gpu
+        seconds = self.summary.performance.avg_step_time_seconds
+        batch, gpus = self.run.training_config.global_batch_size, self.run.num_gpus
+        return batch / seconds / gpus if batch and seconds and gpus else None
 
     def value(self, metric: str) -> float | None:
         """A figure by the name of its metric, in the unit of its row; None where it is unknown."""
@@ -103,9 +119,8 @@ class SystemResult(System):
 
     @property
     def speeds(self) -> list[float]:
-        """The rate of each run that counts and has one, tokens/s/GPU."""
-        rates = (result.summary.performance.tokens_per_second_per_gpu for result in self.valid_runs)
-        return [rate for rate in rates if rate]
+        """The rate of each run that counts and has one, tokens/s/GPU or samples/s/GPU."""
+        return [rate for result in self.valid_runs if (rate := result.rate)]
 
     @property
     def exit_summary(self) -> str:
@@ -126,9 +141,18 @@ class SystemResult(System):
         """A run that stands for the setup, which all runs of a system share."""
         return (self.valid_runs or self.runs)[0].run
 
+    @property
+    def per_sample(self) -> bool:
+        """Whether rates are compared in samples."""
+        return any(result.per_sample for result in self.runs)
+
+    def figure(self, metric: str) -> MetricValue | None:
+        """A figure with its range; the rate of the comparison for RATE. None where it is unknown."""
+        return self.values.get(SAMPLES_RATE if metric == RATE and self.per_sample else metric)
+
     def value(self, metric: str) -> float | None:
-        """A figure's value; None where it is unknown."""
-        figure = self.values.get(metric)
+        """A figure's value, as figure() chooses it; None where it is unknown."""
+        figure = self.figure(metric)
         return None if figure is None else figure.value
 
 

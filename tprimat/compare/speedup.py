@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from tprimat.analysis import intervals
 from tprimat.analysis.intervals import Difference
 from tprimat.analysis.summary import SegmentMetrics, rounding_variance
+from tprimat.compare.result import RATE as RATE
 from tprimat.compare.result import Ratio, RunResult, SegmentRatio, SystemResult
-
-RATE = "tokens_per_second_per_gpu"
 
 PAIRS = 4
 """Pairs of segments that are listed one by one; of more, the least and the largest ratio."""
@@ -68,7 +67,7 @@ def difference(
 
 
 def _values(results: Sequence[RunResult], metric: str, transform: Callable[[float], float]) -> list[float]:
-    known = (result.value(metric) for result in results)
+    known = (result.rate if metric == RATE else result.value(metric) for result in results)
     return [transform(value) for value in known if value is not None and (value > 0 or transform is not math.log)]
 
 
@@ -121,6 +120,6 @@ def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
     known: list[tuple[str | None, float]] = [
         (steps(segment), segment.tokens_per_second_per_gpu)
         for segment in system.segments
-        if segment.tokens_per_second_per_gpu is not None
+        if segment.tokens_per_second_per_gpu is not None and not system.per_sample
     ]
     return known or [(None, statistics.geometric_mean(system.speeds))]

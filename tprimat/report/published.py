@@ -17,7 +17,7 @@ def beside(model: ModelComparison) -> list[str]:
     return [
         text
         for system in model.systems
-        if system.exclusion is None and system.value(RATE) is not None
+        if system.exclusion is None and system.value(RATE) is not None and not system.per_sample
         for row in published.of_the_same(system.run)
         for text in [_sentence(system, row)]
     ]

@@ -51,6 +51,9 @@ def first_counted(result: RunResult) -> int:
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:
     """tokens/s/GPU, or what stands for it where a processor trained."""
+    systems = list(systems)
+    if any(system.per_sample for system in systems):
+        return "samples/s/GPU"
     platforms = {(system.run.platform, system.count) for system in systems}
     kinds = {platform for platform, _ in platforms}
     if kinds == {"cpu"}:

@@ -352,7 +352,7 @@ def _runs_text(system: SystemResult) -> str:
 
 
 def _range(system: SystemResult) -> str | None:
-    figure = system.values.get(RATE)
+    figure = system.figure(RATE)
     if figure is None or figure.min is None:
         return None
     return f"{rate(figure.min)}–{rate(figure.max)}"

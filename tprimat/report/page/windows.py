@@ -44,8 +44,10 @@ class Grid:
 
 
 def grid(group: Group) -> Grid | None:
-    """Return the grid of a group; None where no two systems are compared, and for more runs than the page holds."""
+    """Return the grid of a group; None where no two are compared in tokens, and for more runs than the page holds."""
     if not any(pair.ratio for pair in group.pairs) or sum(len(system.runs) for system in group.systems) > MOST_RUNS:
+        return None
+    if group.baseline.per_sample:
         return None
     usable = [
         system

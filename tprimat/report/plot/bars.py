@@ -108,7 +108,8 @@ def _bars(
         value = end = values[id(place.item)]
         shown = text(value / scale)
         axes.barh(place.y, value, color=place.item.color, **BAR)
-        interval = between_run_interval([known for run in system.valid_runs if (known := run.value(metric))])
+        known = system.speeds if metric == RATE else [run.value(metric) for run in system.valid_runs]
+        interval = between_run_interval([each for each in known if each])
         if interval is not None:
             end = min(interval.high * scale, longest)
             error = [[value - interval.low * scale], [end - value]]
