@@ -75,15 +75,18 @@ The JSON of a comparison (`compare_results.py --json`) has another format: [Read
 
 | file | framework |
 |---|---|
-| `benchmark_cuda_{{model}}.json` | NeMo |
-| `benchmark_rocm_{{model}}.json` | Primus |
-| `benchmark_cpu_{{model}}.json` | the built-in framework on a CPU |
+| `benchmark_cuda_{{model}}.json` | NeMo; the built-in framework and a `BenchmarkCallback` on NVIDIA GPUs |
+| `benchmark_rocm_{{model}}.json` | Primus; the built-in framework and a `BenchmarkCallback` on AMD GPUs |
+| `benchmark_cpu_{{model}}.json` | the built-in framework and a `BenchmarkCallback` on a CPU |
 | `train_{{framework}}_{{model}}.json` | all others |
 | `bench_{{GPU}}_{{N}}gpu_{{timestamp}}.json` | the encoder-decoder, one file per training |
 
 The directory is `output/` (encoder-decoder: `results/`) or that of `--output-dir`; `--label NAME` becomes part of the
-name. A run is added to the file of its setup. If the file has **another** setup, it first moves to `history/`, with its
-time in the name, and a note says so: nothing is overwritten. Comparing a directory skips `history/`.
+name. Results of a framework's second platform have `_amd` or `_nvd` in it, so that NVIDIA's and AMD's can be put into
+one directory. A run is added to the file of its setup. If that name has the file of **another** setup, what differs is
+added to it, such as `benchmark_cuda_llama_H200.json`: nothing is moved or overwritten. Only under a name that you give
+yourself (`--output`) an older file moves to `history/`, with its time in the name. Comparing a directory skips
+`history/`.
 
 Files without `schema_version` come from an earlier tool. They are read too; invalid values become `null`, with a
 warning. A file of a newer version is rejected.

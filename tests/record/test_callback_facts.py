@@ -182,10 +182,11 @@ def test_a_parent_can_show_a_bar(trainings, callback, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_result_of_another_setup_moves_and_this_is_said(trainings, callback, capsys):
-    trainings.fit(callback(model_name="llama", global_batch_size=2), max_steps=2)
-    trainings.fit(callback(model_name="llama", global_batch_size=4), max_steps=2)
-    assert "existing result of a different configuration moved to" in capsys.readouterr().err
+def test_a_result_of_another_setup_has_a_file_of_its_own(trainings, callback, tmp_path):
+    for batch in (2, 4):
+        trainings.fit(callback(model_name="llama", global_batch_size=batch), max_steps=2)
+    names = sorted(path.name for path in (tmp_path / "output").glob("*.json"))
+    assert names == ["benchmark_cpu_llama.json", "benchmark_cpu_llama_4batch.json"]
 
 
 def test_nemos_hooks_count_as_steps_too(trainings, callback):

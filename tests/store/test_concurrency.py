@@ -144,7 +144,7 @@ def test_eight_benchmarks_with_readers_and_comparisons(tmp_path, repository):
     child.write_text(CHILD)
     readers = Readers(folder, repository)
     options = ["--model", "llama", "--steps", "30", "--runs", "2", "--output-dir", str(folder)]
-    # Half of them share a setup and a file, the others push each other's file to history.
+    # Half of them share a setup and a file, the others have files of their own.
     writers = [
         start(
             ["-c", BENCHMARK, str(child), *options, *([] if number % 2 else ["--steps", str(30 + number)])],
@@ -289,7 +289,7 @@ def test_under_its_name_there_is_a_whole_result_at_every_moment(tmp_path, monkey
 
     for name in ("replace", "link", "unlink"):
         monkeypatch.setattr(os, name, watched(getattr(os, name)))
-    saved = store.save(another(2), tmp_path)
+    saved = store.save_as(another(2), path)
     assert seen[0] == (another(1),)
     assert seen[-1] == (another(2),)
     assert {len(runs) for runs in seen} == {1}
@@ -308,9 +308,9 @@ def test_a_writer_that_is_ended_before_the_last_moment_leaves_the_older_result(t
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            store.save(another(2), tmp_path)
+            store.save_as(another(2), path)
     assert store.read(path) == (another(1),)
-    saved = store.save(another(2), tmp_path)
+    saved = store.save_as(another(2), path)
     assert store.read(path) == (another(2),)
     # What it had put into history/ by then is there once.
     assert list((tmp_path / HISTORY).iterdir()) == [saved.moved]
@@ -326,7 +326,7 @@ def test_a_full_disk_leaves_the_older_result_and_nothing_in_history(tmp_path, mo
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(UsageError, match="No space left"):
-            store.save(another(2), tmp_path)
+            store.save_as(another(2), path)
     assert store.read(path) == (another(1),)
     assert not (tmp_path / HISTORY).exists()
 
@@ -338,7 +338,7 @@ def test_a_result_is_located_though_it_is_moved_meanwhile(tmp_path, monkeypatch)
     def moved_first(file):
         if not moved:
             moved.append(None)
-            moved[0] = store.save(another(2), tmp_path).moved
+            moved[0] = store.save_as(another(2), path).moved
         return read(file)
 
     monkeypatch.setattr(store, "read", moved_first)

@@ -16,7 +16,7 @@ from stored_runs import a_run, written
 
 from tprimat import files
 from tprimat.errors import UsageError
-from tprimat.results.run import Data, Run, Source, SourceFile, TrainingConfig
+from tprimat.results.run import Data, Environment, GpuInfo, Optimizer, Run, Source, SourceFile, TrainingConfig
 from tprimat.store import store
 from tprimat.store.naming import file_name
 
@@ -29,7 +29,12 @@ from tprimat.store.naming import file_name
         ({}, "benchmark_cuda_llama.json"),
         ({"platform": "amd", "framework": "primus", "model": "qwen"}, "benchmark_rocm_qwen.json"),
         ({"platform": "cpu", "framework": "lightning"}, "benchmark_cpu_llama.json"),
-        ({"framework": "lightning"}, "train_lightning_llama.json"),
+        ({"framework": "lightning"}, "benchmark_cuda_llama.json"),
+        ({"platform": "amd", "framework": "lightning"}, "benchmark_rocm_llama.json"),
+        ({"framework": "transformers"}, "train_transformers_llama.json"),
+        ({"platform": "amd", "framework": "transformers"}, "train_transformers_llama_amd.json"),
+        ({"platform": "amd", "label": "night"}, "benchmark_cuda_llama_amd_night.json"),
+        ({"framework": "primus"}, "benchmark_rocm_llama_nvd.json"),
         ({"framework": "megatron", "model": "llama3.1_8B"}, "train_megatron_llama3.1-8B.json"),
         ({"label": "night run 2"}, "benchmark_cuda_llama_night-run-2.json"),
         ({"framework": None, "model": None}, "train_unknown_model.json"),
@@ -71,10 +76,12 @@ def test_a_hostile_name_stays_within_its_folder(hostile, field, tmp_path):
     assert store.read(saved.path) == (a_run(**{field: hostile}),)
 
 
-def test_the_longest_names_can_be_moved_to_history(tmp_path):
+def test_the_longest_names_can_be_moved_to_history_or_made_longer(tmp_path):
     names = {"framework": "f" * 999, "model": "m" * 999, "label": "l" * 999}
-    store.save(a_run(**names), tmp_path)
-    moved = store.save(a_run(**names, scale="tiny"), tmp_path).moved
+    path = store.save(a_run(**names), tmp_path).path
+    others = [store.save(a_run(**names, scale=scale, data=Data(seed=1)), tmp_path).path for scale in ("tiny", "full")]
+    assert all(len(each.name) <= 200 for each in others)
+    moved = store.save_as(a_run(**names, scale="tiny"), path).moved
     assert moved is not None
     assert moved.exists()
 
@@ -125,30 +132,54 @@ def test_figures_and_their_doubts_are_stored_rounded(tmp_path):
     assert short["runs"][0]["warnings"] == ["a doubt"]
 
 
-def test_another_setup_moves_the_older_file_to_history(tmp_path):
+@pytest.mark.parametrize(
+    ("changes", "suffix"),
+    [
+        ({"training_config": TrainingConfig(global_batch_size=128)}, "128batch"),
+        ({"framework": "lightning"}, "lightning"),
+        ({"gpu_info": GpuInfo(device_name="NVIDIA H200", software_stack="cuda")}, "H200"),
+        ({"scale": "tiny"}, "tiny"),
+        ({"data": Data(seed=3)}, "seed3"),
+        ({"environment": Environment(versions={"torch": "2.14.0"})}, "torch2.14.0"),
+        ({"optimizer": Optimizer(name="sgd")}, None),
+    ],
+)
+def test_another_setup_gets_a_name_of_its_own_and_moves_nothing(tmp_path, changes, suffix):
+    first, second = a_run(1.0), a_run(2.0, **changes)
+    usual = store.save(first, tmp_path).path
+    content = usual.read_bytes()
+    saved = store.save(second, tmp_path)
+    assert (saved.runs, saved.moved) == (1, None)
+    if suffix:
+        assert saved.path.name == f"benchmark_cuda_llama_{suffix}.json"
+    assert usual.read_bytes() == content
+    assert store.read(saved.path) == (second,)
+    # A further run of it joins its file, and is found there.
+    third = msgspec.structs.replace(second, step_times=(3.0, 3.0, 3.0))
+    assert store.save(third, tmp_path)[::2] == (saved.path, 2)
+    assert store.locate(usual, store.fingerprint(third)) == (third, saved.path)
+    assert sorted(tmp_path.glob("*.json")) == [usual, saved.path]
+
+
+def test_many_setups_of_one_name_lose_nothing(tmp_path):
+    runs = [a_run(data=Data(seed=seed), scale=scale) for seed in range(4) for scale in (None, "tiny")]
+    for run in (*runs, *runs):
+        assert store.save(run, tmp_path).moved is None
+    held = [store.read(file) for file in tmp_path.rglob("*.json")]
+    assert sorted(len(each) for each in held) == [2] * 8
+    assert all(any(run in each for each in held) for run in runs)
+
+
+def test_under_a_name_from_the_user_the_older_file_moves_to_history(tmp_path):
     first = a_run(1.0)
     second = a_run(2.0, training_config=TrainingConfig(global_batch_size=128))
-    store.save(first, tmp_path)
-    saved = store.save(second, tmp_path)
+    store.save_as(first, tmp_path / "mine.json")
+    saved = store.save_as(second, tmp_path / "mine.json")
     assert saved.runs == 1
     assert saved.moved is not None
     assert saved.moved.parent == tmp_path / "history"
     assert store.read(saved.moved) == (first,)
     assert store.read(saved.path) == (second,)
-
-
-def test_three_setups_in_the_same_second_lose_nothing(tmp_path):
-    runs = [a_run(data=Data(seed=seed)) for seed in range(4)]
-    paths = [store.save(run, tmp_path) for run in runs]
-    for saved in paths[1:]:
-        os.utime(saved.moved, (1.8e9, 1.8e9))
-    path = tmp_path / "benchmark_cuda_llama.json"
-    for run in runs:
-        os.utime(path, (1.8e9, 1.8e9))
-        store.save(msgspec.structs.replace(run, label=None, scale="tiny"), tmp_path)
-    held = [run for file in tmp_path.rglob("*.json") for run in store.read(file)]
-    assert len(held) == 8
-    assert all(run in held for run in runs)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b'{"schema_version": 99}', b"\xff\xfe\x00", b"{}"])

@@ -16,7 +16,6 @@ from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
 from tprimat.log_import.extract import GivenValues
 from tprimat.store import store
-from tprimat.store.naming import file_name
 from tprimat.store.store import Saved
 from tprimat.text import counted, plain
 
@@ -50,7 +49,10 @@ def extract(
             for each in log_extract.extract(inputs.Log(path), given):
                 summary = summarize(each.run)
                 _imported.show_extracted(each, summary)
-                saved = store.save_as(each.run, Path(output or Path(output_dir, file_name(each.run))), summary)
+                if output:
+                    saved = store.save_as(each.run, Path(output), summary)
+                else:
+                    saved = store.save(each.run, Path(output_dir), summary)
                 _show_saved(saved)
                 console.record(each.run, saved.path, each.title)
                 console.current().notes.extend(f"{each.title}: {note}" for note in each.notes)

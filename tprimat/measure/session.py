@@ -224,7 +224,7 @@ class Session:
         self.runs[index].append((run, summary))
         console.record(run, short_path(path))
         for moved in sorted(set((path.parent / HISTORY).glob("*.json")) - history):
-            console.note(f"existing result of another setup moved to {short_path(moved)}")
+            console.note(f"existing file moved to {short_path(moved)}")
         line = display.outcome(title, run, summary, self._rest_s(time.monotonic() - self._began))
         if display.shows_lines(self._plan):
             console.debug(line)

@@ -36,11 +36,14 @@ def train_nemo(plan: Plan, machine: Machine) -> int:
         for note in filter(None, (*plan.notes, platforms.held_by_others(machine))):
             console.note(note)
     status = nemo_training.main(request.to_arguments())
-    path = request.output_dir / plan.framework_of(request).hook("result_name")(request)
+    usual = Path(plan.framework_of(request).hook("result_name")(request)).stem
     output = console.current()
     output.is_main_process = first
-    if first and status == 0 and path.is_file() and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
-        console.record(store.read(path)[-1], path)
+    if first and status == 0 and output.verbosity in (Verbosity.QUIET, Verbosity.JSON):
+        # Another configuration may have the usual name.
+        written = sorted(request.output_dir.glob(f"{usual}*.json"), key=lambda path: path.stat().st_mtime)
+        for path in written[-1:]:
+            console.record(store.read(path)[-1], path)
     return status
 
 

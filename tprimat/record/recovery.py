@@ -222,7 +222,7 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     count = len(run.steps)
     what = counted(count, "record") if count else "no steps"
     lost = "" if run.status == "complete" else f", {run.status}"
-    moved = f"; existing result of a different configuration moved to {saved.moved}" if saved.moved else ""
+    moved = f"; existing file moved to {saved.moved}" if saved.moved else ""
     return Recovered(
         f"recovered {what} of an interrupted run{lost}: {saved.path}{moved}",
         run,

@@ -62,4 +62,4 @@ def write(run: Run, summary: Summary, folder: Path) -> tuple[Path | None, list[s
             return None, [first.line(), f"error: no temporary directory either: {error.strerror or error}"]
         first.hint = f"the result is in {saved.path}"
         return saved.path, [first.line()]
-    return saved.path, [f"existing result of a different configuration moved to {saved.moved}"] if saved.moved else []
+    return saved.path, [f"existing file moved to {saved.moved}"] if saved.moved else []

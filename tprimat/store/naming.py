@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from tprimat.catalog import gpus
-from tprimat.results.run import Run
+from tprimat.results.run import Run, setup_key
 
 ENCODER_DECODER = "encdec"
+
+_STACKS = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
+_STACK_OF = {"nemo": "cuda", "primus": "rocm"}
+"""What the names of these frameworks' results say, whatever they ran on."""
+
+_LONGEST_PART = 24
 
 
 def file_name(run: Run) -> str:
     """Return the name under which users know a result of this kind."""
     model = _plain(run.model or "model")
+    stack = _STACKS.get(run.platform or "")
+    usual = "cuda"
     if run.model == ENCODER_DECODER:
         # Each training has a file of its own.
         gpu = "cpu" if run.platform == "cpu" else _plain(gpus.short_name(run.gpu_info.device_name))
         moment = run.started.strftime("%Y%m%d_%H%M%S") if run.started else "unknown"
-        stem = f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}"
-    elif run.framework in ("nemo", "primus"):
-        stem = f"benchmark_{'cuda' if run.framework == 'nemo' else 'rocm'}_{model}"
-    elif run.platform == "cpu" and run.framework == "lightning":
-        stem = f"benchmark_cpu_{model}"
+        stem, usual = f"bench_{gpu}_{run.num_gpus or 1}gpu_{moment}", stack or usual
+    elif run.framework in _STACK_OF:
+        usual = _STACK_OF[run.framework]
+        stem = f"benchmark_{usual}_{model}"
+    elif run.framework == "lightning" and stack:
+        stem, usual = f"benchmark_{stack}_{model}", stack
     else:
         stem = f"train_{_plain(run.framework or 'unknown')}_{model}"
-    return f"{stem}_{_plain(run.label)}.json" if run.label else f"{stem}.json"
+    # So that results of two platforms can be put into one folder.
+    second = "amd" if (stack, usual) == ("rocm", "cuda") else "nvd" if (stack, usual) == ("cuda", "rocm") else None
+    return "_".join(filter(None, (stem, second, run.label and _plain(run.label)))) + ".json"
+
+
+def difference(run: Run, other: Run) -> str:
+    """Return what tells a run from one of another setup, as a part of a file name."""
+    for part, another in zip(_parts(run), _parts(other), strict=True):
+        if part and part != another:
+            return _plain(part)[:_LONGEST_PART]
+    versions, others = run.environment.versions, other.environment.versions
+    changed = (f"{name}{version}" for name, version in sorted(versions.items()) if others.get(name) != version)
+    return _plain(next(changed, hashlib.sha256(setup_key(run)).hexdigest()[:8]))[:_LONGEST_PART]
+
+
+def _parts(run: Run) -> tuple[str | None, ...]:
+    config = run.training_config
+    sizes = (
+        (run.num_gpus, "gpus"),
+        (config.global_batch_size, "batch"),
+        (config.micro_batch_size, "micro-batch"),
+        (config.sequence_length, "tokens"),
+        (config.max_steps, "steps"),
+    )
+    return (
+        run.platform,
+        run.framework,
+        gpus.short_name(run.gpu_info.device_name) if run.gpu_info.device_name else None,
+        run.scale,
+        config.precision,
+        *(f"{size}{name}" if size else None for size, name in sizes),
+        None if run.data.seed is None else f"seed{run.data.seed}",
+    )
 
 
 def _plain(name: str) -> str:

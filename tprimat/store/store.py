@@ -1,7 +1,7 @@
 """Find, read and write result files in folders, and merge runs into them.
 
 Writes are atomic, one writer at a time, and nothing is overwritten: a run joins the file of its
-setup, and a file of another setup that is in the way moves to history/.
+setup, and gets a name of its own where the usual one is that of another setup's file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,17 +28,23 @@ from tprimat.results.run import RECORD_FIELDS, Count, Run, setup_key
 from tprimat.store import legacy_results
 from tprimat.store.history import HISTORY, UNFINISHED, files_below, keep_in_history, remove_unfinished
 from tprimat.store.legacy_schema import parse
-from tprimat.store.naming import file_name
+from tprimat.store.naming import difference, file_name
 
 LARGEST_FILE = 1 << 30
 """Bytes; 10⁶ steps take some 0.1 GB. A larger file is no result."""
+
+LONGEST_BASE = 150
+"""Characters of a usual name that are kept where something is added, so that file systems take the whole."""
 
 SURELY_THE_SAME = 3
 """Equal records with so many different times, all values equal to the last digit, belong to one run."""
 
 
 class Saved(NamedTuple):
-    """The result file with so many runs, the new path of another setup's older file, and whether the run was there."""
+    """The result file with so many runs, the new path of the file that was in the way, and whether the run was there.
+
+    In the way is what is no result, and under a name from the user a result of another setup.
+    """
 
     path: Path
     moved: Path | None
@@ -123,6 +129,7 @@ def locate(path: Path, mark: str) -> tuple[Run, Path] | None:
 
 def _places(path: Path) -> Iterator[Path]:
     yield path
+    yield from sorted(path.parent.glob(f"{_base(path)}_*.json"))
     # Listed only now: a file that was replaced since it was read is in history/ by this time.
     yield from sorted((path.parent / HISTORY).glob(f"{path.stem}_*.json"), reverse=True)
 
@@ -174,25 +181,33 @@ def _packed(file: Loaded) -> Loaded:
 def save(run: Run, folder: Path, summary: Summary | None = None) -> Saved:
     """Write a run, with its summary where the caller has it, to its file in a folder; earlier runs of the setup stay.
 
+    The file has the usual name; where that is taken by another setup, what differs is added to it.
+
     Raises UsageError when the folder can't be made or written.
     """
-    return save_as(run, folder / file_name(run), summary)
+    return _save(run, folder / file_name(run), summary, lambda path: _own_place(path, run))
 
 
 def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
-    """Write a run to a file that the user named; the rules are those of save().
+    """Write a run to a file that the user named; a file of another setup there moves to history/.
 
     Raises UsageError when the file can't be written.
     """
+    return _save(run, path, summary, lambda path: (path, _runs_to_join(path, run)))
+
+
+def _save(
+    run: Run, path: Path, summary: Summary | None, place: Callable[[Path], tuple[Path, tuple[Run, ...]]]
+) -> Saved:
     folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with files.lock_folder(folder):
-            earlier = _runs_to_join(path, run)
+            named, earlier = place(path)
             if not earlier and not run.steps and run.status == "failed" and path.exists():
                 # What broke off before its setup was known pushes no measurement aside.
-                path = path.with_stem(f"{path.stem}_failed")
-                earlier = _runs_to_join(path, run)
+                named, earlier = place(path.with_stem(f"{path.stem}_failed"))
+            path = named
             runs, known = _joined(earlier, run)
             remove_unfinished(folder)
             content = encode(as_file(runs, {id(run): summary} if summary else None))
@@ -203,6 +218,22 @@ def save_as(run: Run, path: Path, summary: Summary | None = None) -> Saved:
     except OSError as error:
         raise files.unwritable(folder, error, "the result cannot be written") from error
     return Saved(path, moved, len(runs), known)
+
+
+def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:
+    """Return the path of the file of a run's setup, and the runs in it."""
+    path, suffix = usual, ""
+    while taken := _runs_in(path):
+        if all(setup_key(each) == setup_key(run) for each in taken):
+            return path, taken
+        suffix += f"_{difference(run, taken[0])}"
+        path = usual.with_name(f"{_base(usual)}{suffix}.json")
+    return path, ()
+
+
+def _base(path: Path) -> str:
+    """Return the usual name of a result as far as the others of its name have it, to which something is added."""
+    return path.stem[:LONGEST_BASE]
 
 
 def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> ResultFile:
@@ -250,11 +281,15 @@ def _version(content: bytes) -> int | None:
     return None if version is msgspec.UNSET else version
 
 
-def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
+def _runs_in(path: Path) -> tuple[Run, ...]:
     try:
-        runs = read(path)
+        return read(path)
     except UnreadableError:
         return ()
+
+
+def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
+    runs = _runs_in(path)
     return runs if all(setup_key(each) == setup_key(run) for each in runs) else ()
 
 
