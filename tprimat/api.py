@@ -108,7 +108,7 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95% confidence interval of the ratio; with one run against several a prediction interval, else None."""
+        """95% interval of the ratio: a prediction interval with one run against several, None with one run each."""
         ratio = self._leaders and self._leaders.speedup
         return (ratio.low, ratio.high) if ratio and ratio.low is not None and ratio.high is not None else None
 
