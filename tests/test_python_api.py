@@ -132,6 +132,13 @@ class TestReadLog:
         )
         assert (run.model, run.num_gpus, run.tokens_per_step, run.label) == ("llama", 2, 8192, "mine")
 
+    def test_any_table_by_its_columns(self, here):
+        Path("metrics.csv").write_text("iteration,t\n" + "".join(f"{n},{2 + n % 2 / 100}\n" for n in range(1, 31)))
+        (run,) = tprimat.read_log("metrics.csv", columns={"step": "iteration", "time": "t"})
+        assert run.step_times[:2] == (2.01, 2.0)
+        with pytest.raises(UsageError, match="unknown value 'iteration'"):
+            tprimat.read_log("metrics.csv", columns={"iteration": "step", "t": "time"})
+
     def test_against_the_log(self, here):
         Path("trainer_state.json").write_text(
             json.dumps({"global_step": 3, "max_steps": 3, "log_history": [{"loss": 1.0, "step": n} for n in (1, 2, 3)]})

@@ -24,6 +24,7 @@ from tprimat.compare import compare as compare_files
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
+from tprimat.read import mapped
 from tprimat.report import console, json_values, notebook, steps, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -186,6 +187,7 @@ def read_log(
     sequence_length: int | None = None,
     label: str | None = None,
     override: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> Results:
     """Read logs, with values for what they leave open. Nothing is written.
 
@@ -197,6 +199,7 @@ def read_log(
         sequence_length: tokens per sequence, where a log doesn't state them.
         label: a name for the configuration.
         override: use these values also where a log states others.
+        columns: of a CSV or JSON lines file, as {"step": "iteration", "time": "step_time_s"}; see `read --columns`.
 
     Raises UnreadableError and UsageError as load() does, and UsageError for a value that contradicts a log.
     """
@@ -204,7 +207,8 @@ def read_log(
         ("num_gpus", num_gpus), ("global_batch_size", global_batch_size), ("sequence_length", sequence_length)
     ):  # fmt: skip
         _check(name, value, value is None or (type(value) is int and value > 0), "a whole number above zero")
-    given = GivenValues(model_name, num_gpus, global_batch_size, sequence_length, label, override)
+    named = mapped.columns(",".join(f"{value}={column}" for value, column in columns.items())) if columns else None
+    given = GivenValues(model_name, num_gpus, global_batch_size, sequence_length, label, override, named)
     return _loaded(paths, given)
 
 
