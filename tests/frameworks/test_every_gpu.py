@@ -32,13 +32,15 @@ ELSEWHERE = {"nvd": ("primus",), "amd": ("nemo", "megatron_bridge")}
 REFUSED = {
     "megatron_bridge": r"MXFP8 needs|NVFP4 needs|FP8 needs|no recipe for Qwen",
     "nemo": r"MXFP8 needs|FP8 needs",
+    "megatron": r"MXFP8 needs",
     "primus": r"no configuration for \w+ in mxfp",
 }
 """What a framework may refuse on some of these GPUs; the others refuse nothing."""
 
 MEGATRON_OPTIONS = """
 adam-beta1 adam-beta2 adam-eps add-qkv-bias attention-dropout bf16 clip-grad cross-entropy-loss-fusion
-disable-bias-linear eval-iters exit-duration-in-mins ffn-hidden-size fp16 global-batch-size group-query-attention
+disable-bias-linear eval-iters exit-duration-in-mins ffn-hidden-size fp16 fp8-format fp8-recipe global-batch-size
+group-query-attention
 hidden-dropout hidden-size kv-channels log-interval log-throughput lr lr-decay-style make-vocab-size-divisible-by
 manual-gc max-position-embeddings micro-batch-size min-lr mock-data no-create-attention-mask-in-dataloader
 norm-epsilon normalization num-attention-heads num-layers num-query-groups optimizer overlap-grad-reduce

@@ -223,6 +223,23 @@ class TestMegatron:
         with pytest.raises(UsageError, match=r"a GPU here has 85\.00 GB free: --scale quarter is the largest"):
             by_name("megatron").resolve_config("llama", RequestedConfig(scale="full", num_gpus=1), H100S, OUT)
 
+    @pytest.mark.parametrize(
+        ("precision", "architecture", "recipe"),
+        [("fp8", "sm_90", "tensorwise"), ("mxfp8", "sm_100", "mxfp8"), ("bf16", "sm_90", None)],
+    )
+    def test_fp8_is_a_recipe_beside_bf16(self, megatron_clone, precision, architecture, recipe):
+        device = dataclasses.replace(H100S, architecture=architecture)
+        request, _ = by_name("megatron").resolve_config("llama", RequestedConfig(precision=precision), device, OUT)
+        words = megatron.launch(request).argv
+        assert "--bf16" in words
+        fp8 = [word for word in words if word.startswith("--fp8")]
+        assert fp8 == ([] if recipe is None else ["--fp8-format=hybrid", f"--fp8-recipe={recipe}"])
+
+    def test_fp8_takes_a_gpu_that_has_it(self, megatron_clone):
+        device = dataclasses.replace(H100S, architecture="sm_80")
+        with pytest.raises(UsageError, match="FP8 needs a GPU of sm_89 or newer, this one is sm_80"):
+            by_name("megatron").resolve_config("llama", RequestedConfig(precision="fp8"), device, OUT)
+
     def test_only_qwen_has_biases(self, megatron_clone):
         request, _ = by_name("megatron").resolve_config(
             "llama", RequestedConfig(scale="tiny", precision="fp32"), H100S, OUT

@@ -94,6 +94,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "megatron",
         trains="Megatron-LM's `pretrain_gpt.py`, `$MEGATRON_PATH`",
         use_when="the upper end of what NVIDIA's cards reach",
+        precisions=("fp32", "bf16", "fp16", "fp8", "mxfp8"),
         on_cpu=False,
         plans_anywhere=True,
         data="mock",

@@ -22,6 +22,11 @@ from tprimat.results.run import ModelConfig
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
+BLACKWELL = 100
+FIRST_WITH = {"fp8": 89, "mxfp8": BLACKWELL, "nvfp4": BLACKWELL}
+"""Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before Blackwell no block
+scaling."""
+
 
 class Resolver:
     """Resolves the settings of one training; frameworks override methods.
@@ -103,7 +108,20 @@ class Resolver:
             )
         if self.device.platform == "cpu" and precision == "fp16":
             raise UsageError("FP16 needs a GPU", hint="on a CPU use --precision fp32 or bf16", heading="precision")
+        first = FIRST_WITH.get(precision, 0)
+        if self.capability is not None and self.capability < first:
+            raise UsageError(
+                f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is {self.device.architecture}",
+                hint="use --precision bf16",
+                heading="precision",
+            )
         return precision
+
+    @property
+    def capability(self) -> int | None:
+        """Compute capability × 10 of an NVIDIA GPU; None where it is unknown."""
+        version = (self.device.architecture or "").removeprefix("sm_").rstrip("abcdef")
+        return int(version) if self.device.platform == "nvd" and version.isdigit() else None
 
     def size(self) -> tuple[Scale | None, ModelConfig]:
         """Return the scale, or None for a requested shape that no scale gives; and the shape."""

@@ -14,6 +14,9 @@ from tprimat.results.run import ModelConfig
 
 CLONE = Clone("MEGATRON_PATH", "Megatron-LM", "pretrain_gpt.py", "Megatron trains on its own mock data")
 
+FP8_RECIPES = {"fp8": "tensorwise", "mxfp8": "mxfp8"}
+"""Megatron's names: FP8 has current scaling, as NVIDIA's recipes in Megatron-Bridge have."""
+
 unavailable = CLONE.unavailable
 
 
@@ -96,6 +99,8 @@ def options(request: Request) -> list[str]:
         flags.append("add-qkv-bias")
     if not shape.tie_word_embeddings:
         flags.append("untie-embeddings-and-output-weights")
+    if request.precision in FP8_RECIPES:
+        settings |= {"fp8-format": "hybrid", "fp8-recipe": FP8_RECIPES[request.precision]}
     if request.precision != "fp32":
-        flags.append(request.precision)
+        flags.append("fp16" if request.precision == "fp16" else "bf16")
     return [*(f"--{flag}" for flag in flags), *(f"--{name}={value}" for name, value in settings.items())]

@@ -25,12 +25,8 @@ from tprimat.results.run import ModelConfig
 from tprimat.text import counted
 from tprimat.units import GB, gigabytes
 
-BLACKWELL, CONNECTIONS = 100, 32
-"""Compute capability × 10, and what NVIDIA's scripts set as CUDA_DEVICE_MAX_CONNECTIONS from there on, 1 before."""
-
-FIRST_WITH = {"fp8": 89, "mxfp8": BLACKWELL, "nvfp4": BLACKWELL}
-"""Compute capability × 10: NVIDIA GPUs before sm_89 (Ada) have no fp8 matrix units, those before Blackwell no block
-scaling."""
+CONNECTIONS = 32
+"""What NVIDIA's scripts set as CUDA_DEVICE_MAX_CONNECTIONS from Blackwell on, 1 before."""
 
 BYTES_PER_REPLICA, BYTES_SHARED = 6, 12
 """Per parameter: bf16 weights and fp32 gradients on each replica; fp32 weights and Adam's two fp32
@@ -66,24 +62,6 @@ class Resolver(resolve.Resolver):
     def default_precision(self) -> str:
         """Return that of the preset."""
         return PRECISIONS[self.preset]
-
-    def precision(self) -> str:
-        """Return the precision; refuse fp8 and mxfp8 on a GPU without it."""
-        precision, capability = super().precision(), self.capability
-        first = FIRST_WITH.get(precision, 0)
-        if capability is not None and capability < first:
-            raise UsageError(
-                f"{precision.upper()} needs a GPU of sm_{first} or newer, this one is {self.device.architecture}",
-                hint="use --precision bf16",
-                heading="precision",
-            )
-        return precision
-
-    @property
-    def capability(self) -> int | None:
-        """Compute capability × 10 of an NVIDIA GPU; None where it is unknown."""
-        version = (self.device.architecture or "").removeprefix("sm_").rstrip("abcdef")
-        return int(version) if self.device.platform == "nvd" and version.isdigit() else None
 
     def size(self) -> tuple[Scale | None, ModelConfig]:
         """Return the scale and the shape; the full size also for one whose vocabulary Megatron has padded."""
@@ -172,7 +150,7 @@ class Resolver(resolve.Resolver):
             cuda_graphs=self.row.cuda_graphs,
             vendor_settings=self.row in PUBLISHED,
             settings=settings,
-            max_connections=CONNECTIONS if (self.capability or 0) >= BLACKWELL else 1,
+            max_connections=CONNECTIONS if (self.capability or 0) >= resolve.BLACKWELL else 1,
         )
 
     def _check_memory(self, request: Request, shape: ModelConfig) -> Scale | None:
