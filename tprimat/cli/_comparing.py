@@ -19,6 +19,7 @@ from tprimat.log_import.load import Inputs
 from tprimat.report import plot
 from tprimat.report.verdict import Report
 
+FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
@@ -42,6 +43,18 @@ def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> I
         hint=hint,
         heading="no-results",
     )
+
+
+def result_folders(folder: Path) -> list[Path]:
+    """Return the folder of the results; where that is the usual one, also that of the oldest tool, if it is there.
+
+    Raises UsageError where there is none.
+    """
+    folders = [each for each in (folder, OLDEST_FOLDER) if each.is_dir() and (each == folder or folder == FOLDER)]
+    if not folders:
+        hint = "run ./benchmark.py first, or name results or logs to compare"
+        raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
+    return folders
 
 
 def files_apart(arguments: argparse.Namespace) -> list[str]:

@@ -14,7 +14,7 @@ from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus
 from tprimat.files import write_output
 from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, verdict
 from tprimat.report import console as console_report
@@ -54,9 +54,7 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
     hint = "run ./benchmark.py first, or name results or logs to compare"
     folder = Path(arguments.results_dir)
     path = _comparing.plot_path(folder, arguments.output)
-    if not arguments.results and not folder.is_dir():
-        raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
-    inputs = _comparing.load(arguments.results or [folder], hint)
+    inputs = _comparing.load(arguments.results or _comparing.result_folders(folder), hint)
     comparison = compare(
         inputs.files,
         reference=arguments.reference,

@@ -1,4 +1,4 @@
-"""compare-frameworks: compare train_*.json, grouped by model; scripts/compare.py, scripts/nvd_compare.py."""
+"""compare-frameworks: compare the frameworks in a directory, by model; scripts/compare.py, scripts/nvd_compare.py."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.cli import _comparing
-from tprimat.cli.options.compare_frameworks import NAMED
 from tprimat.compare import Comparison, compare
 from tprimat.errors import UsageError
 from tprimat.files import write_output
+from tprimat.log_import.load import Inputs
 from tprimat.report import console as console_report
 from tprimat.report import frameworks, json_values, verdict
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
-from tprimat.store import store
-from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS, TRAIN_FILE
-from tprimat.text import counted, join_names, plain
+from tprimat.store.legacy_schema import FRAMEWORKS, PLATFORMS
+from tprimat.text import join_names, plain
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -27,14 +26,15 @@ def main(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.results_dir)
     path = _comparing.plot_path(folder, arguments.output)
     platform = arguments.only_platform or PLATFORMS.get(arguments.platform or "")
-    report = verdict.report(_comparison(arguments, folder, platform))
+    comparison, inputs = _comparison(arguments, folder, platform)
+    report = verdict.report(comparison)
     _print(report, arguments)
     content = None if arguments.no_plot else _comparing.draw(report, path, "frameworks")
     if content is not None:
         write_output(path, content, "--output")
         if not arguments.quiet and not arguments.json:
             console.echo(f"\nPlot: {path}")
-    return report.comparison.status
+    return inputs.status(comparison.status)
 
 
 def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
@@ -51,24 +51,20 @@ def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
         console.echo(console_report.evidence(report.comparison))
 
 
-def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> Comparison:
-    if not folder.is_dir():
-        hint = "name the directory of your results with --results-dir"
-        raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
-    results, notes = store.find([folder])
-    files = [each for each in results if TRAIN_FILE.fullmatch(Path(each.name).name)]
-    if others := len(results) - len(files):
-        notes.append(f"{counted(others, 'result')} not named train_*.json skipped: compare_results.py compares all")
+def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:
+    hint = "name the directory of your results with --results-dir"
+    inputs = _comparing.load(_comparing.result_folders(folder), hint)
+    files = inputs.files
     if platform is not None:
         files = _only(files, lambda run: run.platform == platform)
     if not files:
-        of = f" of platform {platform}" if platform else ""
-        skipped = f" ({'; '.join(notes[:3])})" if notes else ""
-        hint = f"name the directory with --results-dir; files are named {NAMED}"
-        raise UsageError(f"no train_*.json{of} in {folder} or below{skipped}", heading="no-results", hint=hint)
+        raise UsageError(f"no results of platform {platform} in {folder} or below", heading="no-results", hint=hint)
     files = _of_frameworks(files, arguments.frameworks)
     options = _comparing.precisions(arguments.precision)
-    return compare(files, reference=arguments.reference, model=arguments.model, notes=notes, options=options)
+    comparison = compare(
+        files, reference=arguments.reference, model=arguments.model, notes=inputs.notes, options=options
+    )
+    return comparison, inputs
 
 
 def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:

@@ -126,8 +126,6 @@ class Named(NamedTuple):
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 _PLATFORM = "|".join(PLATFORMS)
 _TRAIN_NAME = re.compile(rf"(?:({_PLATFORM})_)?train_(?:({_PLATFORM})_)?({'|'.join(FRAMEWORKS)})_(.+)")
-TRAIN_FILE = re.compile(rf"(?:(?:{_PLATFORM})_)?train_.+\.json", re.IGNORECASE)
-"""Names of results of trainings: train_mega_llama.json, train_nvd_mega_llama.json, nvd_train_mega_llama.json."""
 _BENCHMARK_NAME = re.compile(r"benchmark_(cuda|rocm|cpu)_(.+)")
 _TIME_OF_WRITING = re.compile(r"\d{8}_\d{6}")
 _COMMIT_OR_COPY = re.compile(r"(-(?=[a-f]*\d)[0-9a-f]{7,40})?( ?\(\d+\))?$")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.cli.options.compare import add_precision
 
-NAMED = "train_{framework}_{model}.json, also with nvd_ or amd_ before the framework or the whole name"
 PLATFORMS = ("amd", "cpu", "cuda", "nvd", "nvidia", "rocm")
 SHORT = "nemo (nemo), prim (primus), mega (megatron), tran (transformers), deep (deepspeed), fsdp (fsdp)"
 """Both as in store/legacy_schema.py, which a test compares."""
@@ -17,8 +16,8 @@ def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
     parser = Parser(
         "nvd-compare" if platform else "compare-frameworks",
         usage="%(prog)s [options]",
-        description=f"Compare training frameworks in {what}, model by model. Files: {NAMED}. Implausible results are "
-        "excluded. Exit status as of compare_results.py.",
+        description=f"Compare training frameworks in {what}, model by model: all results in a directory, "
+        "whatever their names. Implausible ones are excluded. Exit status as of compare_results.py.",
         allow_abbrev=True,
     )
     text = "directory of the results, read with all below it, and of the plot (default: output)"
