@@ -84,9 +84,23 @@ WANDB_CHART = (
     'train/step_time","mi300x - train/step_time__MIN","mi300x - train/step_time__MAX"\n'
 ) + "".join(f'"{step}","0.52","0.52","0.52","0.62","0.62","0.62"\n' for step in STEPS)
 
+UNSLOTH = (
+    "==((====))==  Unsloth 2025.3.19: Fast Llama patching. Transformers: 4.50.0.\n"
+    "   \\\\   /|    GPU: NVIDIA L4. Num GPUs = 1. Max memory: 22.161 GB. Platform: Linux.\n"
+    "==((====))==  Unsloth - 2x faster free finetuning | Num GPUs used = 1\n"
+    "   \\\\   /|    Num examples = 51,760 | Num Epochs = 1 | Total steps = 30\n"
+    "O^O/ \\_/ \\    Batch size per device = 2 | Gradient accumulation steps = 4\n"
+    "\\        /    Data Parallel GPUs = 1 | Total batch size (2 x 4 x 1) = 8\n"
+    ' "-____-"     Trainable parameters = 41,943,040/8,000,000,000 (0.52% trained)\n'
+) + "".join(
+    f"{{'loss': {2 - step / 100:.4f}, 'grad_norm': 0.9, 'learning_rate': 1e-05, 'epoch': {step / 6470:.2f}}}\n"
+    for step in STEPS
+)
+
 LOGS = {
     "llama_factory": LLAMA_FACTORY,
     "ms_swift": MS_SWIFT,
+    "unsloth": UNSLOTH,
     "verl": VERL,
     "verl, fine-tuning": VERL_SFT,
     "nemo_rl": NEMO_RL,

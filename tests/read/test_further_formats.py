@@ -81,6 +81,14 @@ def test_nemo_rl(tmp_path):
     assert run.native_metrics["reward"][0] == 0.5
 
 
+def test_the_banner_of_unsloth(tmp_path):
+    found = only(made_logs.UNSLOTH, tmp_path)
+    assert (found.status, found.steps[-1], found.gpu_info.device_name) == ("complete", 30, "NVIDIA L4")
+    config = found.training_config
+    assert (config.num_gpus, config.micro_batch_size, config.global_batch_size) == (1, 2, 8)
+    assert found.model_config.trainable_parameters == 41_943_040
+
+
 def test_llm_c(tmp_path):
     run = only(made_logs.LLM_C, tmp_path)
     assert (run.framework, run.status, run.gpu_info.device_name) == ("nanogpt", "complete", "NVIDIA H100 80GB HBM3")

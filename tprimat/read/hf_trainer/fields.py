@@ -36,6 +36,9 @@ _NAMES = {
     "tokens/train_per_sec_per_gpu": "trainable_tokens_per_second_per_gpu",
     "num_input_tokens_seen": "tokens_seen",
     "num_tokens": "tokens_seen",
+    # Of TRL.
+    "mean_token_accuracy": "token_accuracy",
+    "entropy": "entropy",
     "tokens/total": "tokens_seen",
     "tokens/trainable": "trainable_tokens_seen",
     # With include_num_input_tokens_seen: since the start.

@@ -34,9 +34,22 @@ _FIELDS = {
     r"Total train batch size \(.*?\)": "global_batch_size",
     "Gradient Accumulation steps": "gradient_accumulation_steps",
     "Num examples": "examples",
+    # Of Unsloth's banner.
+    "Num GPUs(?: used)?": "num_gpus",
+    "Batch size per device": "micro_batch_size",
+    r"Total batch size(?: \(.*?\))?": "global_batch_size",
+    "Gradient accumulation steps": "gradient_accumulation_steps",
+    "Total steps": "max_steps",
+    "Trainable parameters": "trainable_parameters",
 }
 _STATEMENTS = statements(
     *((" = ", count, COMPUTED, rf"\b{words} = (?P<{field}>[\d,]{{1,19}})") for words, field in _FIELDS.items()),
+    (
+        "Max memory: ",
+        str,
+        COMPUTED,
+        r"\bGPU: (?P<device_name>[\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?Max memory: [\d.]{1,12} GB",
+    ),
     # Of PEFT. The Trainer's own count may be that of one rank's share.
     (
         "trainable params: ",
