@@ -10,7 +10,6 @@ from tprimat import console
 from tprimat.analysis.summary import summarize
 from tprimat.cli import _imported
 from tprimat.cli._arguments import prints_outcome
-from tprimat.cli.options._log_values import NAMES
 from tprimat.console import info
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, inputs
@@ -29,7 +28,8 @@ def main(arguments: argparse.Namespace) -> int:
     _check_output(arguments)
     if arguments.bundle:
         bundle.check(Path(arguments.bundle))
-    given = GivenValues(arguments.model_name, **{name: getattr(arguments, name) for name in NAMES})
+    names = ("num_gpus", "global_batch_size", "sequence_length", "label", "override")
+    given = GivenValues(arguments.model_name, **{name: getattr(arguments, name) for name in names})
     logs = ((path, given) for path in inputs.named_files(arguments.log_file))
     return extract(logs, arguments.output_dir, arguments.bundle, arguments.output)[0]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from tprimat import console
 from tprimat.cli import _imported
 from tprimat.cli._arguments import prints_outcome
-from tprimat.cli.options._log_values import NAMES
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.log_import import inputs, sources
@@ -33,9 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     if not arguments.paths:
         raise UsageError("no log given", hint="give a log file, a directory, or - for stdin", heading="wrong-usage")
-    values = {name: getattr(arguments, name) for name in NAMES}
-    columns = arguments.columns and mapped.columns(arguments.columns)
-    given = GivenValues(arguments.model_name, columns=columns, **values)
+    given = GivenValues(columns=arguments.columns and mapped.columns(arguments.columns))
     names = inputs.named_files(arguments.paths)
     logs, skipped, errors = sources.log_sources(names)
     if errors and not logs and not skipped:

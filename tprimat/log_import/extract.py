@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from tprimat import read
-from tprimat.catalog import gpus, models
+from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue, json_object
-from tprimat.results.run import Platform, Run
+from tprimat.results.run import Run
 
 _OPTIONS = {
     "model": ("--model-name", "the model"),
@@ -29,12 +29,6 @@ _OPTIONS = {
     "sequence_length": ("--sequence-length", "the sequence length"),
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
-
-_MACHINE = {
-    "gpu": ("gpu_info", "device_name", "--gpu", "the GPU"),
-    "precision": ("training_config", "precision", "--precision", "the precision"),
-}
-"""The same of what every reader leaves to the run: its place there, the option, and its name in a message."""
 
 SYSTEM_LEVELS = 5
 """How many folders up `systems` is looked for: results/<system>/<benchmark>/<folder of a run>/result.txt."""
@@ -54,8 +48,6 @@ class GivenValues:
     label: str | None = None
     override: bool = False
     columns: Mapping[str, str] | None = None
-    gpu: str | None = None
-    precision: str | None = None
 
 
 NOTHING_GIVEN = GivenValues()
@@ -122,26 +114,14 @@ def imported(
             continue
         place = f"{logs[0].name}:{statement.line}"
         if not given.override:
-            text = f"{statement.value} (“{statement.text[:120]}”)"
-            raise _contradiction(f"{place}: the log gives {what} as {text}, {option} as {value}")
+            raise UsageError(
+                f"{place}: the log gives {what} as {statement.value} (“{statement.text[:120]}”), {option} as {value}",
+                heading="option-against-log",
+                hint="remove the option, or add --override",
+            )
         overrides[name] = f"{value} on the command line, {statement.value} in the log ({place})"
         warnings.append(f"{what} was overridden: {overrides[name]}")
     run = parsed.run(used)
-    for name, (section, field, option, what) in _MACHINE.items():
-        value, known = getattr(given, name), getattr(getattr(run, section), field)
-        if value is None or (known is not None and value.lower() in known.lower()):
-            continue
-        if known is None:
-            warnings.append(f"{what} ({value}) is from the command line; the log doesn't state it")
-        elif not given.override:
-            raise _contradiction(f"{logs[0].name}: the log gives {what} as {known}, {option} as {value}")
-        else:
-            overrides[name] = f"{value} on the command line, {known} in the log ({logs[0].name})"
-            warnings.append(f"{what} was overridden: {overrides[name]}")
-        changed = msgspec.structs.replace(getattr(run, section), **{field: value})
-        run = msgspec.structs.replace(run, **{section: changed})
-    if given.gpu:
-        run = msgspec.structs.replace(run, platform=_platform(given.gpu))
     assert run.source is not None
     run = msgspec.structs.replace(
         run,
@@ -151,18 +131,6 @@ def imported(
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     return ImportedRun(title, with_system(run, Path(logs[0].path)), parsed.notes, lines, structured)
-
-
-def _contradiction(problem: str) -> UsageError:
-    return UsageError(problem, heading="option-against-log", hint="remove the option, or add --override")
-
-
-def _platform(gpu: str) -> Platform:
-    """Return the platform of a GPU that the user names. Raises UsageError for one that nobody makes."""
-    vendor = gpus.vendor(gpu)
-    if vendor is None:
-        raise UsageError(f"--gpu: unknown GPU {gpu!r}", hint="use a name such as H100 or MI300X", heading="wrong-usage")
-    return "amd" if vendor == "AMD" else "nvd"
 
 
 def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.cli.options._training import at_least
 
@@ -22,7 +21,6 @@ def parser() -> Parser:
     parser = Parser("read", description=description, epilog=EPILOG)
     parser.add_argument("paths", metavar="PATH", nargs="*", help="log files, directories, globs, or - for stdin")
     option(parser, "--output-dir DIR", "write results to DIR (default: output)", default="output")
-    add_log_values(parser)
     option(parser, "--label NAME", "name this configuration; becomes part of file names")
     option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
     option(parser, "--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
