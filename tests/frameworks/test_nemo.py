@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -241,6 +244,19 @@ class TestLaunch:
         recorded = hosts.settings(chosen)
         for name in (nemo.ALLOCATOR, "CUDA_DEVICE_MAX_CONNECTIONS"):
             assert recorded[name] == chosen[name]
+
+    def test_under_torchrun_the_training_has_them_too(self, monkeypatch):
+        training = pytest.importorskip("tprimat.frameworks.nemo.training")
+        request, _ = resolve(where=device(8, 180e9, "sm_100", "NVIDIA B200"))
+        seen = {}
+        monkeypatch.setattr(os, "environ", {**os.environ, nemo.ALLOCATOR: "expandable_segments:True"})
+        monkeypatch.setitem(
+            sys.modules, "nemo_run", SimpleNamespace(run=lambda recipe, direct: seen.update(os.environ))
+        )
+        monkeypatch.setattr(training.nemo_recipe, "build", lambda request: None)
+        training.train(request)
+        assert {name: seen[name] for name in nemo.environment(request)} == nemo.environment(request)
+        assert seen[nemo.ALLOCATOR] == ""
 
     def test_the_seed_reaches_megatron(self):
         assert nemo.environment(resolve(seed=7)[0])[nemo.SEED_VARIABLE] == "7"

@@ -29,8 +29,7 @@ def main(arguments: list[str]) -> int:
 
 def train(request: Request) -> None:
     """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError where one line can say why."""
-    for name, value in nemo.environment(request).items():
-        os.environ.setdefault(name, value)
+    os.environ.update(nemo.environment(request))
     import nemo_run as run
 
     data.write(request)
