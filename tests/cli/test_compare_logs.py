@@ -180,3 +180,59 @@ class TestBundles:
         ):
             (packed.add if "tar" in name else packed.write)("big.log")
         assert f"error: {name}: unpacks to more than" in compared(capsys, name, "nv.log")[2]
+
+
+class TestWhatALogLeavesOpen:
+    @pytest.fixture
+    def open_logs(self, here):
+        """Two logs that name no GPU, and state no sequence length."""
+        for name in ("nv.log", "amd.log"):
+            text = titan("GPU", 1, 7000 if name == "nv.log" else 8400, sequence_length=None)
+            lines = [line for line in text.splitlines() if "capacity" not in line]
+            Path(name).write_text("\n".join(lines) + "\n")
+
+    def test_for_all_logs_and_for_one(self, open_logs, capsys):
+        values = ["--gpu", "nv.log=H100", "--gpu", "MI300X", "--sequence-length", "2048", "--num-gpus", "8"]
+        status, out, err = compared(capsys, "nv.log", "amd.log", *values)
+        assert (status, err) == (ExitStatus.OK, "")
+        assert "8×MI300X is 20% faster per GPU than 8×H100" in out
+
+    def test_for_a_named_system(self, open_logs, capsys):
+        values = ["--gpu", "b=MI300X", "--gpu", "a=H100", "--sequence-length", "2048"]
+        assert "is 20% faster per GPU than" in compared(capsys, "a=nv.log", "b=amd.log", *values)[1]
+
+    def test_for_no_log(self, open_logs, capsys):
+        status, _, err = compared(capsys, "nv.log", "amd.log", "--gpu", "none.log=H100")
+        assert status == ExitStatus.USAGE
+        assert "error: --gpu: no log has 'none.log' in its path" in err
+
+    def test_a_contradiction_is_an_error_of_that_log(self, here, capsys):
+        status, out, err = compared(capsys, "nv.log", "amd.log", "--gpu", "H100")
+        assert status == ExitStatus.USAGE
+        assert "error: amd.log: the log gives the GPU as AMD Instinct MI300X, --gpu as H100" in err
+        assert "Only one system found (8×H100 80GB HBM3" in out
+
+    def test_with_override(self, here, capsys):
+        assert "8×MI355X is 20%" in compared(capsys, "nv.log", "amd.log", "--gpu", "amd=MI355X", "--override")[1]
+
+    def test_of_a_result_of_the_oldest_tool(self, here, capsys):
+        save(make_run(model=None), here / "output")
+        (run_found,) = tprimat.load("output")
+        assert run_found.model is None
+        assert "Llama 3.1 8B" in compared(capsys, "output", "--model-name", "llama")[1]
+
+    @pytest.mark.parametrize("command", [["read", "amd.log"], ["extract-primus", "--log-file", "amd.log"]])
+    def test_the_same_options_when_importing(self, open_logs, capsys, command):
+        values = ["--gpu", "MI300X", "--precision", "bf16", "--sequence-length", "2048", "--output-dir", "results"]
+        assert run(command[0], [*command[1:], *values]) == ExitStatus.OK
+        (found,) = tprimat.load("results")
+        assert found.gpu_info.device_name == "MI300X"
+        assert (found.platform, found.gpu_info.software_stack) == ("amd", "rocm")
+        assert (found.training_config.precision, found.training_config.sequence_length) == ("bf16", 2048)
+        assert any("the GPU (MI300X) is from the command line" in warning for warning in found.warnings)
+
+    def test_reading_without_a_log_takes_what_is_here(self, here, capsys):
+        Path("nv.log").rename("training_llama.log")
+        Path("amd.log").unlink()
+        assert run("read", ["--quiet"]) == ExitStatus.OK
+        assert capsys.readouterr().out.count(".json") == 1

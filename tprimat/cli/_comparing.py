@@ -15,6 +15,7 @@ from tprimat.cli.options.compare import PRECISIONS
 from tprimat.compare import Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
+from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.load import Inputs
 from tprimat.report import plot
 from tprimat.report.verdict import Report
@@ -23,15 +24,19 @@ FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
 PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
-def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> Inputs:
+def load(
+    names: Sequence[str | Path], hint: str, option: str | None = None, given: GivenValues = NOTHING_GIVEN
+) -> Inputs:
     """Return the results and logs in files and folders; what was named and can't be read is printed.
 
     Raises UsageError, with the hint and the option that named them, where there are no results.
     """
-    inputs = loader.load(map(str, names))
+    inputs = loader.load(map(str, names), given)
     for error in inputs.errors if inputs.files else inputs.errors[:-1]:
         console.error(error.line())
     if inputs.files:
+        if option is None and not inputs.errors:
+            given.check([*map(str, names), *(file.name for file in inputs.files)])
         return inputs
     if inputs.errors:
         raise inputs.errors[-1]
@@ -45,14 +50,13 @@ def load(names: Sequence[str | Path], hint: str, option: str | None = None) -> I
     )
 
 
-def result_folders(folder: Path) -> list[Path]:
+def result_folders(folder: Path, hint: str) -> list[Path]:
     """Return the folder of the results; where that is the usual one, also that of the oldest tool, if it is there.
 
     Raises UsageError where there is none.
     """
     folders = [each for each in (folder, OLDEST_FOLDER) if each.is_dir() and (each == folder or folder == FOLDER)]
     if not folders:
-        hint = "run ./benchmark.py first, or name results or logs to compare"
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     return folders
 
@@ -85,6 +89,11 @@ def precisions(words: Sequence[str]) -> Options:
     if not all(name for name, _ in pairs) or len(dict(pairs)) < len(pairs):
         raise UsageError("--precision: name each system once", heading="wrong-usage", hint=hint)
     return Options(precisions=dict(pairs))
+
+
+def given_values(arguments: argparse.Namespace) -> GivenValues:
+    """Return what the user knows of logs that leave it open."""
+    return GivenValues(override=arguments.override).with_options(arguments.log_values or ())
 
 
 def options(arguments: argparse.Namespace) -> Options:

@@ -50,9 +50,10 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     """Compare the candidate with the baseline; return the exit status. `command` makes the same comparison again."""
     thresholds = threshold.parse(arguments.max_slowdown, arguments.threshold)
     options = _comparing.options(arguments)
+    given = _comparing.given_values(arguments)
     hint = "name the results that ./benchmark.py wrote, or logs"
-    baseline = _comparing.load(arguments.baseline, hint, "--baseline")
-    candidate = _comparing.load(arguments.candidate, hint, "--candidate")
+    baseline = _comparing.load(arguments.baseline, hint, "--baseline", given)
+    candidate = _comparing.load(arguments.candidate, hint, "--candidate", given)
     check = check_regression(
         baseline.files,
         candidate.files,

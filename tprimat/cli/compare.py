@@ -54,7 +54,9 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
     hint = "run ./benchmark.py first, or name results or logs to compare"
     folder = Path(arguments.results_dir)
     path = _comparing.plot_path(folder, arguments.output)
-    inputs = _comparing.load(arguments.results or _comparing.result_folders(folder), hint)
+    inputs = _comparing.load(
+        arguments.results or _comparing.result_folders(folder, hint), hint, given=_comparing.given_values(arguments)
+    )
     comparison = compare(
         inputs.files,
         reference=arguments.reference,

@@ -53,7 +53,7 @@ def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:
     hint = "name the directory of your results with --results-dir"
-    inputs = _comparing.load(_comparing.result_folders(folder), hint)
+    inputs = _comparing.load(_comparing.result_folders(folder, hint), hint)
     files = inputs.files
     if platform is not None:
         files = _only(files, lambda run: run.platform == platform)

@@ -28,9 +28,11 @@ def main(arguments: argparse.Namespace) -> int:
     _check_output(arguments)
     if arguments.bundle:
         bundle.check(Path(arguments.bundle))
-    names = ("num_gpus", "global_batch_size", "sequence_length", "label", "override")
-    given = GivenValues(arguments.model_name, **{name: getattr(arguments, name) for name in names})
-    logs = ((path, given) for path in inputs.named_files(arguments.log_file))
+    given = GivenValues(label=arguments.label, override=arguments.override)
+    given = given.with_options(arguments.log_values or ())
+    paths = inputs.named_files(arguments.log_file)
+    given.check(paths)
+    logs = ((path, given) for path in paths)
     return extract(logs, arguments.output_dir, arguments.bundle, arguments.output)[0]
 
 

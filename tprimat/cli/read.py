@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tprimat import console
+from tprimat.catalog import models
 from tprimat.cli import _imported
 from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
-from tprimat.log_import import inputs, sources
+from tprimat.location import REPOSITORY
+from tprimat.log_import import find_logs, inputs, sources
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.importer import ImportedResult, LogImport
 from tprimat.read import mapped
@@ -31,8 +34,12 @@ FULL_ACCOUNT = 3
 def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     if not arguments.paths:
+        where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
+        arguments.paths = [str(log.path) for log in find_logs.search(models.names(), where, os.environ).logs]
+    if not arguments.paths:
         raise UsageError("no log given", hint="give a log file, a directory, or - for stdin", heading="wrong-usage")
-    given = GivenValues(columns=arguments.columns and mapped.columns(arguments.columns))
+    given = GivenValues(override=arguments.override, columns=arguments.columns and mapped.columns(arguments.columns))
+    given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)
     logs, skipped, errors = sources.log_sources(names)
     if errors and not logs and not skipped:
@@ -42,6 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
     batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
     batch.skipped += skipped
     batch.errors += [(error.problem, error.hint) for error in errors]
+    given.check([*names, *(path for source in logs for path in source.paths)])
     with _progress(len(logs)) as advance:
         for source, outcome in sources.read_sources(logs, arguments.jobs, given):
             batch.add(source, outcome)

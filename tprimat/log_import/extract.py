@@ -6,23 +6,25 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tprimat import read
-from tprimat.catalog import models
+from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue, json_object
-from tprimat.results.run import Run
+from tprimat.results.run import GpuInfo, Run
 
 _OPTIONS = {
+    "gpu": ("--gpu", "the GPU"),
+    "precision": ("--precision", "the precision"),
     "model": ("--model-name", "the model"),
     "num_gpus": ("--num-gpus", "the number of GPUs"),
     "global_batch_size": ("--global-batch-size", "the global batch size"),
@@ -38,7 +40,8 @@ SYSTEM_LEVELS = 5
 class GivenValues:
     """Values from the user for a log: used where it leaves them open, or in any case with `override`.
 
-    `columns` says which column of a table is what, by mapped.VALUES.
+    `columns` says which column of a table is what, by mapped.VALUES. `by_file` has values for some of several logs:
+    part of a path or a label, field, value.
     """
 
     model: str | None = None
@@ -48,6 +51,32 @@ class GivenValues:
     label: str | None = None
     override: bool = False
     columns: Mapping[str, str] | None = None
+    gpu: str | None = None
+    precision: str | None = None
+    by_file: tuple[tuple[str, str, Any], ...] = ()
+
+    def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
+        """Return these values and those of options, each (part of a log's path or label, option, value)."""
+        field_of = {option: field for field, (option, _) in _OPTIONS.items()}
+        named = [(file, field_of[option], value) for file, option, value in values]
+        general = {field: value for file, field, value in named if not file}
+        return dataclasses.replace(self, **general, by_file=tuple(each for each in named if each[0]))
+
+    def of(self, path: str) -> GivenValues:
+        """Return the values for one log."""
+        return dataclasses.replace(self, by_file=(), **{field: value for _, field, value in self._for(path)})
+
+    def _for(self, path: str) -> list[tuple[str, str, Any]]:
+        return [each for each in self.by_file if each[0] in path or each[0] == self.label]
+
+    def check(self, paths: Iterable[str]) -> None:
+        """Raise UsageError where a value is for a file that is not among these."""
+        fitting = {each for path in paths for each in self._for(path)}
+        for each in self.by_file:
+            if each not in fitting:
+                option = _OPTIONS[each[1]][0]
+                hint = "FILE in FILE=VALUE is a part of a log's path"
+                raise UsageError(f"{option}: no log has '{each[0]}' in its path", heading="wrong-usage", hint=hint)
 
 
 NOTHING_GIVEN = GivenValues()
@@ -101,10 +130,13 @@ def imported(
 
     Raises UsageError when one contradicts the log and `override` is not set.
     """
+    given = given.of(logs[0].path)
     used: dict[str, Any] = {}
     overrides: dict[str, str] = {}
     warnings = []
     for name, (option, what) in _OPTIONS.items():
+        if name in ("gpu", "precision"):
+            continue
         value, statement = getattr(given, name), parsed.stated.get(name)
         if value is None or (statement is not None and _agrees(name, value, statement)):
             continue
@@ -130,7 +162,77 @@ def imported(
         source=msgspec.structs.replace(run.source, overrides=overrides, files=tuple(log.source_file() for log in logs)),
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
-    return ImportedRun(title, with_system(run, Path(logs[0].path)), parsed.notes, lines, structured)
+    run = _checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name)
+    return ImportedRun(title, run, parsed.notes, lines, structured)
+
+
+def _checked(run: Run, given: GivenValues, name: str) -> Run:
+    """Return a run whose GPU and precision are those that the user names, if any.
+
+    Raises UsageError when the log has others and `override` is not set.
+    """
+    wrong = {}
+    gpu, precision = run.gpu_info.device_name, run.training_config.precision
+    if given.gpu and gpu and not _same_gpu(given.gpu, gpu):
+        wrong["gpu"] = (gpu, given.gpu)
+    if given.precision and precision and given.precision != precision:
+        wrong["precision"] = (precision, given.precision)
+    for field, (stated, value) in wrong.items():
+        option, what = _OPTIONS[field]
+        if not given.override:
+            raise UsageError(
+                f"{name}: the log gives {what} as {stated}, {option} as {value}",
+                heading="option-against-log",
+                hint="remove the option, or add --override",
+            )
+        text = f"{what} was overridden: {value} on the command line, {stated} in the log"
+        run = msgspec.structs.replace(run, warnings=(text, *run.warnings))
+    named = {field: value for field, (_, value) in wrong.items()}
+    return _with_machine(run, named.get("gpu"), named.get("precision"))
+
+
+def _same_gpu(one: str, other: str) -> bool:
+    rows = [set(gpus.match(GpuInfo(device_name=name)).candidates) for name in (one, other)]
+    return bool(rows[0] & rows[1]) or one.lower() in other.lower()
+
+
+def completed(run: Run, given: GivenValues) -> Run:
+    """Return a run with the user's values for what it leaves open, and a warning for each."""
+    config = run.training_config
+    sizes = {name: getattr(given, name) for name in ("num_gpus", "global_batch_size", "sequence_length")}
+    used = {name: value for name, value in sizes.items() if value is not None and getattr(config, name) is None}
+    known = {"model": run.model, "gpu": run.gpu_info.device_name, "precision": config.precision}
+    named = {name: getattr(given, name) for name, value in known.items() if value is None and getattr(given, name)}
+    if not used and not named:
+        return run
+    run = msgspec.structs.replace(
+        run,
+        model=named.get("model", run.model),
+        training_config=msgspec.structs.replace(config, **used),
+        warnings=(
+            *(
+                f"{_OPTIONS[name][1]} ({value}) is from the command line; the source doesn't state it"
+                for name, value in (used | named).items()
+            ),
+            *run.warnings,
+        ),
+    )
+    return _with_machine(run, named.get("gpu"), named.get("precision"))
+
+
+def _with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
+    """Return a run with the GPU and the precision that the user names."""
+    if precision:
+        config = msgspec.structs.replace(run.training_config, precision=precision, precision_detail=None)
+        run = msgspec.structs.replace(run, training_config=config)
+    if not gpu:
+        return run
+    stack = {"NVIDIA": "cuda", "AMD": "rocm"}.get(gpus.vendor(gpu) or "", run.gpu_info.software_stack)
+    platform = {"cuda": "nvd", "rocm": "amd"}.get(stack or "", run.platform)
+    info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
+    unknown = "the source doesn't state the GPU's name"
+    warnings = tuple(warning for warning in run.warnings if warning != unknown)
+    return msgspec.structs.replace(run, platform=platform, gpu_info=info, warnings=warnings)
 
 
 def _agrees(name: str, value: Any, statement: LoggedValue) -> bool:

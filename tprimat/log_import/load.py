@@ -13,7 +13,7 @@ import msgspec
 
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, importer, sources
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun
+from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, completed
 from tprimat.log_import.inputs import STANDARD_INPUT, named_files, read_small
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -107,13 +107,15 @@ def _results(name: str, given: GivenValues, jobs: int | None, inputs: Inputs) ->
         return []
     if results:
         inputs.notes += notes
-    return [_labelled(file, given.label) for file in results] or None
+    return [_completed(file, given) for file in results] or None
 
 
-def _labelled(file: Loaded, label: str | None) -> Loaded:
-    if label is None:
+def _completed(file: Loaded, given: GivenValues) -> Loaded:
+    if given == NOTHING_GIVEN:
         return file
-    return dataclasses.replace(file, runs=tuple(msgspec.structs.replace(run, label=label) for run in file.runs))
+    values = given.of(file.name)
+    runs = (completed(msgspec.structs.replace(run, label=given.label or run.label), values) for run in file.runs)
+    return dataclasses.replace(file, runs=tuple(runs))
 
 
 def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) -> list[Loaded]:
@@ -128,7 +130,7 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
         except UnreadableError as error:
             inputs.errors.append(error)
             return []
-        found = load([folder], given, jobs)
+        found = load([folder], given.of(str(path)), jobs)
         inputs.notes += map(named, found.notes)
         if not found.files:
             inputs.errors.append(UnreadableError(path, "no results or logs in it", heading="not-a-result"))

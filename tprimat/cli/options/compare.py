@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tprimat.cli.options import _parser
+from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
@@ -61,6 +62,7 @@ def parser() -> Parser:
     option(group, "--efficiency", "print MFU, memory, cost, energy and time to train")
     option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
+    add_log_values(parser, precision=False)
     _add_regression_check(parser.add_argument_group("regression check (for CI)"))
     return parser
 

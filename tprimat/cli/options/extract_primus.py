@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
-from tprimat.cli.options._training import at_least
 
 EPILOG = """\
 Values from the log win; options fill in missing values. An option that contradicts the log is
@@ -20,17 +20,13 @@ def parser() -> Parser:
     parser = Parser("extract-primus", description=description, epilog=EPILOG)
     text = "log file(s), glob, or - for stdin (required)"
     option(parser, "--log-file F", text, nargs="+", action="extend")
-    option(parser, "--model-name M", "set the model, if the log doesn't name it")
-    option(parser, "--num-gpus N", "set the number of GPUs, if missing from the log", type=at_least(1))
-    option(parser, "--global-batch-size B", "set sequences per optimizer step", type=at_least(1))
-    option(parser, "--sequence-length S", "set tokens per sequence", type=at_least(1))
-    option(parser, "--override", "use these options instead of values from the log")
     option(parser, "--label NAME", "name this configuration; becomes part of the file name")
     where = parser.add_mutually_exclusive_group()
     option(where, "--output FILE", "write the result to FILE")
     text = "write the result to DIR (default: output)"
     option(where, "--output-dir DIR", text, default="output")
     option(parser, "--bundle FILE", "bundle result, log and environment into one archive")
+    add_log_values(parser)
     verbose = "print the log's hash and all values of the result"
     add_output_options(parser, **OF_TRAININGS | {"verbose": verbose})
     return parser

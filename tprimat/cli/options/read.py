@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.cli.options._training import at_least
 
@@ -19,11 +20,17 @@ def parser() -> Parser:
     """Return the parser of `read`."""
     description = "Import training logs from any supported framework."
     parser = Parser("read", description=description, epilog=EPILOG)
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="log files, directories, globs, or - for stdin")
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="log files, directories, globs, or - for stdin (default: logs found here)",
+    )
     option(parser, "--output-dir DIR", "write results to DIR (default: output)", default="output")
     option(parser, "--label NAME", "name this configuration; becomes part of file names")
     option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
     option(parser, "--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
+    add_log_values(parser)
     add_output_options(
         parser,
         quiet="print only result paths, one per line",
