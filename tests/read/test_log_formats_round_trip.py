@@ -396,6 +396,14 @@ class TestMaxText:
         run = single([f"{stamp} completed step: {n}, seconds: 30.0, loss: 2.0" for n, stamp in enumerate(stamps)])
         assert bool(said(run, "time stamps are")) is told
 
+    @pytest.mark.parametrize(("torn", "kept"), [("loss: 1", 5.0), ("seconds: 5", None)])
+    def test_what_ends_a_torn_line_is_no_value(self, torn, kept):
+        written = [f"completed step: {step}, seconds: 5.0, loss: 1.25, perplexity: 3.5" for step in range(1, 20)]
+        written[9] = written[9][: written[9].index(torn) + len(torn)]
+        run = single(written)
+        assert (run.step_times.count(5.0), run.loss_values.count(1.25)) == (19 if kept else 18, 18)
+        assert (dict(zip(run.steps, run.step_times, strict=True)).get(10), run.loss_values[9:10]) in ((kept, (None,)),)
+
     def test_the_batch_is_of_all_devices(self):
         config = [each.format("a", "0.5") for each in self.CONFIG]
         run = single([*config, "completed step: 1, seconds: 1.0, loss: 2.0"])

@@ -108,6 +108,8 @@ class Reader(RecordReader):
                 del pairs[-1]
             record = Record(int(anchor[1]), line.number, window=1, stamp=last_stamp(line.text[: anchor.start()]))
             record.put_all({" ".join(pair[1].lower().split()): pair[2] for pair in reversed(pairs)}, _NAMES)
+            names = [" ".join(pair[1].lower().split()) for pair in pairs]
+            self.shaped(record, names, _NAMES.get(names[-1], "") if names else "")
             self._diffusion = self._diffusion or any("frames" in name for name in record.native)
             if record.seconds is None and "seconds" not in record.not_finite:
                 if not line.whole:

@@ -130,6 +130,7 @@ class Reader(RecordReader):
             return
         record = Record(step, line.number, stamp=last_stamp(before))
         record.put_all(pairs, NAMES)
+        self.shaped(record, pairs, NAMES.get(next(reversed(pairs), ""), ""))
         if batch is not None:
             self._batches[step] = batch
         around = self.sorter.pending
