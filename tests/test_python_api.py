@@ -128,8 +128,10 @@ class TestReadLog:
     def test_values_that_a_log_leaves_open(self, here):
         Path("nano.log").write_text(LOG)
         (run,) = tprimat.read_log(
-            "nano.log", model_name="llama", num_gpus=2, global_batch_size=8, sequence_length=1024, label="mine"
-        )
+            "nano.log", model_name="llama", num_gpus=2, global_batch_size=8, sequence_length=1024, label="mine",
+            gpu="MI300X", precision="bf16",
+        )  # fmt: skip
+        assert (run.gpu_info.device_name, run.platform, run.training_config.precision) == ("MI300X", "amd", "bf16")
         assert (run.model, run.num_gpus, run.tokens_per_step, run.label) == ("llama", 2, 8192, "mine")
 
     def test_any_table_by_its_columns(self, here):
@@ -203,6 +205,7 @@ class TestCompare:
         [
             ("compare", {"precision": {"H100": "fp9"}}, "precision='fp9' is invalid: give one of fp32"),
             ("compare", {"mode": "identical"}, "mode='identical' is invalid: give one of best, same"),
+            ("read_log", {"precision": "fp9"}, "precision='fp9' is invalid"),
             ("read_log", {"num_gpus": "8"}, "num_gpus='8' is invalid: give a whole number above zero"),
         ],
     )

@@ -182,7 +182,9 @@ def load(*paths: StrPath | Iterable[StrPath]) -> Results:
 def read_log(
     *paths: StrPath | Iterable[StrPath],
     model_name: str | None = None,
+    gpu: str | None = None,
     num_gpus: int | None = None,
+    precision: str | None = None,
     global_batch_size: int | None = None,
     sequence_length: int | None = None,
     label: str | None = None,
@@ -194,7 +196,9 @@ def read_log(
     Args:
         paths: as load() takes them.
         model_name: the model, where a log doesn't state it.
+        gpu: the GPU, such as "MI300X", where a log doesn't name it.
         num_gpus: the number of GPUs, where a log doesn't state it.
+        precision: "bf16" or another, where a log doesn't state it.
         global_batch_size: sequences per optimizer step, where a log doesn't state them.
         sequence_length: tokens per sequence, where a log doesn't state them.
         label: a name for the configuration.
@@ -208,7 +212,9 @@ def read_log(
     ):  # fmt: skip
         _check(name, value, value is None or (type(value) is int and value > 0), "a whole number above zero")
     named = mapped.columns(",".join(f"{value}={column}" for value, column in columns.items())) if columns else None
-    given = GivenValues(model_name, num_gpus, global_batch_size, sequence_length, label, override, named)
+    _check_precision(precision)
+    sizes = (num_gpus, global_batch_size, sequence_length)
+    given = GivenValues(model_name, *sizes, label, override, named, gpu=gpu, precision=precision)
     return _loaded(paths, given)
 
 
@@ -239,7 +245,7 @@ def compare(
         loaded.append(load(*paths))
     options = Options(precision=precision) if isinstance(precision, str) else Options(precisions=precision or {})
     for name in (options.precision, *options.precisions.values()):
-        _check("precision", name, name in (None, *PRECISIONS), f"one of {', '.join(PRECISIONS)}")
+        _check_precision(name)
     _check("mode", mode, mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
     files = [file for results in loaded for file in results.files]
     notes = [note for results in loaded for note in results.notes]
@@ -253,6 +259,10 @@ def compare(
 def _check(name: str, value: object, is_valid: bool, expected: str) -> None:
     if not is_valid:
         raise UsageError(f"{name}={value!r} is invalid", hint=f"give {expected}", heading="wrong-usage")
+
+
+def _check_precision(name: str | None) -> None:
+    _check("precision", name, name in (None, *PRECISIONS), f"one of {', '.join(PRECISIONS)}")
 
 
 def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) -> Results:

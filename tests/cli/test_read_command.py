@@ -48,6 +48,37 @@ def results(folder):
     return {path.name: store.read(path)[0] for path in sorted(folder.glob("*.json"))}
 
 
+def test_what_a_log_leaves_open_is_given(call, tmp_path):
+    (tmp_path / "nano.log").write_text(NANO)
+    sizes = ("--num-gpus", 2, "--global-batch-size", 8, "--sequence-length", 1024)
+    status, out, err = call("nano.log", "--gpu", "MI300X", "--model-name", "llama", "--precision", "BF16", *sizes)
+    assert (status, err) == (0, "")
+    assert "the GPU (MI300X) is from the command line" in out
+    (found,) = results(tmp_path / "output").values()
+    assert (found.gpu_info.device_name, found.platform, found.training_config.precision) == ("MI300X", "amd", "bf16")
+    assert (found.model, found.num_gpus, found.tokens_per_step) == ("llama", 2, 8192)
+
+
+def test_what_contradicts_a_log_needs_override(call, tmp_path):
+    (tmp_path / "titan.log").write_text(
+        "[rank0]:[titan] 2026-01-01 10:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB"
+        " memory\n"
+        + "".join(
+            f"[rank0]:[titan] 2026-01-01 10:00:{n:02},000 - root - INFO - step: {n}  loss: {9 - n / 10}  "
+            "memory: 40.00GiB(50.00%)  tps: 5,000  mfu: 30.00%\n"
+            for n in range(1, 20)
+        )
+    )
+    status, _, err = call("titan.log", "--gpu", "MI300X")
+    assert status == 2
+    assert "the log gives the GPU as NVIDIA H100 80GB HBM3, --gpu as MI300X" in err
+    assert call("titan.log", "--gpu", "h100")[0] == 0
+    assert call("titan.log", "--gpu", "MI300X", "--override", "--output-dir", "other")[0] == 0
+    (found,) = results(tmp_path / "other").values()
+    assert found.gpu_info.device_name == "MI300X"
+    assert "NVIDIA H100 80GB HBM3 in the log" in found.source.overrides["gpu"]
+
+
 def test_one_log_is_shown_in_full(call, tmp_path):
     (tmp_path / "anything.dat").write_text(NANO)
     status, out, err = call("anything.dat")

@@ -185,8 +185,10 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
                 heading="option-against-log",
                 hint="remove the option, or add --override",
             )
-        text = f"{what} was overridden: {value} on the command line, {stated} in the log"
-        run = msgspec.structs.replace(run, warnings=(text, *run.warnings))
+        text = f"{value} on the command line, {stated} in the log"
+        assert run.source is not None
+        source = msgspec.structs.replace(run.source, overrides={**run.source.overrides, field: text})
+        run = msgspec.structs.replace(run, source=source, warnings=(f"{what} was overridden: {text}", *run.warnings))
     named = {field: value for field, (_, value) in wrong.items()}
     return _with_machine(run, named.get("gpu"), named.get("precision"))
 
