@@ -7,6 +7,7 @@ import json
 import tarfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_runs import make_run
@@ -14,7 +15,8 @@ from made_runs import make_run
 import tprimat
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
-from tprimat.log_import import bundle
+from tprimat.log_import import bundle, extract
+from tprimat.results.run import Environment, GpuInfo
 from tprimat.store.store import save
 
 
@@ -236,3 +238,24 @@ class TestWhatALogLeavesOpen:
         Path("amd.log").unlink()
         assert run("read", ["--quiet"]) == ExitStatus.OK
         assert capsys.readouterr().out.count(".json") == 1
+
+
+class TestUnnamedGpus:
+    def a_run(self, gib, **changes):
+        info = GpuInfo(device_count=8, total_memory_gb=gib * 1.073741824, software_stack="rocm")
+        return make_run(platform="amd", gpu_info=info, **changes)
+
+    @pytest.mark.parametrize(("gib", "name"), [(255.98, "MI325X"), (191.98, None), (287.98, None), (100.0, None)])
+    def test_by_the_memory_where_one_has_so_much(self, gib, name):
+        found = extract.with_inferred_gpu(self.a_run(gib))
+        assert found.gpu_info.device_name == name
+        told = [warning for warning in found.warnings if "MI325X" in warning]
+        assert told == (["GPU MI325X: from its memory of 256 GiB; the log doesn't name it"] if name else [])
+
+    @pytest.mark.parametrize(("host", "devices", "name"), [("here", 2, "AMD Instinct MI300X"), ("there", 2, None)])
+    def test_of_this_machine_where_the_log_was_written_here(self, monkeypatch, host, devices, name):
+        device = SimpleNamespace(info=GpuInfo(device_name="AMD Instinct MI300X"))
+        monkeypatch.setattr(extract.socket, "gethostname", lambda: "here.cluster")
+        monkeypatch.setattr(extract.platforms, "detect", lambda torch: SimpleNamespace(devices=(device,) * devices))
+        run_found = self.a_run(191.98, environment=Environment(hostname=host))
+        assert extract.with_inferred_gpu(run_found).gpu_info.device_name == name

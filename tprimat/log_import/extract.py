@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from tprimat.catalog import gpus, models
 from tprimat.errors import UsageError
 from tprimat.frameworks.primus import start_record
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, read_small
+from tprimat.machine import platforms
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue, json_object
 from tprimat.results.run import GpuInfo, Run
+from tprimat.units import GB, GIB
 
 _OPTIONS = {
     "gpu": ("--gpu", "the GPU"),
@@ -109,18 +112,26 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     logs = read.parse_chunks(log.chunks(), log.name)
     titles = [f"{log.name}, training {number} of {len(logs)}" for number in range(1, len(logs) + 1)]
     titles = titles if len(logs) > 1 else [log.name]
-    extracted = [imported(title, parsed, [log], given) for title, parsed in zip(titles, logs, strict=True)]
+    return with_start([imported(title, parsed, [log], given) for title, parsed in zip(titles, logs, strict=True)], log)
+
+
+def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
+    """Return the trainings of a log with what the record of their start, if beside it, and their machine add.
+
+    Raises UnreadableError for a record that can't be read.
+    """
     path = start_record.path_for(Path(log.path))
     record = start_record.read(path) if log.path != STANDARD_INPUT else None
-    if record is None:
-        return extracted
-    if len(logs) == 1 and start_record.belongs(record, Log(log.path).lines()):
-        return [dataclasses.replace(each, run=start_record.applied(each.run, record)) for each in extracted]
-    doubt = f"{path.name} beside the log ignored: it belongs to another run"
-    return [
-        dataclasses.replace(each, run=msgspec.structs.replace(each.run, warnings=(*each.run.warnings, doubt)))
-        for each in extracted
-    ]
+    doubts: tuple[str, ...] = ()
+    if record and not (len(trainings) == 1 and start_record.belongs(record, Log(log.path).lines())):
+        record, doubts = None, (f"{path.name} beside the log ignored: it belongs to another run",)
+    completed_runs = []
+    for each in trainings:
+        run = start_record.applied(each.run, record) if record else each.run
+        run = run if run.gpu_info.device_name else with_inferred_gpu(run)
+        run = msgspec.structs.replace(run, warnings=(*run.warnings, *doubts))
+        completed_runs.append(dataclasses.replace(each, run=run))
+    return completed_runs
 
 
 def imported(
@@ -191,6 +202,24 @@ def _checked(run: Run, given: GivenValues, name: str) -> Run:
         run = msgspec.structs.replace(run, source=source, warnings=(f"{what} was overridden: {text}", *run.warnings))
     named = {field: value for field, (_, value) in wrong.items()}
     return _with_machine(run, named.get("gpu"), named.get("precision"))
+
+
+def with_inferred_gpu(run: Run) -> Run:
+    """Return a run, whose GPU its log doesn't name, with that of this machine where the log was written here.
+
+    Otherwise with the only AMD GPU of so much memory; unchanged where there are several.
+    """
+    name = why = None
+    if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[0]:
+        names = {device.info.device_name for device in platforms.detect(torch=None).devices}
+        name, why = names.pop() if len(names) == 1 else None, f"of this machine ({host}), on which the log was written"
+    if name is None and run.platform == "amd" and (memory := run.gpu_info.total_memory_gb):
+        fitting = gpus.amd_gpus_by_memory(memory * GB / GIB)
+        name, why = fitting[0].title if len(fitting) == 1 else None, f"from its memory of {memory * GB / GIB:.0f} GiB"
+    if name is None:
+        return run
+    run = msgspec.structs.replace(run, warnings=(f"GPU {name}: {why}; the log doesn't name it", *run.warnings))
+    return _with_machine(run, name, None)
 
 
 def _same_gpu(one: str, other: str) -> bool:

@@ -25,7 +25,7 @@ from typing import BinaryIO
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
 from tprimat.files import unreadable
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported
+from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, is_handed_over, read_small
 from tprimat.read import mapped
 from tprimat.read.parsing.parsed_log import InputFile
@@ -254,7 +254,7 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-        return [imported(source.title, parsed, logs, given) for parsed in parsed_logs]
+        return with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
     folder = Path(source.paths[0]).parent
     names = file_format.beside if source.size is not None else ()
     beside = {name: content for name in names if (content := read_small(folder / name)) is not None}
