@@ -148,6 +148,8 @@ TITAN_PRE_TRAINER = """\
 extends:
   - ../module_base.yaml
 metrics: {log_freq: 10}
+compile: {enable: true}
+profiling: {enable_profiling: false}
 optimizer: {name: AdamW, lr: 0.0008, beta1: 0.9}
 training: {dataset: c4, mock_data: true, global_batch_size: -1, local_batch_size: 8, max_norm: 1.0, seed: null,
            mixed_precision_param: bfloat16, seq_len: 2048, steps: 10000}
@@ -232,6 +234,7 @@ if "framework: torchtitan" in text:
     rate = 8192 * 4 / 1.5
     print("[20260511 02:58:59][rank-0/8][INFO ] Building device mesh with parallelism: pp=1, dp_replicate=1, "
           "dp_shard=8, cp=1, tp=1, ep=1, etp=1")
+    print("[20260511 02:58:59][rank-0/8][INFO ] Model llama3 8B size: 8,030,261,248 total parameters")
     print("[20260511 02:59:00][rank-0/8][INFO ] Trainer is initialized with local batch size 4, global batch size 32, "
           "gradient accumulation steps 1, sequence length 8192, total steps 25 (warmup 10)")
     for i in range(1, int(asked["training.steps"]) + 1):

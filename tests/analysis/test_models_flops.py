@@ -139,6 +139,12 @@ def test_a_shape_means_the_model_that_has_it_and_no_other(changes, name):
     assert (found and found.name) == name
 
 
+def test_the_number_of_parameters_alone_means_the_model_that_has_as_many():
+    assert models.with_shape(ModelConfig(num_parameters=8_030_261_248)) is models.by_name("llama")
+    assert models.with_shape(ModelConfig(num_parameters=1_923_125_248)) is None
+    assert models.with_shape(ModelConfig(num_parameters=8_030_261_248, num_layers=16)) is None
+
+
 def test_a_shape_of_nothing_is_no_model():
     assert models.with_shape(ModelConfig()) is None
 

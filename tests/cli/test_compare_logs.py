@@ -74,7 +74,7 @@ def test_a_pattern_and_a_folder_that_the_shell_left(here, capsys):
 
 
 def test_a_log_and_a_result(here, capsys):
-    save(make_run(model="llama3 8B", step_time=2.4), here / "results")
+    save(make_run(step_time=2.4), here / "results")
     status, out, _ = compared(capsys, "results", "amd.log")
     assert status == ExitStatus.OK
     assert "8×MI300X" in out
@@ -146,7 +146,7 @@ class TestErrors:
 class TestBundles:
     @pytest.mark.parametrize("name", ["b.tar.gz", "b.tgz", "b.zip"])
     def test_are_compared_as_they_come(self, here, capsys, name):
-        result = save(make_run(model="llama3 8B", step_time=2.4), here / "results").path
+        result = save(make_run(step_time=2.4), here / "results").path
         bundle.write(here / name, [result], [here / "nv.log"])
         status, out, _ = compared(capsys, name, "amd.log")
         assert status == ExitStatus.OK

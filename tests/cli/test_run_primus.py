@@ -92,7 +92,9 @@ class TestWell:
         (made,) = result(here)
         assert (made.status, made.framework, made.model) == ("complete", "primus", "llama")
         assert made.step_times[3] == pytest.approx(1.5, rel=1e-3)
-        assert made.framework_config["backend"] == "torchtitan"
+        assert (made.framework_config["backend"], made.framework_config["torch_compile"]) == ("torchtitan", True)
+        # The log calls it llama3 8B; its number of parameters is that of the catalog's model.
+        assert (made.scale, made.model_config.num_layers) == ("full", 32)
         assert made.training_config.global_batch_size == 32
 
     def test_the_machine_is_in_the_result_though_the_log_does_not_name_it(self, here, tree, monkeypatch):

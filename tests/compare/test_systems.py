@@ -50,6 +50,11 @@ class TestNames:
     def test_framework(self):
         assert names(make_run(framework="nemo"), make_run(framework="megatron")) == ["nemo", "megatron"]
 
+    def test_a_framework_with_two_back_ends(self):
+        runs = make_run(framework="primus"), make_run(framework="primus")
+        other = msgspec.structs.replace(runs[1], framework_config={"backend": "torchtitan"})
+        assert names(runs[0], other) == ["primus", "primus (torchtitan)"]
+
     def test_a_label_is_shown_even_where_the_gpu_suffices(self):
         runs = make_run(label="before"), make_run(MI300X, stack="rocm", label="after")
         assert names(*runs) == ["8×H100 80GB HBM3, before (BF16)", "8×MI300X, after (BF16)"]

@@ -19,15 +19,17 @@ from tprimat.results.run import Environment, GpuInfo, Run
 pytest.importorskip("yaml", reason="PyYAML isn't installed; Primus brings it")
 
 MI300XS = Device("amd", 8, 206.1e9, "gfx942", "AMD Instinct MI300X")
-CONFIGS = Path("examples/torchtitan/configs/MI300X")
+CONFIGS = Path("examples/torchtitan/configs")
 
 
 @pytest.fixture
 def planned(tmp_path):
-    def make(kind="BF16", environ=None, matched=None, change=lambda text: text, **options):
+    def make(kind="BF16", gpu="MI300X", environ=None, matched=None, change=lambda text: text, **options):
         tree = primus_tree.make(tmp_path / "Primus", launchers=("primus-cli",))
-        config = tree / CONFIGS / f"llama3.1_8B-{kind}-pretrain.yaml"
-        config.write_text(change(config.read_text()))
+        text = (tree / CONFIGS / "MI300X" / f"llama3.1_8B-{kind}-pretrain.yaml").read_text()
+        config = tree / CONFIGS / gpu / f"llama3.1_8B-{kind}-pretrain.yaml"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text(change(text))
         request = PrimusRequest(model="llama", config=config, matched=matched, **options)
         return plan(request, Installation(tree), environ or {"HF_TOKEN": "made-up"}, MI300XS, tmp_path / "output")
 
@@ -53,7 +55,10 @@ def test_the_setup_is_that_of_the_configuration(planned):
     assert (run.training_config.precision, run.training_config.recomputation) == ("bf16", "none")
     assert run.training_config.global_batch_size == 32
     assert run.optimizer.learning_rate == 0.0008
-    assert run.framework_config == {"backend": "torchtitan", "enable_primus_turbo": True, "use_turbo_attention": True}
+    assert run.framework_config == {
+        **{"backend": "torchtitan", "torch_compile": True},
+        **{"enable_primus_turbo": True, "use_turbo_attention": True},
+    }
     assert planned("FP8").setup.training_config.precision == "fp8"
 
 
@@ -66,6 +71,24 @@ def test_parallel_sizes_divide_the_batch(planned):
 def test_log_lines_that_would_not_appear(planned):
     made = planned(change=lambda text: text.replace("stderr_sink_level: INFO", "stderr_sink_level: ERROR"))
     assert made.arguments[-4:-2] == ("--stderr_sink_level", "DEBUG")
+
+
+def test_no_step_is_timed_under_the_profiler(planned):
+    profiled = {"change": lambda text: f"{text}      profiling:\n        enable_profiling: true\n"}
+    assert planned(**profiled).arguments[-2:] == ("--profiling.enable_profiling", "False")
+    # Unless Primus' own command line asks for it.
+    wanted = planned(**profiled, passed=("--profiling.enable_profiling", "True"))
+    assert wanted.configuration.settings.value("profiling.enable_profiling") is True
+
+
+@pytest.mark.parametrize("gpu", ["MI300X", "MI325X", "MI355X"])
+def test_each_gpus_configuration_is_started_on_the_gpus_that_are_allowed(planned, gpu):
+    made = planned(gpu=gpu, environ={"HF_TOKEN": "made-up", "HIP_VISIBLE_DEVICES": "4,5", "GPUS_PER_NODE": "2"})
+    command = made.launch("now")
+    config = f"examples/torchtitan/configs/{gpu}/llama3.1_8B-BF16-pretrain.yaml"
+    assert command.argv[command.argv.index("--config") + 1] == config
+    assert (command.env["ROCR_VISIBLE_DEVICES"], command.env["GPUS_PER_NODE"]) == ("4,5", "2")
+    assert made.global_batch_size == 2 * 4
 
 
 def test_another_precision_takes_a_configuration_of_its_own(planned):

@@ -137,6 +137,9 @@ def with_shape(config: ModelConfig) -> Model | None:
     sizes = operator.attrgetter("num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size")
     for model in MODELS:
         shape = model.shape
+        # torchtitan's logs state the number of parameters alone, to the last one.
+        if config.num_parameters == shape.num_parameters is not None and sizes(config) == (None,) * 4:
+            return model
         same = sizes(config) == sizes(shape) and config.num_query_groups in (None, shape.num_query_groups)
         # Llama 3.1 8B and Mistral 7B differ in the vocabulary alone. Megatron pads it, so a little more than the
         # row's is the same model.

@@ -107,6 +107,12 @@ def _environment_settings(run: Run) -> str | None:
     return text_of(" ".join(f"{name}={value}" for name, value in settings)) if settings else None
 
 
+def framework(run: Run) -> str | None:
+    """Return a run's framework, with the back end where it has several."""
+    backend = run.framework_config.get("backend")
+    return text_of(f"{run.framework} ({backend})" if run.framework and backend else run.framework)
+
+
 def _compiler(run: Run) -> str | None:
     is_compiled = run.framework_config.get("torch_compile")
     return None if is_compiled is None else "torch.compile" if is_compiled else "eager"
@@ -155,7 +161,7 @@ def _same_shape(first: Run, second: Run) -> bool:
 
 
 SETTINGS = (
-    Setting("framework", "framework", named=False),
+    Setting("framework", framework, named=False),
     Setting(
         "software stack",
         lambda run: joined(text_of(run.gpu_info.software_stack), text_of(run.gpu_info.software_version), by=" "),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tprimat.analysis import warmup
-from tprimat.checks.settings import SETTINGS, Setting, joined, text_of
+from tprimat.checks.settings import SETTINGS, Setting, framework, joined, text_of
 from tprimat.results.run import Run, setup_key
 from tprimat.text import plain
 
@@ -137,7 +137,7 @@ _LABEL = Setting("label", lambda run: text_of(run.label))
 _IDENTITY = (
     _GPU,
     _LABEL,
-    Setting("framework", lambda run: text_of(run.framework)),
+    Setting("framework", framework),
     Setting("stack", lambda run: text_of(run.gpu_info.software_stack)),
     _SCALE,
 )

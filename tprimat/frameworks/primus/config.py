@@ -169,6 +169,8 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         # Its models have no sizes in the configuration, but a flavor.
         shape = meant.shape if meant is not None else shape
         switches["backend"] = torchtitan.NAME
+        if isinstance(is_compiled := configuration.settings.value("compile.enable"), bool):
+            switches["torch_compile"] = is_compiled
     model, scale, _ = known_model(shape, configuration.model)
     return Run(
         platform="amd",

@@ -316,7 +316,7 @@ def _precision(configuration: Configuration, precision: str, num_gpus: int) -> t
 
 
 def _logging(configuration: Configuration) -> list[str]:
-    """Return what makes every iteration appear in the log."""
+    """Return what makes every iteration appear in the log, none of them under torchtitan's profiler."""
     words: list[str] = []
     # torchtitan's step lines are of level INFO.
     levels = [level for level in _DOES_NOT_LOG if (level, configuration.framework) != ("INFO", torchtitan.NAME)]
@@ -326,6 +326,8 @@ def _logging(configuration: Configuration) -> list[str]:
             words += [f"--{name}", "DEBUG"]
     if configuration.settings.value("log_interval") not in (1, None):
         words += [configuration.option("log_interval"), "1"]
+    if configuration.settings.value("profiling.enable_profiling") is True:
+        words += ["--profiling.enable_profiling", "False"]
     return words
 
 
