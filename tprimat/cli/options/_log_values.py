@@ -19,7 +19,7 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
         parser: of a command.
         precision: whether --precision belongs to them; `compare` has its own.
     """
-    title = "what a log leaves open (FILE=VALUE for logs with FILE in their path; repeatable)"
+    title = "values missing in logs: VALUE for all, FILE=VALUE for some (repeatable)"
     group = parser.add_argument_group(title)
     _add(group, "--gpu", "GPU", "the GPU, such as H100 or MI300X", str)
     _add(group, "--num-gpus", "N", "the number of GPUs", at_least(1))
