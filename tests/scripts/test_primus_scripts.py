@@ -228,7 +228,8 @@ class TestDualComparison:
 
     def test_without_fair_config_only_the_first(self, place, theirs):
         done = place.run(self.script, str(theirs), "--", "--lr", "1.0e-4")
-        assert done.returncode in (0, 3), done.stderr
+        # The stand-in is faster than any GPU.
+        assert done.returncode == 4, done.stderr
         assert len(place.seen()) == 1
         assert place.seen()[0]["argv"][-2:] == ["--lr", "1.0e-4"]
         assert "FAIR_CONFIG=1" in done.stdout
