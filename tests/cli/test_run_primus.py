@@ -109,6 +109,13 @@ class TestWell:
         assert made.started is not None
         assert not any("doesn't state the GPU" in warning for warning in made.warnings)
 
+    def test_the_gpu_may_be_named_in_other_words_when_its_log_is_read(self, here):
+        run("run-primus", ["--model", "llama"])
+        assert run("read", ["output/training_llama.log", "--gpu", "MI300X", "--output-dir", "again"]) == 0
+        (made,) = store.read(here / "again" / "benchmark_rocm_llama.json")
+        assert made.environment.versions["rccl"] == "2.27.3"
+        assert not any("record beside the log ignored" in warning for warning in made.warnings)
+
     def test_keeps_the_log_under_two_names_and_primus_own(self, here, tmp_path):
         run("run-primus", ["--model", "llama"])
         output = here / "output"

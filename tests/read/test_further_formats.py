@@ -7,13 +7,16 @@ import random
 from pathlib import Path
 
 import made_logs
+import msgspec
 import pytest
 
 from tprimat import read
 from tprimat.cli import run
 from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
+from tprimat.read import merge
 from tprimat.read.parsing import text
+from tprimat.results.run import Run
 from tprimat.store import store
 
 
@@ -200,3 +203,26 @@ class TestColumns:
     def test_what_is_wrong(self, tmp_path, monkeypatch, capsys, columns, words):
         assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 2
         assert words in capsys.readouterr().err
+
+
+class TestSameTraining:
+    """Two logs of one seed in a folder: one training of which two sources tell, or two."""
+
+    RUN = Run(
+        steps=tuple(range(1, 21)),
+        window_steps=(1,) * 20,
+        step_times=(2.0,) * 20,
+        loss_values=tuple(3 - step / 10 for step in range(20)),
+        learning_rates=(None,) * 20,
+        grad_norms=(None,) * 20,
+        lines=(None,) * 20,
+        timestamp="2026-05-11T03:00:00+00:00",
+    )
+
+    @pytest.mark.parametrize(
+        ("later", "is_same"), [("03:00:30+00:00", True), ("03:00:50+00:00", False), (None, True)], ids=str
+    )
+    def test_one_after_the_other_are_two(self, later, is_same):
+        again = msgspec.structs.replace(self.RUN, timestamp=later and f"2026-05-11T{later}")
+        assert merge.same_training(self.RUN, again) is is_same
+        assert merge.same_training(again, self.RUN) is is_same

@@ -115,6 +115,12 @@ class Resolver:
                 hint="use --precision bf16",
                 heading="precision",
             )
+        if precision == "mxfp8" and (self.device.architecture or "").startswith("gfx94"):
+            raise UsageError(
+                f"MXFP8 needs a GPU of gfx950 or newer, this one is {self.device.architecture}",
+                hint="use --precision fp8 or bf16",
+                heading="precision",
+            )
         return precision
 
     @property

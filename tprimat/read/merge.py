@@ -108,6 +108,8 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
 
 def same_training(one: Run, other: Run) -> bool:
     """Return whether two sources describe one training, by their losses or the total time."""
+    if _one_after_the_other(one, other):
+        return False
     runtime = "train_runtime_seconds"
     known, added = one.native_metrics.get(runtime), other.native_metrics.get(runtime)
     if isinstance(known, float) and isinstance(added, float):
@@ -121,6 +123,16 @@ def same_training(one: Run, other: Run) -> bool:
     times = _pairs(one, other, "step_times")
     close = sum(math.isclose(first, second, rel_tol=5e-3) for first, second in times if second)
     return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
+
+
+def _one_after_the_other(one: Run, other: Run) -> bool:
+    """Return whether one training began after the other had ended; False where the times are unknown."""
+    if one.started is None or other.started is None:
+        return False
+    earlier = one if one.started <= other.started else other
+    times = zip(earlier.step_times, earlier.window_steps, strict=True)
+    apart = abs((one.started - other.started).total_seconds())
+    return apart > math.fsum((time or 0.0) * steps for time, steps in times) > 0
 
 
 def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:

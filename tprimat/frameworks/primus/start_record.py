@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from tprimat import files
+from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
 from tprimat.read.parsing.text import Line
 from tprimat.results.run import Environment, GpuInfo, ModelConfig, ParallelismConfig, Platform, Run, TrainingConfig
@@ -91,11 +92,17 @@ def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
     return any(record.experiment in line.text for line in islice(lines, _LINES_WITH_NAME))
 
 
+def _same_gpu(one: str, other: str) -> bool:
+    """Return whether two names are of one GPU in the catalog, such as MI300X and AMD Instinct MI300X."""
+    rows = [gpus.match(GpuInfo(device_name=name)).gpu for name in (one, other)]
+    return rows[0] is not None and rows[0] == rows[1]
+
+
 def applied(run: Run, record: StartRecord) -> Run:
     """Return a run that was read from a log, with what the record of its start knows and the log doesn't state."""
     for name in _MACHINE:
         logged, recorded = getattr(run.gpu_info, name), getattr(record.gpu_info, name)
-        if logged is not None and recorded is not None and logged != recorded:
+        if logged is not None and recorded is not None and logged != recorded and not _same_gpu(logged, recorded):
             warning = f"the record beside the log ignored: it says {name} {recorded}, the log {logged}"
             return msgspec.structs.replace(run, warnings=(*run.warnings, warning))
     training = run.training_config.over(msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED)))
