@@ -64,8 +64,9 @@ def trained(request_for, tmp_path, monkeypatch, capfd):
 
     def run(**changes):
         lightning_loop.train(request_for(**changes))
-        (file,) = tmp_path.glob("*.json")
-        return store.read(file)[-1], capfd.readouterr().out
+        # Each setup has a file of its own.
+        newest = max(tmp_path.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        return store.read(newest)[-1], capfd.readouterr().out
 
     return run
 

@@ -291,8 +291,8 @@ class TestRecovering:
 
     def test_neither_where_it_has_moved_to_history(self, tmp_path, gone):
         run = msgspec.structs.replace(SETUP, status="complete")
-        store.save(run, tmp_path)
-        store.save(msgspec.structs.replace(run, scale="tiny"), tmp_path)
+        saved = store.save(run, tmp_path)
+        store.save_as(msgspec.structs.replace(run, scale="tiny"), saved.path)
         written(tmp_path, gone, {"run": SETUP}, {"final": run})
         (recovered,) = recovery.recover(tmp_path)
         assert recovered.path.parent.name == HISTORY
