@@ -14,9 +14,13 @@ from tprimat import frameworks
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
-from tprimat.frameworks.automodel import launch, training
+from tprimat.frameworks.automodel import launch
 from tprimat.frameworks.request import Device, RequestedConfig
 from tprimat.store import store
+
+pytest.importorskip("torch")
+
+from tprimat.frameworks.automodel import training
 
 AUTOMODEL = by_name("automodel")
 LLAMA = models.by_name("llama")

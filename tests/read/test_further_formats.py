@@ -127,6 +127,26 @@ def test_a_chart_of_wandb_has_a_training_for_each_run(tmp_path):
     assert (set(first.step_times), set(second.step_times)) == ({0.52}, {0.62})
 
 
+def test_a_chart_of_a_metric_with_a_dash(tmp_path):
+    content = made_logs.WANDB_CHART.replace("train/step_time", "iteration-time")
+    assert [set(each.step_times) for each in runs(content, tmp_path)] == [{0.52}, {0.62}]
+
+
+def test_a_training_that_begins_anew_is_another_one(tmp_path, monkeypatch):
+    head, *rows = made_logs.WANDB_HISTORY.splitlines()
+    first, second = runs(
+        "\n".join([f"{head},train/step_time", *(f"{row},0.7" for row in rows), *(f"{row},0.9" for row in rows)]),
+        tmp_path,
+    )
+    assert (set(first.step_times), set(second.step_times)) == ({0.7}, {0.9})
+    monkeypatch.chdir(tmp_path)
+    table = "step,time\n" + "".join(f"{step},{time}\n" for time in (0.5, 0.9) for step in range(1, 20))
+    Path("table.csv").write_text(table, encoding="utf-8")
+    assert run("read", ["table.csv", "--columns", "step=step,time=time", "--output-dir", "again"]) == 0
+    times = [set(each.step_times) for path in sorted(Path("again").glob("*.json")) for each in store.read(path)]
+    assert times == [{0.5}, {0.9}]
+
+
 def test_a_chart_of_losses_says_what_is_missing(tmp_path):
     (run,) = runs('"Step","a - train/loss","a - train/loss__MIN","a - train/loss__MAX"\n"1","2","2","2"\n', tmp_path)
     assert any("export a chart of the step time" in warning for warning in run.warnings)

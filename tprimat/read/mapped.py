@@ -12,6 +12,7 @@ from tprimat.errors import UsageError
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import json_object, whole
 from tprimat.results.run import Timing
 
@@ -58,25 +59,36 @@ def columns(text: str) -> Mapping[str, str]:
 def file_format(named: Mapping[str, str]) -> FileFormat:
     """Return the format of files with these columns."""
     return FileFormat(
-        "table", "a table of --columns", lambda head: True, lambda parts, beside: [_read(part, named) for part in parts]
+        "table",
+        "a table of --columns",
+        lambda head: True,
+        lambda parts, beside: [each for part in parts for each in _read(part, named)],
     )
 
 
-def _read(part: InputFile, named: Mapping[str, str]) -> ParsedLog:
-    """Return the training of a table. Raises ValueError where it lacks a column, or has no row with a step."""
-    training = LoggedTraining()
+def _read(part: InputFile, named: Mapping[str, str]) -> list[ParsedLog]:
+    """Return the trainings of a table: where steps begin anew, a log's rules say whether that is another one.
+
+    Raises ValueError where it lacks a column, or has no row with a step.
+    """
+    sorter = RecordSequencer()
     for line, row in _rows(part, named.values()):
         step = whole(row[named["step"]])
         if step is None:
             continue
-        record = training.records.setdefault(step, Record(step, line, window=1))
+        record = Record(step, line, window=1)
         for value, column in named.items():
             if VALUES[value]:
                 record.put(VALUES[value], row[column])
-    records = training.ordered()
-    if not records:
+        sorter.take(record)
+    trainings = sorter.finish()
+    if not trainings:
         raise ValueError(f"column {named['step']} has no whole number")
-    training.last = records[-1]
+    return [_built(training, named) for training in trainings]
+
+
+def _built(training: LoggedTraining, named: Mapping[str, str]) -> ParsedLog:
+    records = training.ordered()
     if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
         set_times(records)
     return RunBuilder(

@@ -18,6 +18,7 @@ from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import whole
 from tprimat.results.run import Timing
 
@@ -33,7 +34,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """What people and frameworks call a value; the first that is there counts."""
 
 _STEPS = ("train/global_step", "trainer/global_step", "global_step", "Step", "_step")
-_TITLE = re.compile(r"(.{1,200}) - ([^-]{1,120}?)(?:__(?:MIN|MAX))?")
+_TITLE = re.compile(r"(.{1,200}) - (.{1,120}?)(?:__(?:MIN|MAX))?")
 _ELAPSED = "_runtime"
 
 TIMING = Timing(
@@ -71,8 +72,8 @@ def _record(step: int, line: int, values: Mapping[str, str]) -> Record:
     return record
 
 
-def _history(part: InputFile) -> ParsedLog:
-    training = LoggedTraining()
+def _history(part: InputFile) -> list[ParsedLog]:
+    sorter = RecordSequencer()
     started: float | None = None
     for line, row in _rows(part):
         step = next((number for name in _STEPS if (number := whole(row.get(name))) is not None), None)
@@ -85,10 +86,15 @@ def _history(part: InputFile) -> ParsedLog:
             # The run starts before its training; the first step's time is unknown.
             started = elapsed if started is None else started
             record.native["elapsed_seconds"] = elapsed - started
-        training.records.setdefault(step, record)
-    records = training.ordered()
-    if not records:
+        sorter.take(record)
+    trainings = sorter.finish()
+    if not trainings:
         raise ValueError("no row has a training loss or a step time")
+    return [_timed(training) for training in trainings]
+
+
+def _timed(training: LoggedTraining) -> ParsedLog:
+    records = training.ordered()
     if all(record.seconds is None for record in records):
         set_times(records)
         training.warnings.append("step times are differences of _runtime: evaluation and saving count where they occur")
@@ -133,7 +139,7 @@ FILE_FORMATS = (
         "wandb",
         "the history of a W&B run as CSV (a header with “_step”)",
         _is_history,
-        lambda parts, beside: [_history(part) for part in parts],
+        lambda parts, beside: [each for part in parts for each in _history(part)],
     ),
     FileFormat(
         "wandb",
