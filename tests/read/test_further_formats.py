@@ -147,6 +147,22 @@ def test_a_training_that_begins_anew_is_another_one(tmp_path, monkeypatch):
     assert times == [{0.5}, {0.9}]
 
 
+def test_times_of_a_training_that_begins_anew_or_goes_on(tmp_path):
+    """No time before a training's first record is one of its steps'."""
+    head, *rows = made_logs.WANDB_HISTORY.splitlines()
+    later = [
+        f"{int(step)},{float(runtime) + 5000}," + rest for step, runtime, rest in (row.split(",", 2) for row in rows)
+    ]
+    _, second = runs("\n".join([head, *rows, *later]), tmp_path)
+    assert (second.step_times[0], set(second.step_times[1:])) == (None, {1.5})
+    resumed = "".join(line for line in made_logs.LLAMA_FACTORY.splitlines(True)[1:])
+    resumed = resumed.replace('"current_steps": ', '"current_steps": 50')
+    found = only(resumed, tmp_path)
+    assert found.step_times[0] is None
+    assert found.step_times[1] == 5.0
+    assert found.window_steps[:2] == (10, 10)
+
+
 def test_a_chart_of_losses_says_what_is_missing(tmp_path):
     (run,) = runs('"Step","a - train/loss","a - train/loss__MIN","a - train/loss__MAX"\n"1","2","2","2"\n', tmp_path)
     assert any("export a chart of the step time" in warning for warning in run.warnings)

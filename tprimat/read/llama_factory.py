@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import Record, set_times
-from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.step_lines import ElapsedReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, object_at, state, whole
 from tprimat.results.run import Timing
@@ -34,11 +33,10 @@ _NAMES = {
 _CLOCK = re.compile(r"(?:(\d{1,5}) days?, )?(\d{1,2}):(\d{2}):(\d{2})")
 
 
-class Reader(StepReader):
+class Reader(ElapsedReader):
     """A parsed_log.Reader of LLaMA-Factory's logs."""
 
     name = "llama_factory"
-    rate = None
     signs = ('"current_steps"',)
     timing = Timing(
         clock="host clock of LLaMA-Factory's LogCallback, in whole seconds",
@@ -58,13 +56,6 @@ class Reader(StepReader):
             return True
         record = Record(step, line.number)
         record.put_all(found, _NAMES)
-        if clock := _CLOCK.fullmatch(str(found.get("elapsed_time"))):
-            days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
-            record.put("elapsed_seconds", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        self.put_elapsed(record, _CLOCK.fullmatch(str(found.get("elapsed_time"))))
         self.sorter.take(record)
         return True
-
-    def done(self, run: RunBuilder) -> None:
-        """Set the step times."""
-        set_times(run.training.ordered())
-        run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")

@@ -106,22 +106,13 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
     """Yield rows by column, with their line; cells of a nested object have dotted names. Raises ValueError."""
     first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     part.stream.seek(0)
-    rows = _objects(part) if first == b"{" else _cells(part)
+    rows: Iterable[tuple[int, Mapping[str, object]]] = _objects(part) if first == b"{" else part.table()
     for number, (line, row) in enumerate(rows):
         absent = [name for name in needed if name not in row]
         if absent and not number:
             there = ", ".join(itertools.islice(row, 20))
             raise ValueError(f"it has no column {absent[0]!r}; columns: {there}")
         yield line, {**dict.fromkeys(absent), **row}
-
-
-def _cells(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:
-    header: list[str] | None = None
-    for line, row in part.rows():
-        if header is None:
-            header = [name.strip() for name in row]
-        elif len(row) == len(header):
-            yield line, dict(zip(header, row, strict=True))
 
 
 def _objects(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 
-from tprimat.read.parsing.records import Record, set_times
-from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.step_lines import ElapsedReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, object_at, state
 from tprimat.results.run import Timing
@@ -32,11 +31,10 @@ _STEP = re.compile(r"(\d{1,12})/(\d{1,12})")
 _CLOCK = re.compile(r"(?:(\d{1,5})d )?(?:(\d{1,2})h )?(?:(\d{1,2})m )?(\d{1,2}(?:\.\d{1,9})?)s")
 
 
-class Reader(StepReader):
+class Reader(ElapsedReader):
     """A parsed_log.Reader of ms-swift's logs."""
 
     name = "ms_swift"
-    rate = None
     signs = ('"global_step/max_steps"', '"iteration"')
     timing = Timing(
         clock="host clock of ms-swift's callback, in whole seconds",
@@ -57,13 +55,6 @@ class Reader(StepReader):
             return True
         record = Record(step, line.number)
         record.put_all({name: value for name, value in found.items() if name in _NAMES}, _NAMES)
-        if clock := _CLOCK.fullmatch(str(found["elapsed_time"])):
-            days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-            record.put("elapsed_seconds", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        self.put_elapsed(record, _CLOCK.fullmatch(str(found["elapsed_time"])))
         self.sorter.take(record)
         return True
-
-    def done(self, run: RunBuilder) -> None:
-        """Set the step times."""
-        set_times(run.training.ordered())
-        run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")

@@ -55,14 +55,9 @@ def _is_chart(head: bytes) -> bool:
 
 
 def _rows(part: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows that have as many cells as the header, with their line, and of them what isn't empty."""
-    header: list[str] = []
-    for line, row in part.rows():
-        if not header:
-            header = [name.strip() for name in row]
-        elif len(row) == len(header):
-            cells = zip(header, row, strict=True)
-            yield line, {name: value for name, value in cells if value.strip() not in ("", "NaN")}
+    """Yield the rows, with their line, and of their cells those that aren't empty."""
+    for line, row in part.table():
+        yield line, {name: value for name, value in row.items() if value.strip() not in ("", "NaN")}
 
 
 def _record(step: int, line: int, values: Mapping[str, str]) -> Record:
@@ -74,18 +69,12 @@ def _record(step: int, line: int, values: Mapping[str, str]) -> Record:
 
 def _history(part: InputFile) -> list[ParsedLog]:
     sorter = RecordSequencer()
-    started: float | None = None
     for line, row in _rows(part):
         step = next((number for name in _STEPS if (number := whole(row.get(name))) is not None), None)
         record = _record(step or 0, line, row)
         if step is None or record.loss is record.seconds is None:
             continue
         record.put("elapsed_seconds", row.get(_ELAPSED, row.get("_timestamp")))
-        elapsed = record.native.pop("elapsed_seconds", None)
-        if elapsed is not None:
-            # The run starts before its training; the first step's time is unknown.
-            started = elapsed if started is None else started
-            record.native["elapsed_seconds"] = elapsed - started
         sorter.take(record)
     trainings = sorter.finish()
     if not trainings:
@@ -96,6 +85,11 @@ def _history(part: InputFile) -> list[ParsedLog]:
 def _timed(training: LoggedTraining) -> ParsedLog:
     records = training.ordered()
     if all(record.seconds is None for record in records):
+        # The run starts before its training: the first step's time is unknown.
+        started = records[0].native.get("elapsed_seconds", 0.0)
+        for record in records:
+            if "elapsed_seconds" in record.native:
+                record.native["elapsed_seconds"] -= started
         set_times(records)
         training.warnings.append("step times are differences of _runtime: evaluation and saving count where they occur")
     return _built(training, None)

@@ -86,6 +86,15 @@ class InputFile:
         finally:
             text.detach()
 
+    def table(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the rows below a header by column, with their lines; not those of another length. Raises as rows()."""
+        header: list[str] | None = None
+        for line, row in self.rows():
+            if header is None:
+                header = [name.strip() for name in row]
+            elif len(row) == len(header):
+                yield line, dict(zip(header, row, strict=True))
+
 
 @dataclasses.dataclass(frozen=True)
 class FileFormat:

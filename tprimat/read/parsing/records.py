@@ -171,15 +171,20 @@ def set_windows(records: Iterable[Record]) -> None:
         before = record.step
 
 
-def set_times(records: Iterable[Record], elapsed: str = "elapsed_seconds") -> None:
-    """Set windows, and step times as differences of a time since the start, which a native value holds."""
-    step, seconds = 0, 0.0
+def set_times(records: Sequence[Record]) -> None:
+    """Set windows, and step times as differences of the native value elapsed_seconds, the time since the start.
+
+    Where the first record is of a resumed training, its time counts from the resumption: it gives no step time.
+    """
+    usual = records[1].step - records[0].step if len(records) > 1 else records[0].step
+    step, seconds = max(records[0].step - usual, 0), 0.0
+    is_resumed = step > 0
     for record in records:
-        now = record.native.get(elapsed)
+        now = record.native.get("elapsed_seconds")
         record.window = max(record.step - step, 1)
-        if now is not None and now > seconds:
+        if now is not None and now > seconds and not is_resumed:
             record.put("seconds", round((now - seconds) / record.window, 9))
-        step, seconds = record.step, seconds if now is None else now
+        step, seconds, is_resumed = record.step, seconds if now is None else now, False
 
 
 def series(records: Sequence[Record], *, shift: int = 0) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import collections
+import re
 from collections.abc import Iterable, Mapping
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record, peaks, set_windows
+from tprimat.read.parsing.records import LONGEST_SETUP, LoggedTraining, Record, peaks, set_times, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.text import Line
@@ -141,6 +142,24 @@ class StepReader(RecordReader):
             run.figures, run.notes = self.figures, tuple(self.notes)
             run.memory |= self.memory
         return run
+
+
+class ElapsedReader(StepReader):
+    """A reader whose records have the time since the start in whole seconds, as elapsed_seconds."""
+
+    rate = None
+
+    def put_elapsed(self, record: Record, clock: re.Match[str] | None) -> None:
+        """Set the time of a record from a match with the groups days, hours, minutes and seconds."""
+        if clock:
+            days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+            record.put("elapsed_seconds", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+    def done(self, run: RunBuilder) -> None:
+        """Set the step times."""
+        if run.training.records:
+            set_times(run.training.ordered())
+            run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")
 
 
 LEAST_DIGITS = 3
