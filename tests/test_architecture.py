@@ -38,7 +38,8 @@ MAY_IMPORT = {
     "compare": {"results", "catalog", "analysis", "checks"},
     "report": {"results", "catalog", "analysis", "checks", "compare"},
 }
-MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure"}
+MAY_IMPORT["watch"] = {*MAY_IMPORT} - {"frameworks", "machine", "measure", "record", "report"}
+MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure", "watch"}
 MAY_IMPORT["__init__"] = {"api"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 

@@ -1,0 +1,321 @@
+"""watch: logs that grow, rotate and stop, with a clock of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tprimat import cli
+from tprimat.errors import ExitStatus, UnreadableError
+from tprimat.log_import import load
+from tprimat.log_import.extract import GivenValues
+from tprimat.watch import lines
+from tprimat.watch.growing import GrowingLogs
+from tprimat.watch.watcher import Conditions, watch
+
+ROOT = Path(__file__).resolve().parents[2]
+GIVEN = GivenValues("llama3.1_8B", gpu="MI300X", precision="bf16")
+STEPS = 100
+HEAD = [
+    f"  {name} {'.' * 20} {value}"
+    for name, value in {
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_query_groups": 8,
+        "group_query_attention": True,
+        "ffn_hidden_size": 14336,
+        "swiglu": True,
+        "padded_vocab_size": 128256,
+        "untie_embeddings_and_output_weights": True,
+        "seq_length": 2048,
+        "micro_batch_size": 1,
+        "world_size": 8,
+        "global_batch_size": 64,
+    }.items()
+]
+
+
+def step_line(step, seconds):
+    return (
+        f" iteration {step:8d}/{STEPS:8d} | consumed samples: {64 * step} | elapsed time per iteration (ms): "
+        f"{1000 * seconds * (1 + 0.004 * ((7 * step) % 5 - 2)):.1f} | learning rate: 3.0E-04 | global batch size:    64"
+        f" | lm loss: {10 - 0.01 * step:.6E} |"
+    )
+
+
+def log_lines(*speeds):
+    """The lines of a log; each (steps, seconds) goes on with so many steps of so many seconds."""
+    found, step = list(HEAD), 0
+    for count, seconds in speeds:
+        for _ in range(count):
+            step += 1
+            found.append(step_line(step, seconds))
+    return found
+
+
+class Training:
+    """A training that writes its log while the watch sleeps: so many lines each time."""
+
+    def __init__(self, log: Path, lines_of_log: list[str], at_once: int = 10, first: int = len(HEAD) + 1):
+        self.log, self.rest, self.at_once, self.now = log, list(lines_of_log), at_once, time.time()
+        self.slept: list[float] = []
+        self.before: list = []
+        self.write(first)
+
+    def write(self, count: int) -> None:
+        taken, self.rest = self.rest[:count], self.rest[count:]
+        if taken:
+            with self.log.open("a") as stream:
+                stream.write("".join(f"{line}\n" for line in taken))
+            os.utime(self.log, (self.now, self.now))
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        assert len(self.slept) < 200, "the watch never ends"
+        self.now += seconds
+        for action in self.before:
+            action(len(self.slept))
+        self.write(self.at_once)
+
+    def watched(self, conditions=None, baseline=(), interval_s=10.0):
+        return list(watch(GrowingLogs(str(self.log), GIVEN), interval_s, baseline, conditions, self.clock, self.sleep))
+
+
+def events(updates):
+    return [event for update in updates for event in update.events]
+
+
+def test_a_training_is_followed_to_its_end(tmp_path):
+    updates = Training(tmp_path / "train.log", log_lines((3, 3.0), (97, 1.0))).watched()
+    assert updates[0].state.step == 1
+    assert [update.state.step for update in updates[1:4]] == [11, 21, 31]
+    assert updates[-1].status == ExitStatus.OK
+    assert events(updates) == ["steady from step 4 on", "the training is complete: 100 steps"]
+    state = updates[5].state
+    assert state.step == 51
+    assert state.time_left_s == pytest.approx(49 * state.recent_s)
+    # 64 × 2,048 tokens in 1 s on 8 GPUs.
+    assert state.summary.performance.tokens_per_second_per_gpu == pytest.approx(16384, rel=2e-3)
+    # 8.03 B parameters × 6 × tokens/s of the MI300X's 1,307 TFLOP/s, and the attention: some 60%.
+    assert 55 < state.mfu < 65
+
+
+def test_a_change_of_speed_is_told_once(tmp_path):
+    updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched()
+    told = [event for event in events(updates) if "changed" in event]
+    assert told == ["step time changed at step 51: 1.000 s → 1.250 s (25% slower)"]
+    assert "step time changed at step 51" in "\n".join(lines.screen(updates[-1].state, "train.log", None))
+
+
+def test_a_slowdown_ends_the_watch_with_a_status(tmp_path):
+    updates = Training(tmp_path / "train.log", log_lines((50, 1.0), (50, 1.25))).watched(Conditions(max_slowdown=0.1))
+    assert updates[-1].status == ExitStatus.SLOWER
+    assert events(updates)[-1] == "slower by 20.0%; --max-slowdown allows 10.0%"
+    assert updates[-1].state.step < 100
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.8, "25% faster so far"), (1.25, "20% slower so far")])
+def test_the_baseline_is_compared_while_it_runs(tmp_path, seconds, said):
+    (tmp_path / "base.log").write_text("\n".join(log_lines((100, 1.0))))
+    baseline = load.load([str(tmp_path / "base.log")], GIVEN).files
+    updates = Training(tmp_path / "train.log", log_lines((60, seconds))).watched(Conditions(max_stall_s=120), baseline)
+    assert lines.against_baseline(updates[-1].state) == f"{said} (one run; run-to-run variation unknown)"
+    slower = Training(tmp_path / "again.log", log_lines((60, seconds)))
+    status = slower.watched(Conditions(max_slowdown=0.1, max_stall_s=120), baseline)[-1].status
+    assert status == (ExitStatus.SLOWER if seconds > 1 else ExitStatus.TRAINING_FAILED)
+
+
+def test_several_baseline_runs_give_an_interval(tmp_path):
+    for name, seconds in (("a", 1.0), ("b", 1.01), ("c", 0.99)):
+        (tmp_path / f"{name}.log").write_text("\n".join(log_lines((100, seconds))))
+    baseline = load.load([str(tmp_path / f"{name}.log") for name in "abc"], GIVEN).files
+    updates = Training(tmp_path / "train.log", log_lines((60, 0.8))).watched(Conditions(max_stall_s=120), baseline)
+    ratio = updates[-1].state.pair.ratio
+    assert ratio.value == pytest.approx(1.25, rel=5e-3)
+    assert ratio.low < 1.25 < ratio.high
+    assert "95% prediction interval +1" in lines.against_baseline(updates[-1].state)
+
+
+def test_another_model_is_not_compared(tmp_path):
+    other = [line.replace("14336", "28672") for line in log_lines((100, 1.0))]
+    (tmp_path / "base.log").write_text("\n".join(other))
+    baseline = load.load([str(tmp_path / "base.log")], GivenValues("llama3.1_70B", gpu="MI300X", override=True)).files
+    updates = Training(tmp_path / "train.log", log_lines((60, 1.0))).watched(Conditions(max_stall_s=120), baseline)
+    assert lines.against_baseline(updates[-1].state).startswith("not compared: ")
+
+
+def test_the_watch_ends_once_the_interval_is_narrow(tmp_path):
+    log = log_lines((100, 1.0))
+    updates = Training(tmp_path / "train.log", log).watched(Conditions(until=0.01))
+    assert updates[-1].status == ExitStatus.OK
+    assert 20 <= updates[-1].state.step < 100
+    assert updates[-1].state.half_width <= 0.01
+    assert all(update.state.half_width is None or update.state.half_width > 0.01 for update in updates[:-1])
+    missed = Training(tmp_path / "again.log", log).watched(Conditions(until=0.0001))
+    assert missed[-1].status == ExitStatus.INCONCLUSIVE
+
+
+def test_a_stall_is_told_once_and_can_end_the_watch(tmp_path):
+    training = Training(tmp_path / "train.log", log_lines((40, 1.0)))
+    training.before.append(lambda count: training.rest.extend(log_lines((60, 1.0))[-20:]) if count == 30 else None)
+    updates = training.watched(Conditions(max_stall_s=600))
+    told = [event for event in events(updates) if event.startswith("no step for")]
+    assert told[0] == "no step for 1 min 10 s; before, one was logged every 1.0 s"
+    assert sum("go on" in event for event in events(updates)) == 1
+    assert updates[-1].status == ExitStatus.TRAINING_FAILED
+    assert told[-1] == "no step for 10 min 10 s; --max-stall allows 10 min 00 s"
+
+
+def test_an_idle_log_is_not_read_again(tmp_path, monkeypatch):
+    training = Training(tmp_path / "train.log", log_lines((40, 1.0)), at_once=100)
+    logs = GrowingLogs(str(training.log), GIVEN)
+    reads = []
+    read = logs.read
+    monkeypatch.setattr(logs, "read", lambda: reads.append(training.now) or read())
+    list(watch(logs, 10.0, (), Conditions(max_stall_s=600), training.clock, training.sleep))
+    assert len(reads) == 2
+    assert len(training.slept) > 50
+
+
+def test_a_failure_ends_the_watch(tmp_path):
+    text = [
+        "Traceback (most recent call last):",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    ]
+    updates = Training(tmp_path / "train.log", [*log_lines((40, 1.0)), *text]).watched()
+    assert updates[-1].status == ExitStatus.TRAINING_FAILED
+    told = events(updates)
+    assert told[1] == "an error in the log: " + updates[-1].state.cause
+    assert "OutOfMemoryError: CUDA out of memory" in told[1]
+    assert told[2].startswith("no step for 1 min")
+    assert told[3:] == ["the training failed"]
+
+
+def test_a_failure_before_the_first_step_ends_the_watch(tmp_path):
+    text = ["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."]
+    updates = Training(tmp_path / "train.log", [*HEAD, *text]).watched()
+    assert updates[-1].status == ExitStatus.TRAINING_FAILED
+    assert "CUDA out of memory" in events(updates)[0]
+
+
+def test_an_error_that_the_training_survives_is_told_only(tmp_path):
+    log = log_lines((100, 1.0))
+    log.insert(len(HEAD) + 30, "wandb.errors.CommError: network unreachable")
+    updates = Training(tmp_path / "train.log", log).watched()
+    assert updates[-1].status == ExitStatus.OK
+    assert any("network unreachable" in event for event in events(updates))
+
+
+@pytest.mark.parametrize("how", ["renamed", "copied"])
+def test_a_rotated_log_goes_on(tmp_path, how):
+    log = tmp_path / "train.log"
+    training = Training(log, log_lines((50, 1.0), (50, 1.25)))
+
+    def rotate(count):
+        if count != 4:
+            return
+        old = log.with_name("train.log.1")
+        if how == "renamed":
+            log.rename(old)
+        else:
+            shutil.copy(log, old)
+            os.truncate(log, 0)
+
+    training.before.append(rotate)
+    updates = training.watched()
+    assert "train.log was rotated to train.log.1; both are read" in events(updates)
+    last = updates[-1].state
+    assert (last.step, last.run.num_gpus, len(last.run.steps)) == (100, 8, 100)
+    assert [segment.first_step for segment in last.summary.segments] == [1, 51]
+
+
+def test_a_log_that_is_written_anew_is_another_training(tmp_path):
+    log = tmp_path / "train.log"
+    training = Training(log, log_lines((40, 1.0)), at_once=20)
+
+    def restart(count):
+        if count == 4:
+            os.truncate(log, 0)
+            training.rest = log_lines((100, 1.1))
+
+    training.before.append(restart)
+    updates = training.watched()
+    assert "train.log begins anew; what it held before is gone" in events(updates)
+    assert any(event.startswith("a new training began") for event in events(updates))
+    assert updates[-1].state.summary.performance.avg_step_time_seconds == pytest.approx(1.1, rel=5e-3)
+
+
+def test_the_ranks_of_a_training_are_watched_together(tmp_path):
+    for rank, seconds in enumerate((1.0, 1.01, 1.2)):
+        (tmp_path / f"rank_{rank}.log").write_text("\n".join(log_lines((60, seconds))))
+    updates = list(watch(GrowingLogs(str(tmp_path), GIVEN), 1.0, (), Conditions(until=0.05), time.time, lambda _: None))
+    assert sorted(updates[-1].state.ranks) == ["rank_0.log", "rank_1.log", "rank_2.log"]
+    shown = "\n".join(lines.screen(updates[-1].state, "logs", None))
+    assert "3 logs; the slowest, rank_2.log, takes 19% more than the median" in shown
+
+
+def test_a_pipe_is_followed_until_it_is_closed(tmp_path):
+    text = "\n".join(log_lines((60, 1.0)))
+    command = [sys.executable, "-m", "tprimat", "watch", "-", "--interval", "0.05", "--gpu", "MI300X"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the pipe was closed" in done.stdout
+    assert "standard input: megatron, llama, 8 × MI300X" in done.stdout
+
+
+def test_an_empty_pipe_is_an_error(tmp_path):
+    command = [sys.executable, "-m", "tprimat", "watch", "-", "--interval", "0.05"]
+    done = subprocess.run(command, input="hello\n", capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == ExitStatus.USAGE
+    assert "the pipe was closed" in done.stdout
+
+
+def test_a_missing_log_is_an_error(tmp_path):
+    with pytest.raises(UnreadableError):
+        GrowingLogs(str(tmp_path / "no.log"), GIVEN)
+    assert cli.run("watch", [str(tmp_path / "no.log")]) == ExitStatus.USAGE
+
+
+def test_a_log_without_steps_is_waited_for(tmp_path):
+    (tmp_path / "train.log").write_text("loading data\n")
+    training = Training(tmp_path / "train.log", log_lines((100, 1.0)), at_once=40, first=0)
+    updates = training.watched()
+    assert updates[0].state is None
+    assert updates[-1].state.step == 100
+
+
+def test_json_is_one_object_a_line(tmp_path, capsys):
+    (tmp_path / "train.log").write_text("\n".join(log_lines((100, 1.0))))
+    assert cli.run("watch", [str(tmp_path / "train.log"), "--json"]) == 0
+    *_, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (last["step"], last["max_steps"], last["exit_status"]) == (100, 100, 0)
+    assert last["tokens_per_second_per_gpu"] == pytest.approx(16384, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "words", [("--until-ci", "0"), ("--until-ci", "x"), ("--max-slowdown", "100"), ("--interval", "nan")]
+)
+def test_wrong_values_are_refused(tmp_path, words, capsys):
+    assert cli.run("watch", ["train.log", *words]) == ExitStatus.USAGE
+    assert "no percentage" in (said := capsys.readouterr().err) or "no time" in said
+
+
+def test_every_line_of_the_screen_fits_80_columns(tmp_path):
+    (tmp_path / "base.log").write_text("\n".join(log_lines((100, 1.0))))
+    baseline = load.load([str(tmp_path / "base.log")], GIVEN).files
+    log = log_lines((20, 3.0), (20, 1.0), (20, 1.5), (20, 1.0), (19, 0.8))
+    updates = Training(tmp_path / "train.log", log).watched(Conditions(max_stall_s=120), baseline)
+    shown = lines.screen(updates[-1].state, str(tmp_path / "train.log"), 12.0, 0.01)
+    assert max(map(len, shown)) <= 80
+    assert len(shown) <= 20

@@ -1,0 +1,58 @@
+"""The options of `watch`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from tprimat.cli.options._log_values import add_log_values
+from tprimat.cli.options._parser import Parser, add_output_options, option
+
+EPILOG = """\
+In a terminal the display is renewed in place; elsewhere a line is printed every minute, and whenever something
+happens: the steady state begins, the speed changes, steps stop coming.
+
+The interval is within this run: how well its own mean is known. Other runs of the same setup may lie outside.
+
+Exit status: 0 the training is complete or the interval is narrow enough, 1 slower than --max-slowdown allows,
+2 wrong usage, 5 the training failed or stalled longer than --max-stall allows, 6 it ended, or Ctrl-C was pressed,
+before the interval was narrow enough.
+"""
+
+
+def parser() -> Parser:
+    """Return the parser of `watch`."""
+    description = "Follow a training while it runs: step, loss, throughput, MFU, time left."
+    parser = Parser("watch", description=description, epilog=EPILOG)
+    parser.add_argument("log", metavar="LOG", help="a log file that grows, a directory of logs, or - for stdin")
+    option(parser, "--baseline PATH", "results or a log to compare with while it runs")
+    option(parser, "--until-ci PCT", "stop once the within-run interval is at most ± PCT, e.g. 1%%", type=_percent)
+    text = "stop with status 1 if slower by more than PCT than --baseline, or than this run was before"
+    option(parser, "--max-slowdown PCT", text, type=_percent)
+    option(parser, "--max-stall SECONDS", "stop with status 5 if no step comes for so long", type=_seconds)
+    option(parser, "--interval SECONDS", "time between two looks at the log (default: 2)", type=_seconds, default=2.0)
+    add_log_values(parser)
+    add_output_options(
+        parser,
+        quiet="print only what happens, and the final line",
+        verbose="print a line at each new step",
+        json="print a JSON object every minute and at the end",
+    )
+    return parser
+
+
+def _percent(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+) ?%?", text.strip())
+    if not found or not 0 < float(found[1]) < 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage between 0 and 100")
+    return float(found[1]) / 100
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.05 <= value <= 1e7:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time of 0.05 seconds or more")
+    return value

@@ -1,0 +1,114 @@
+"""watch: follow a training while it runs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+
+from tprimat import console
+from tprimat.cli import _comparing
+from tprimat.errors import ExitStatus
+from tprimat.log_import.extract import GivenValues
+from tprimat.report import json_values
+from tprimat.text import plain
+from tprimat.watch import lines
+from tprimat.watch.growing import GrowingLogs
+from tprimat.watch.watcher import Conditions, Update, watch
+
+EVERY_S = 60.0
+"""Seconds between two lines where no display is renewed."""
+
+Show = Callable[[Update], None]
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Follow a training until it ends, a condition is met, or Ctrl-C is pressed."""
+    given = GivenValues(override=arguments.override).with_options(arguments.log_values or ())
+    logs = GrowingLogs(arguments.log, given)
+    hint = "name results or a log"
+    baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files if arguments.baseline else []
+    conditions = Conditions(arguments.until_ci, arguments.max_slowdown, arguments.max_stall)
+    update = Update(None, 0.0)
+    try:
+        with _display(arguments, logs) as show:
+            for update in watch(logs, arguments.interval, baseline, conditions):
+                show(update)
+    except KeyboardInterrupt:
+        status = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE
+    else:
+        status = update.status or ExitStatus.OK
+    _finish(arguments, logs, update, status)
+    return status
+
+
+@contextlib.contextmanager
+def _display(arguments: argparse.Namespace, logs: GrowingLogs) -> Iterator[Show]:
+    """Yield what shows an update: in place in a terminal, else as a line every minute."""
+    if arguments.json or arguments.quiet or arguments.verbose or not console.has_progress_bar():
+        yield _line_by_line(arguments, logs)
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    terminal = Console(highlight=False)
+
+    def show(update: Update) -> None:
+        for event in update.events:
+            terminal.print(Text(f"{_now()}  {plain(event)}"))
+        live.update(Text("\n".join(_screen(arguments, logs, update, terminal.width))), refresh=True)
+
+    with Live(console=terminal, auto_refresh=False, transient=True) as live:
+        yield show
+
+
+def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
+    last_time, last_step = float("-inf"), 0
+
+    def show(update: Update) -> None:
+        nonlocal last_time, last_step
+        step = update.state.step if update.state else 0
+        due = time.monotonic() - last_time >= EVERY_S or (arguments.verbose and step != last_step)
+        if arguments.json:
+            if due or update.events:
+                console.echo(_json_line(update))
+        else:
+            if due and not arguments.quiet:
+                text = lines.line(update.state) if update.state else f"waiting: {plain(logs.problem)}"
+                console.echo(f"{_now()}  {text}")
+            for event in update.events:
+                console.echo(f"{_now()}  {plain(event)}")
+        if due:
+            last_time, last_step = time.monotonic(), step
+
+    return show
+
+
+def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, width: int) -> list[str]:
+    if update.state is None:
+        return [f"{plain(logs.title)}: waiting for the first step ({plain(logs.problem)})"]
+    quiet_s = update.quiet_s if update.status is None else None
+    return lines.screen(update.state, logs.title, quiet_s, arguments.until_ci, width)
+
+
+def _finish(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, status: ExitStatus) -> None:
+    """Print the last state."""
+    if arguments.json:
+        console.echo(_json_line(update, exit_status=int(status)))
+    elif arguments.quiet:
+        console.echo(lines.line(update.state) if update.state else plain(logs.problem))
+    else:
+        console.echo("\n".join(_screen(arguments, logs, update, console.terminal_size()[0])))
+
+
+def _json_line(update: Update, **more: object) -> str:
+    known = lines.values(update.state) if update.state else {}
+    values = {**known, "seconds_since_last_step": update.quiet_s, "events": update.events, **more}
+    return json.dumps(json_values.plain(values), ensure_ascii=False)
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,193 @@
+"""Logs that are still being written: a file, a folder with all below it, or a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from tprimat import files
+from tprimat.errors import UnreadableError
+from tprimat.log_import import importer, sources
+from tprimat.log_import.extract import GivenValues, ImportedRun
+from tprimat.log_import.inputs import CHUNK, STANDARD_INPUT
+from tprimat.store.history import files_below
+
+TOGETHER_S = 60.0
+"""Logs of a folder that were written within so many seconds of the newest belong to the training that runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """A file as it was when it was looked at."""
+
+    inode: int
+    size: int
+    written: float
+
+
+class GrowingLogs:
+    """Logs that are read again whenever they have grown.
+
+    What a rotated log held before is kept in a temporary file, to which all that follows is added; so is what comes
+    from a pipe.
+
+    Args:
+        name: a file, a folder, or - for the standard input.
+        given: values that the logs leave open.
+
+    Attributes:
+        ended: whether nothing can follow: the pipe was closed.
+        problem: why there is no training in the logs so far.
+        notes: what happened to the log, since they were last taken.
+
+    Raises UnreadableError where there is no such file or folder.
+    """
+
+    def __init__(self, name: str, given: GivenValues) -> None:
+        self.name = name
+        self.title = "standard input" if name == STANDARD_INPUT else name
+        self.ended = False
+        self.problem = "no log yet"
+        self.notes: list[str] = []
+        self._given = given
+        self._versions: dict[str, Version] = {}
+        self._spool: BinaryIO | None = None
+        self._copied = 0
+        self._read: dict[tuple[str, ...], tuple[list[Version], sources.Outcome]] = {}
+        try:
+            mode = 0 if name == STANDARD_INPUT else Path(name).stat().st_mode
+        except (OSError, ValueError) as error:
+            raise files.unreadable(name, error) from error
+        if name == STANDARD_INPUT and (sys.stdin is None or sys.stdin.isatty()):
+            raise UnreadableError(self.title, "nothing piped in", hint="name a file", heading="unreadable-file")
+        self._is_folder = stat.S_ISDIR(mode)
+        self._is_pipe = name == STANDARD_INPUT or stat.S_ISFIFO(mode)
+        if self._is_pipe:
+            self._new_spool()
+            threading.Thread(target=self._drain, daemon=True).start()
+
+    @property
+    def written(self) -> float | None:
+        """When a log was last written, seconds since the epoch; None where there is none yet."""
+        return max((version.written for version in self._versions.values()), default=None)
+
+    def has_grown(self) -> bool:
+        """Look at the files; return whether one is new, has grown or was replaced since the last look."""
+        before, self._versions = self._versions, dict(self._look())
+        if not self._is_folder and not self._is_pipe and (then := before.get(self.name)):
+            if (now := self._versions.get(self.name)) is None:
+                # Between the rename and the new file.
+                self._versions = before
+            elif now.inode != then.inode or now.size < then.size:
+                self._take_rotated(then)
+            if self._spool is not None:
+                self._copy_rest(Path(self.name))
+        return self._versions != before
+
+    def read(self) -> list[ImportedRun]:
+        """Return the trainings in the logs, those that run last.
+
+        A log without a training, so far, gives none.
+        """
+        if self._spool is not None:
+            found = [sources.LogSource((self._spool.name,), self.name, True, _version(self._spool.name).size)]
+        else:
+            found = sources.log_sources([self.name])[0]
+        runs = []
+        for source in found:
+            outcome = self._outcome(source)
+            if isinstance(outcome, list):
+                runs += [dataclasses.replace(each, title=self._named(each.title)) for each in outcome]
+            else:
+                self.problem = self._named(": ".join(filter(None, outcome)))
+        return sorted(importer.merged(runs, []), key=self._written)
+
+    def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:
+        """Return the logs that were written with the newest: the ranks of one training, if there are several."""
+        last = runs[-1].run
+        alike = [each for each in runs if self._written(runs[-1]) - self._written(each) <= TOGETHER_S]
+        return [
+            each
+            for title, each in {each.title: each for each in alike}.items()
+            if each.run.framework == last.framework and each.run.model == last.model
+        ]
+
+    def _outcome(self, source: sources.LogSource) -> sources.Outcome:
+        """Return what a source holds, as it was read before where its files are the same."""
+        known = [self._versions[path] for path in source.paths if path in self._versions]
+        if self._is_folder and (earlier := self._read.get(source.paths)) and earlier[0] == known:
+            return earlier[1]
+        outcome = sources.read_source(source, self._given)
+        self._read[source.paths] = known, outcome
+        return outcome
+
+    def _written(self, each: ImportedRun) -> float:
+        version = self._versions.get(each.title)
+        return version.written if version else 0.0
+
+    def _look(self) -> Iterator[tuple[str, Version]]:
+        if self._spool is not None and self._is_pipe:
+            yield self.name, _version(self._spool.name)
+            return
+        for path in files_below(Path(self.name), lambda error: None) if self._is_folder else [Path(self.name)]:
+            with contextlib.suppress(OSError):
+                yield str(path), _version(path)
+
+    def _named(self, text: str) -> str:
+        return text if self._spool is None else text.replace(self._spool.name, self.title)
+
+    def _new_spool(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tprimat-watch-", ignore_cleanup_errors=True)
+        self._spool = (Path(self._folder.name) / "log").open("wb")
+
+    def _drain(self) -> None:
+        """Copy the pipe until it is closed; runs in a thread of its own."""
+        assert self._spool is not None
+        with contextlib.ExitStack() as stack:
+            pipe = sys.stdin.fileno() if self.name == STANDARD_INPUT else os.open(self.name, os.O_RDONLY)
+            if self.name != STANDARD_INPUT:
+                stack.callback(os.close, pipe)
+            while chunk := os.read(pipe, CHUNK):
+                self._spool.write(chunk)
+                self._spool.flush()
+        self.ended = True
+
+    def _take_rotated(self, then: Version) -> None:
+        """Keep what the log held before it was renamed, or copied and emptied; else say that it is lost."""
+        path = Path(self.name)
+        siblings = {each: _version(each) for each in path.parent.iterdir() if each.is_file() and each.name != path.name}
+        renamed = [each for each, version in siblings.items() if version.inode == then.inode]
+        copied = path.with_name(f"{path.name}.1")
+        if not renamed and copied in siblings and siblings[copied].size >= then.size:
+            renamed = [copied]
+        if not renamed:
+            self.notes.append(f"{path.name} begins anew; what it held before is gone")
+            self._spool, self._copied = None, 0
+            return
+        self.notes.append(f"{path.name} was rotated to {renamed[0].name}; both are read")
+        if self._spool is None:
+            self._new_spool()
+        self._copy_rest(renamed[0])
+        self._copied = 0
+
+    def _copy_rest(self, path: Path) -> None:
+        assert self._spool is not None
+        with contextlib.suppress(OSError), files.open_plain(path) as stream:
+            stream.seek(self._copied)
+            while chunk := stream.read(CHUNK):
+                self._spool.write(chunk)
+                self._copied += len(chunk)
+        self._spool.flush()
+
+
+def _version(path: str | Path) -> Version:
+    status = Path(path).stat()
+    return Version(status.st_ino, status.st_size, status.st_mtime)

@@ -1,0 +1,161 @@
+"""The words of `watch`: a screen, a line, and an object for a program."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from tprimat import units
+from tprimat.text import counted, plain, shortened
+from tprimat.watch.state import State
+
+LEFT = 12
+"""Columns of the labels."""
+
+MOST_CHANGES, MOST_CAVEATS = 3, 2
+"""Lines of each on the screen."""
+
+
+def screen(state: State, title: str, quiet_s: float | None, until: float | None = None, width: int = 80) -> list[str]:
+    """Return what is shown of a training, a line each.
+
+    Args:
+        state: of the training.
+        title: the log's name.
+        quiet_s: seconds since the last step, where the training goes on.
+        until: the share of the mean that the interval must fall to, if it is waited for.
+        width: columns.
+    """
+    run, config = state.run, state.run.training_config
+    device = run.gpu_info.device_name
+    gpus = f"{run.num_gpus} × {device}" if run.num_gpus and device else device
+    gpus = gpus or (counted(run.num_gpus, "GPU") if run.num_gpus else None)
+    parts = ", ".join(plain(part, 40) for part in (run.framework, run.model, gpus, config.precision) if part)
+    rows = [
+        ("step", _step(state)),
+        ("loss", _loss(state)),
+        ("step time", _step_time(state)),
+        ("throughput", ", ".join(filter(None, (_rate(state), _mfu(state))))),
+        ("interval", _interval(state, until)),
+        ("warm-up", _warm_up(state)),
+        *(("speed", text) for text in changes(state)[-MOST_CHANGES:]),
+        ("baseline", against_baseline(state)),
+        *(("caveat", text) for text in state.caveats[:MOST_CAVEATS]),
+        ("ranks", _ranks(state)),
+        ("error", state.cause or ""),
+        ("last step", f"{units.duration(quiet_s)} ago" if quiet_s is not None else ""),
+    ]
+    shown = [f"  {label:<{LEFT}}{plain(text)}" for label, text in rows if text]
+    return [shortened(text, width) for text in (f"{plain(title)}: {parts}", *shown)]
+
+
+def line(state: State) -> str:
+    """Return one line on a training."""
+    interval = f"±{_percent(state.half_width)} within this run" if state.half_width is not None else ""
+    loss = f"loss {said}" if (said := _loss(state)) else ""
+    baseline = f"against the baseline: {said}" if (said := against_baseline(state)) else ""
+    parts = (f"step {_step(state)}", loss, _step_time(state), _rate(state), _mfu(state), interval, baseline)
+    return "; ".join(plain(part) for part in parts if part)
+
+
+def values(state: State) -> Mapping[str, Any]:
+    """Return what is known of a training, for a program; shares of one, times in s."""
+    pair = state.pair
+    return {
+        "step": state.step,
+        "max_steps": state.max_steps,
+        "loss": next((loss for loss in reversed(state.run.loss_values) if loss is not None), None),
+        "recent_step_time_seconds": state.recent_s,
+        "avg_step_time_seconds": state.summary.performance.avg_step_time_seconds,
+        "tokens_per_second_per_gpu": state.summary.performance.tokens_per_second_per_gpu,
+        "mfu_percent": state.mfu,
+        "first_steady_step": state.summary.steady.first_step if state.summary.steady.found else None,
+        "changes": [segment.first_step for segment in state.summary.segments[1:]],
+        "within_run_interval": state.half_width,
+        "time_left_seconds": state.time_left_s,
+        "ratio_to_baseline": pair.ratio.value if pair and pair.ratio else None,
+        "status": state.run.status,
+    }
+
+
+def changes(state: State) -> list[str]:
+    """Return a line for each change of speed so far."""
+    return [
+        f"step time changed at step {after.first_step}: {units.seconds(before.mean)} → {units.seconds(after.mean)} "
+        f"({_percent(abs(after.mean / before.mean - 1))} {'slower' if after.mean > before.mean else 'faster'})"
+        for before, after in itertools.pairwise(state.summary.segments)
+    ]
+
+
+def against_baseline(state: State) -> str:
+    """Return how the throughput compares with the baseline's; empty without one."""
+    if state.pair is None or state.pair.ratio is None:
+        return f"not compared: {state.pair_problem}" if state.pair_problem else ""
+    ratio = state.pair.ratio
+    word = "faster" if ratio.value >= 1 else "slower"
+    how = "one run; run-to-run variation unknown"
+    if ratio.low is not None and ratio.high is not None:
+        how = f"95% prediction interval {ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}"
+    return f"{_percent(abs(ratio.value - 1))} {word} so far ({how})"
+
+
+def _step(state: State) -> str:
+    if state.max_steps is None:
+        return f"{state.step:,}"
+    left = f", {units.duration(state.time_left_s)} left" if state.time_left_s else ""
+    return f"{state.step:,} of {state.max_steps:,} ({state.step / state.max_steps:.0%}){left}"
+
+
+def _loss(state: State) -> str:
+    losses = [loss for loss in state.run.loss_values if loss is not None]
+    return f"{losses[-1]:.4g}" if losses else ""
+
+
+def _step_time(state: State) -> str:
+    if state.recent_s is None:
+        return ""
+    mean = state.summary.performance.avg_step_time_seconds
+    steady = f", mean {units.seconds(mean)}" if mean and state.summary.steady.found else ""
+    return f"{units.seconds(state.recent_s)}{steady}"
+
+
+def _rate(state: State) -> str:
+    rate = state.summary.performance.tokens_per_second_per_gpu
+    return f"{units.number(rate, 0)} tokens/s/GPU" if rate else ""
+
+
+def _mfu(state: State) -> str:
+    return f"MFU {state.mfu:.1f}%" if state.mfu is not None else ""
+
+
+def _interval(state: State, until: float | None) -> str:
+    if state.half_width is None:
+        return f"waiting for ±{_percent(until)}" if until is not None else ""
+    since = f" since step {state.summary.segments[-1].first_step}" if len(state.summary.segments) > 1 else ""
+    more = "other runs may lie outside" if until is None else f"waiting for ±{_percent(until)}"
+    return f"±{_percent(state.half_width)} within this run{since}; {more}"
+
+
+def _warm_up(state: State) -> str:
+    first = state.summary.steady.first_step
+    if not state.summary.steady.found:
+        return "not over yet: no steady state found" if state.step else ""
+    before = [step for step in state.run.steps if first and step < first]
+    if not before:
+        return "none found"
+    which = f"steps {before[0]}–{(first or 1) - 1} are" if before[0] != (first or 1) - 1 else f"step {before[0]} is"
+    return f"{which} excluded"
+
+
+def _ranks(state: State) -> str:
+    if len(state.ranks) < 2:
+        return ""
+    slowest = max(state.ranks, key=lambda name: state.ranks[name])
+    above = state.ranks[slowest] / statistics.median(state.ranks.values()) - 1
+    return f"{len(state.ranks)} logs; the slowest, {slowest}, takes {_percent(above)} more than the median"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.{0 if share >= 0.0995 else 1 if share >= 0.00095 else 2}%}"

@@ -1,0 +1,160 @@
+"""What is known of a training while it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+from tprimat.analysis import efficiency
+from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
+from tprimat.compare import Pair, compare
+from tprimat.results.result_file import Loaded
+from tprimat.results.run import Run
+
+RECENT = 10
+"""Records whose step time is the present one."""
+
+_CAUSE = re.compile(r"(?:log ends at (?:step|iteration) \d+(?: of \d+)?: )?(?!log ends )(.*)")
+
+_EVIDENT = ("few-runs", "incomplete", "speed-changed")
+"""Caveats that hold for every run that is watched, or are shown for it."""
+
+WATCHED, BASELINE = "this run", "baseline"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """A training as its log says so far.
+
+    Attributes:
+        recent_s: median step time of the last records, s.
+        mfu: percent; None where GPU, model or rate are unknown.
+        pair: the comparison with the baseline, which comes first; None without one, or where they can't be compared.
+        pair_problem: why they can't.
+        caveats: what could overturn the comparison.
+        ranks: step times of the logs of one training, s, by the names of the logs; empty for a single log.
+    """
+
+    run: Run
+    summary: Summary
+    recent_s: float | None
+    mfu: float | None
+    pair: Pair | None = None
+    pair_problem: str | None = None
+    caveats: tuple[str, ...] = ()
+    ranks: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def step(self) -> int:
+        """The last step that was recorded; 0 before the first one."""
+        return self.run.steps[-1] if self.run.steps else 0
+
+    @property
+    def max_steps(self) -> int | None:
+        """The steps that were asked for."""
+        return self.run.training_config.max_steps
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the training has reached the steps that were asked for."""
+        return self.max_steps is not None and self.step >= self.max_steps
+
+    @property
+    def cause(self) -> str | None:
+        """The error that its log names, if any; the training may go on all the same."""
+        found = _CAUSE.fullmatch(self.run.status_reason or "")
+        return None if found is None or self.is_complete else found[1]
+
+    @property
+    def time_left_s(self) -> float | None:
+        """How long it will go on at its present pace, s."""
+        if self.recent_s is None or self.max_steps is None:
+            return None
+        return max(0, self.max_steps - self.step) * self.recent_s
+
+    @property
+    def present(self) -> SegmentMetrics | None:
+        """The segment since the last change of speed; None before a steady state."""
+        return self.summary.segments[-1] if self.summary.segments else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the within-run interval of the present segment, relative to its mean.
+
+        None with too few records for an interval, and while the step time drifts.
+        """
+        segment = self.present
+        if segment is None or segment.drift is not None or segment.interval is None:
+            return None
+        if segment.interval.about == "range":
+            return None
+        return (segment.interval.high - segment.interval.low) / 2 / segment.mean
+
+    @property
+    def slowdown(self) -> float | None:
+        """How much lower the throughput is than the baseline's, without one than in the fastest segment so far.
+
+        0.1 for 10% lower; below zero where it is higher. None before a steady state.
+        """
+        if self.present is None:
+            return None
+        if self.pair is not None:
+            return 1 - self.pair.ratio.value if self.pair.ratio else None
+        return 1 - min(segment.mean for segment in self.summary.segments) / self.present.mean
+
+
+def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence[Loaded] = ()) -> State:
+    """Return the state of a training.
+
+    Args:
+        run: as its log says so far.
+        alike: the logs of all its ranks, with their names.
+        baseline: results to compare it with.
+    """
+    summary = summarize(run)
+    value = efficiency.of_runs([run], [summary], efficiency.Options()).values["mfu"].value
+    state = State(run, summary, _recent(run), value)
+    if len(alike) > 1:
+        times = {name: time for name, each in alike if (time := _recent(each)) is not None}
+        state = dataclasses.replace(state, ranks=times)
+    if not baseline or not summary.segments:
+        return state
+    return _compared(state, baseline)
+
+
+def _recent(run: Run) -> float | None:
+    times = [time for time in run.step_times[-RECENT:] if time is not None]
+    return statistics.median(times) if times else None
+
+
+def _compared(state: State, baseline: Sequence[Loaded]) -> State:
+    """Return a state with the comparison as it would be if the run ended now; else with why there is none."""
+    # An incomplete run isn't compared; that this one isn't over is said with its ratio.
+    ended = msgspec.structs.replace(state.run, status="complete", status_reason=None, label=WATCHED)
+    files = [
+        dataclasses.replace(file, runs=tuple(msgspec.structs.replace(each, label=BASELINE) for each in file.runs))
+        for file in baseline
+    ]
+    comparison = compare([*files, Loaded(WATCHED, "", (ended,))])
+    for group in (group for model in comparison.models for group in model.groups):
+        for pair in group.pairs:
+            sides = pair.baseline, pair.system
+            if {side.run.label for side in sides} != {WATCHED, BASELINE}:
+                continue
+            if pair.ratio is None:
+                return dataclasses.replace(state, pair_problem=pair.reason)
+            if sides[0].run.label == WATCHED:
+                pair = dataclasses.replace(pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted())
+            weighty = [each for each in group.caveats if each.severity == "warning" and each.code not in _EVIDENT]
+            return dataclasses.replace(state, pair=pair, caveats=tuple(each.text for each in weighty))
+    return dataclasses.replace(state, pair_problem="it has no complete run of this model")
+
+
+def is_narrow(state: State, share: float | None) -> bool:
+    """Return whether the within-run interval is at most ± so large a share of the mean."""
+    return share is not None and (state.half_width or math.inf) <= share

@@ -1,0 +1,177 @@
+"""Watch a training: read its logs as they grow, tell what happens, and decide when to stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tprimat import units
+from tprimat.errors import ExitStatus
+from tprimat.results.result_file import Loaded
+from tprimat.watch import lines
+from tprimat.watch.growing import GrowingLogs
+from tprimat.watch.state import State, is_narrow, state_of
+
+STALL_STEPS, STALL_S = 10, 60.0
+"""A training stalls that makes no step for the time of so many records, and for so many seconds."""
+
+READING_SHARE = 0.1
+"""Share of the time that goes into reading: a long log is read less often."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """When to stop before the training ends.
+
+    Attributes:
+        until: share of the mean to which the within-run interval narrows.
+        max_slowdown: share of the throughput that may be lost, against the baseline or the fastest segment so far.
+        max_stall_s: seconds without a step.
+    """
+
+    until: float | None = None
+    max_slowdown: float | None = None
+    max_stall_s: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """What a look at the logs gave.
+
+    Attributes:
+        state: None before a training is recognised.
+        quiet_s: seconds since the last step, or since the watch began.
+        events: what happened since the last look, a sentence each.
+        status: the exit status, once the watch is over.
+    """
+
+    state: State | None
+    quiet_s: float
+    events: tuple[str, ...] = ()
+    status: ExitStatus | None = None
+
+
+def watch(
+    logs: GrowingLogs,
+    interval_s: float,
+    baseline: Sequence[Loaded] = (),
+    conditions: Conditions | None = None,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Update]:
+    """Yield an update after each look at the logs, until the training or a condition ends the watch.
+
+    Args:
+        logs: that are watched.
+        interval_s: seconds between two looks.
+        baseline: results to compare the training with.
+        conditions: when to stop earlier.
+        clock: returns the time, seconds since the epoch.
+        sleep: waits for so many seconds.
+    """
+    watcher = _Watcher(logs, baseline, conditions or Conditions(), clock)
+    while True:
+        update = watcher.look()
+        yield update
+        if update.status is not None:
+            return
+        sleep(interval_s)
+
+
+class _Watcher:
+    def __init__(
+        self, logs: GrowingLogs, baseline: Sequence[Loaded], conditions: Conditions, clock: Callable[[], float]
+    ) -> None:
+        self._logs, self._baseline, self._conditions, self._clock = logs, baseline, conditions, clock
+        self._state: State | None = None
+        self._progress = clock()
+        self._unread = False
+        self._read_next = 0.0
+        self._changes = 0
+        self._stalled = self._warm = False
+
+    def look(self) -> Update:
+        """Look at the logs, and read them where they have grown and were not read just now."""
+        # Asked first: what a pipe held when it was closed is then read below.
+        ended = self._logs.ended
+        self._unread = self._logs.has_grown() or self._unread
+        began = self._clock()
+        events: list[str] = []
+        if self._unread and (ended or began >= self._read_next):
+            self._unread = False
+            events += self._read()
+            now = self._clock()
+            self._read_next = now + (now - began) / READING_SHARE
+        quiet_s = max(0.0, self._clock() - self._progress)
+        events += self._stall(quiet_s)
+        ending, status = self._ending(quiet_s, ended and not self._unread)
+        events += [*self._logs.notes, *([ending] if ending else [])]
+        self._logs.notes.clear()
+        return Update(self._state, quiet_s, tuple(events), status)
+
+    def _read(self) -> Iterator[str]:
+        runs = self._logs.read()
+        # Of a folder's logs the newest may belong to a rank that prints no steps.
+        runs = [each for each in runs if each.run.steps] or runs
+        if not runs:
+            return
+        before = self._state
+        alike = [(Path(each.title).name, each.run) for each in self._logs.running(runs)]
+        self._state = state = state_of(runs[-1].run, alike, self._baseline)
+        if before is None or state.step != before.step:
+            # The time of writing, not of looking: a log may be old when the watch begins.
+            self._progress = min(self._clock(), self._logs.written or self._clock())
+            if self._stalled:
+                yield f"steps go on: step {state.step:,}"
+            self._stalled = False
+        if before is not None and state.step < before.step:
+            yield f"a new training began: step {state.step:,} after step {before.step:,}"
+            self._changes, self._warm = 0, False
+        if state.summary.steady.found and not self._warm:
+            self._warm = True
+            yield f"steady from step {state.summary.steady.first_step} on"
+        if state.cause and (before is None or state.cause != before.cause):
+            yield f"an error in the log: {state.cause}"
+        changes = lines.changes(state)
+        yield from changes[self._changes :]
+        self._changes = max(self._changes, len(changes))
+
+    def _stall(self, quiet_s: float) -> Iterator[str]:
+        state = self._state
+        if state is None or self._stalled or state.is_complete:
+            return
+        usual = (state.recent_s or 0.0) * (state.run.window_steps[-1] if state.step else 0)
+        if (state.step or state.cause) and quiet_s > max(STALL_S, STALL_STEPS * usual):
+            self._stalled = True
+            often = f"; before, one was logged every {units.duration(usual)}" if usual else ""
+            yield f"no step for {units.duration(quiet_s)}{often}"
+
+    def _ending(self, quiet_s: float, closed: bool) -> tuple[str, ExitStatus | None]:
+        """Return why the watch is over, and the exit status; None while it goes on."""
+        state, conditions = self._state, self._conditions
+        missed = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE
+        if state is not None:
+            if state.cause and (self._stalled or closed):
+                return "the training failed", _FAILED
+            slowdown = state.slowdown
+            if conditions.max_slowdown is not None and slowdown is not None and slowdown > conditions.max_slowdown:
+                return f"slower by {slowdown:.1%}; --max-slowdown allows {conditions.max_slowdown:.1%}", _SLOWER
+            if is_narrow(state, conditions.until):
+                return f"the interval within this run is ±{state.half_width:.1%}", ExitStatus.OK
+            if state.is_complete:
+                return f"the training is complete: {state.step:,} steps", missed
+        if closed:
+            if state is None:
+                return f"the pipe was closed: {self._logs.problem}", ExitStatus.USAGE
+            return "the pipe was closed", missed
+        if conditions.max_stall_s is not None and quiet_s > conditions.max_stall_s:
+            return (
+                f"no step for {units.duration(quiet_s)}; --max-stall allows {units.duration(conditions.max_stall_s)}",
+                _FAILED,
+            )
+        return "", None
+
+
+_FAILED, _SLOWER = ExitStatus.TRAINING_FAILED, ExitStatus.SLOWER
