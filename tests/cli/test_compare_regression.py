@@ -124,6 +124,91 @@ class TestCheck:
         assert "<script>" not in (tmp_path / "s.md").read_text(encoding="utf-8")
 
 
+class TestGitHub:
+    @pytest.fixture(autouse=True)
+    def job_summary(self, tmp_path, monkeypatch):
+        path = tmp_path / "job.md"
+        path.write_text("# from the step before\n")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+        return path
+
+    def test_an_annotation_and_a_job_summary(self, folders, capsys, job_summary):
+        arguments = ("--baseline", folders["old"], "--candidate", folders["slow"], "--max-slowdown", "3%")
+        assert check(*arguments, "--format", "github") == ExitStatus.SLOWER
+        assert capsys.readouterr().out == (
+            f"::error title=Fail%3A regression,file={folders['slow']}/benchmark_cuda_llama.json::Llama 3.1 8B, "
+            "8×H100 80GB HBM3 (BF16), throughput per GPU -8.6%25 (threshold -3%25, 5 runs each): the 95%25 CI is "
+            "beyond the threshold\n"
+        )
+        text = job_summary.read_text(encoding="utf-8")
+        assert text.startswith("# from the step before\n### Fail: regression (")
+
+    def test_levels(self, folders, capsys, monkeypatch, tmp_path):
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY")
+        github = ("--format", "github", "--max-slowdown", "3%")
+        assert check("--baseline", folders["old"], "--candidate", folders["same"], *github) == 0
+        assert capsys.readouterr().out.startswith("::notice title=Pass,file=")
+        one_each = (
+            "--baseline",
+            saved(tmp_path / "one", 3.2, count=1, day=27),
+            "--candidate",
+            folders["single"],
+            *github,
+        )
+        assert check(*one_each) == 0
+        assert capsys.readouterr().out.startswith("::warning title=Inconclusive%3A more runs needed,file=")
+        assert check(*one_each, "--fail-on-inconclusive") == ExitStatus.INCONCLUSIVE
+        assert capsys.readouterr().out.startswith("::error title=Inconclusive")
+
+    def test_the_line_of_a_log(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        for name, milliseconds in (("old", 3200), ("new", 3300)):
+            steps = [
+                f" iteration {step:8d}/      40 | elapsed time per iteration (ms): {milliseconds + step}.0 | "
+                f"global batch size:    64 | lm loss: {10 - step / 10:.6E} |"
+                for step in range(1, 41)
+            ]
+            (tmp_path / f"{name},.log").write_text(
+                "\n".join(["  seq_length ..... 2048", "  world_size ..... 8", *steps])
+            )
+        given = ("--model-name", "llama3.1_8B", "--gpu", "H100")
+        assert check("--baseline", "old,.log", "--candidate", "new,.log", *given, "--format", "github") == 0
+        # Two lines of settings come before the first step.
+        assert "file=new%2C.log,line=3::" in capsys.readouterr().out
+
+    def test_an_error_is_annotated_too(self, folders, capsys):
+        status = check("--baseline", "none%,", folders["old"], "--candidate", folders["same"], "--format", "github")
+        assert status == ExitStatus.USAGE
+        first, second = capsys.readouterr().out.splitlines()
+        assert first == "::error title=Error,file=none%25%2C::none%25,: no such file"
+        assert second.startswith("::warning ")
+        assert check("--baseline", "none", "--candidate", folders["same"], "--format", "github") == ExitStatus.USAGE
+        assert capsys.readouterr().out == "::error title=Error,file=none::none: no such file\n"
+
+    def test_a_hostile_name_gives_no_command(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        label = "x\n::stop-commands::y\r\n::set-env name=a::b,c"
+        names = ("a", "b%0A,::error file=x::y")
+        before, after = (saved(tmp_path / name, 3.2, day=1 + 9 * n, label=label) for n, name in enumerate(names))
+        check("--baseline", before, "--candidate", after, "--format", "github")
+        (line,) = capsys.readouterr().out.splitlines()
+        assert line.startswith("::warning title=Inconclusive")
+        assert "/b%250A%2C%3A%3Aerror file=x%3A%3Ay/" in line
+
+    def test_an_unwritable_job_summary(self, folders, capsys, monkeypatch, tmp_path):
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+        arguments = ("--baseline", folders["old"], "--candidate", folders["same"], "--format", "github")
+        assert check(*arguments) == ExitStatus.USAGE
+        assert "choose another GITHUB_STEP_SUMMARY" in capsys.readouterr().err
+
+    def test_goes_with_no_other_output(self, folders, capsys):
+        arguments = ("--baseline", folders["old"], "--candidate", folders["same"], "--format", "github", "--json")
+        assert check(*arguments) == ExitStatus.USAGE
+        assert "--format github has an output of its own" in capsys.readouterr().err
+        assert check("old", "--format", "github") == ExitStatus.USAGE
+        assert "--format github needs --baseline and --candidate" in capsys.readouterr().err
+
+
 class TestWrongUsage:
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from tprimat import console, files
 from tprimat.cli import _comparing
 from tprimat.compare import threshold
 from tprimat.compare.regression import check_regression
-from tprimat.errors import UsageError
-from tprimat.report import json_values
+from tprimat.errors import TensorPrimatError, UsageError
+from tprimat.report import github, json_values
 from tprimat.report import regression as report
 
 _HEADING = "baseline-and-candidate"
@@ -31,6 +32,9 @@ def is_requested(arguments: argparse.Namespace) -> bool:
                 heading=_HEADING,
                 hint="leave them out, or name the results without --baseline and --candidate",
             )
+        if arguments.format == "github" and (arguments.json or arguments.quiet):
+            hint = "give one of them"
+            raise UsageError("--format github has an output of its own", heading="wrong-usage", hint=hint)
         return True
     hint = "name results for both"
     if arguments.baseline or arguments.candidate:
@@ -40,6 +44,7 @@ def is_requested(arguments: argparse.Namespace) -> bool:
         "--threshold": arguments.threshold,
         "--fail-on-inconclusive": arguments.fail_on_inconclusive,
         "--summary": arguments.summary is not None,
+        "--format github": arguments.format == "github",
     }
     if option := next((option for option, is_given in given.items() if is_given), None):
         raise UsageError(f"{option} needs --baseline and --candidate", heading=_HEADING, hint=hint)
@@ -48,6 +53,15 @@ def is_requested(arguments: argparse.Namespace) -> bool:
 
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Compare the candidate with the baseline; return the exit status. `command` makes the same comparison again."""
+    try:
+        return _run(arguments, command)
+    except TensorPrimatError as error:
+        if arguments.format == "github":
+            console.echo(github.of_error(error))
+        raise
+
+
+def _run(arguments: argparse.Namespace, command: str) -> int:
     thresholds = threshold.parse(arguments.max_slowdown, arguments.threshold)
     options = _comparing.options(arguments)
     given = _comparing.given_values(arguments)
@@ -69,6 +83,11 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         console.echo(json_values.dumped({**json_values.regression_values(check), "status": int(status)}))
     elif arguments.quiet:
         console.echo(report.verdict(check))
+    elif arguments.format == "github":
+        # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table are others' text.
+        for line in (*map(github.of_error, [*baseline.errors, *candidate.errors]), *github.workflow_commands(check)):
+            console.echo(line)
+        _append_job_summary(report.summary(check, command))
     else:
         width, color = console.terminal_size()
         console.echo(report.console(check, width=width, color=color))
@@ -78,3 +97,13 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     if arguments.summary is not None:
         files.write_output(Path(arguments.summary), report.summary(check, command), "--summary")
     return status
+
+
+def _append_job_summary(content: bytes) -> None:
+    """Append Markdown to the file that GitHub names for the summary of a job, if it does."""
+    if name := os.environ.get("GITHUB_STEP_SUMMARY"):
+        try:
+            with Path(name).open("ab") as file:
+                file.write(content + b"\n")
+        except OSError as error:
+            raise files.unwritable(name, error, option="GITHUB_STEP_SUMMARY") from error

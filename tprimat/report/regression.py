@@ -61,6 +61,16 @@ def warnings(found: RegressionCheck) -> list[str]:
     return list(map(plain, lines))
 
 
+def sentences(found: RegressionCheck) -> list[tuple[Check, str, str]]:
+    """Return each check with the name of its answer and a sentence on it, the most severe first."""
+    rows = []
+    for answer, (title, _) in _WORDS.items():
+        for check in (each for each in found.checks if each.answer == answer):
+            basis = "" if check.change is None else f" (threshold {check.threshold}, {runs_text(check)})"
+            rows.append((check, title, f"{_where(check)}{basis}: {check.text}"))
+    return rows
+
+
 def console(found: RegressionCheck, *, width: int = 80, color: bool = False) -> str:
     """Return the check as text, each line at most `width` wide."""
     out = Terminal(width=width, color=color)

@@ -107,3 +107,5 @@ def _add_regression_check(group: argparse._ArgumentGroup) -> None:
     option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
     option(group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)")
     option(group, "--summary FILE", "write the answer as Markdown, for a pull request")
+    text = "github: print annotations for GitHub Actions, and append the answer to the job summary"
+    option(group, "--format FORMAT", text, choices=("text", "github"), default="text")
