@@ -104,15 +104,14 @@ def unpack(path: Path, folder: Path) -> None:
     room = max(UNPACKED_FREELY, MOST_TIMES * path.stat().st_size)
     try:
         for number, (name, stream) in enumerate(_files_in(path)):
-            parts = [re.sub(r"[^\w.+ -]", "_", part) for part in PurePosixPath(name).parts if part not in ("/", "..")]
+            target = place_of(name, folder)
             # What the environment says is in the results too.
-            if not parts or parts[-2:-1] == ["environment"]:
+            if target == folder or target.parent.name == "environment":
                 continue
             content = stream.read(room + 1)
             room -= len(content)
             if room < 0 or number >= MOST_MEMBERS:
                 raise UnreadableError(path, "unpacks to more than logs and results do", heading="unreadable-file")
-            target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
     except (
@@ -125,6 +124,12 @@ def unpack(path: Path, folder: Path) -> None:
         OSError,
     ) as error:
         raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
+
+
+def place_of(name: str, folder: Path) -> Path:
+    """Return where a member of an archive is written: below the folder, whatever its name says."""
+    parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..")]
+    return folder.joinpath(*(re.sub(r"[^\w.+ -]", "_", part) for part in parts))
 
 
 def _files_in(path: Path) -> Iterator[tuple[str, IO[bytes]]]:

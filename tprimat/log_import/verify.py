@@ -1,0 +1,178 @@
+"""Verify a bundle: recompute the figures of its results from its logs."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat.analysis.summary import rounded, summarize
+from tprimat.errors import UnreadableError
+from tprimat.log_import import bundle, load
+from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
+from tprimat.results.run import SERIES, PerformanceMetrics, Run, Steady
+from tprimat.store import store
+from tprimat.text import plain
+
+_SERIES = ("window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
+_SECTIONS = ("gpu_info", "model_config", "training_config", "parallelism_config", "optimizer", "memory_metrics")
+_LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
+"""A line of a bundle's README.txt: the SHA-256 of a file, and its name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A value of a result that is not what the log, or the result's own steps, give.
+
+    Attributes:
+        field: such as training_config.global_batch_size, or step_times with its step.
+        place: what it was recomputed from.
+    """
+
+    field: str
+    stored: object
+    recomputed: object
+    place: str
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifiedRun:
+    """A run of a result in a bundle.
+
+    Attributes:
+        result: the result's file name.
+        number: of the run in it, from 1.
+        log: the log that its steps were read from again; None where the bundle holds none that has it.
+        values: how many were compared.
+    """
+
+    result: str
+    number: int
+    log: str | None
+    values: int
+    differences: tuple[Difference, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What was found in a bundle.
+
+    Attributes:
+        changed: files whose content is not that which the bundle's README.txt lists, or which are missing.
+    """
+
+    runs: tuple[VerifiedRun, ...]
+    changed: tuple[str, ...]
+
+
+def verify(path: Path) -> Verification:
+    """Read the logs of a bundle again, and compare what they give with its results.
+
+    Raises UnreadableError for what is no bundle, or holds no results.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        bundle.unpack(path, Path(name))
+        results = sorted(Path(name).rglob("results/*.json"))
+        if not results:
+            raise UnreadableError(path, "no results in it", heading="not-a-result")
+        found = load.load(map(str, Path(name).rglob("logs")), jobs=1)
+        logs = [run for file in found.files for run in file.runs]
+        runs = tuple(each for result in results for each in _verified(result, logs))
+        return Verification(runs, tuple(_changed(Path(name))))
+
+
+def _changed(folder: Path) -> Iterator[str]:
+    for readme in folder.rglob("README.txt"):
+        for digest, name in _LISTED.findall(readme.read_text(encoding="utf-8", errors="replace")):
+            # Of the environment nothing is unpacked: the results state it too.
+            if name.startswith("environment/"):
+                continue
+            file = bundle.place_of(name, readme.parent)
+            if not file.is_file():
+                yield f"{name} is missing"
+            elif hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+                yield f"{name} was changed after it was packed"
+
+
+def _verified(path: Path, logs: Sequence[Run]) -> Iterator[VerifiedRun]:
+    runs = store.read(path)
+    file: ResultFile | None = None
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=ResultFile)
+        records = [(each.performance_metrics, each.steady) for each in file.runs or (file,)]
+        runs = runs_of(file)
+    except msgspec.DecodeError:
+        # A result of an older tool states no figures in these terms.
+        records = [(PerformanceMetrics(), Steady())] * len(runs)
+    for number, (run, (stored, steady)) in enumerate(zip(runs, records, strict=True), 1):
+        summary = summarize(run)
+        compared = [
+            *_fields("performance_metrics", stored.known(), rounded(summary.performance).known(), "its steps"),
+            *_fields("steady", steady.known() if stored.known() else {}, summary.steady.known(), "its steps"),
+        ]
+        if file is not None and number == 1:
+            compared.append(_top_level(file))
+        log = _log_of(run, logs)
+        if log is not None:
+            compared += _with_log(run, log)
+        differences = tuple(each for each in compared if each is not None)
+        yield VerifiedRun(path.name, number, None if log is None else _name(log), len(compared), differences)
+
+
+def _top_level(file: ResultFile) -> Difference | None:
+    """Compare what stands at the top level, for readers that know nothing of `runs`, with the runs."""
+
+    def values(run: ResultFile | RecordedRepetition) -> list[object]:
+        return [getattr(run, name) for name in (*SERIES, "performance_metrics")]
+
+    same = not file.runs or values(file) in [values(run) for run in file.runs]
+    return None if same else Difference("top level", "a run of its own", "one of `runs`", "its runs")
+
+
+def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
+    """Return what was read from the log of a run: the training in it that begins in the same line."""
+    names = {_bare(file.path) for file in (run.source.files if run.source else ())}
+    same = [log for log in logs if log.source and names & {_bare(file.path) for file in log.source.files}]
+    return next((log for log in same if log.lines[:1] == run.lines[:1]), same[0] if same else None)
+
+
+def _bare(path: str) -> str:
+    """Return the name of a log as a bundle has it: packed, and without its folder, be it one of Windows."""
+    return re.split(r"[\\/]", path)[-1].removesuffix(".gz")
+
+
+def _name(log: Run) -> str:
+    return _bare(log.source.files[0].path) if log.source and log.source.files else "log"
+
+
+def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
+    name, overridden = _name(log), run.source.overrides if run.source else {}
+    for section in _SECTIONS:
+        stated = {key: value for key, value in getattr(log, section).known().items() if key not in overridden}
+        stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
+        yield from _fields(section, stored, stated, name)
+    places = {step: index for index, step in enumerate(log.steps)}
+    for index, step in enumerate(run.steps):
+        if (other := places.get(step)) is None:
+            yield Difference(f"steps, step {step}", step, None, name)
+            continue
+        for series in _SERIES:
+            values = getattr(run, series)[index], getattr(log, series)[other]
+            place = f"{name}, line {log.lines[other]}" if log.lines[other] else name
+            yield None if values[0] == values[1] else Difference(f"{series}, step {step}", *values, place)
+    for step in places.keys() - set(run.steps):
+        yield Difference(f"steps, step {step}", None, step, name)
+
+
+def _fields(
+    section: str, stored: Mapping[str, object], recomputed: Mapping[str, object], place: str
+) -> Iterator[Difference | None]:
+    """Yield None for each stored value that is the same, and a difference for each other one."""
+    for name, value in stored.items():
+        other = recomputed.get(name)
+        yield None if value == other else Difference(f"{section}.{plain(name)}", value, other, place)
