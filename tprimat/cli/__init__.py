@@ -26,7 +26,7 @@ COMMANDS = {
     "primus-config": "resolve a Primus configuration",
     "read": "import training logs from any supported framework",
     "run-primus": "train with AMD Primus and save the result",
-    "verify": "recompute the figures of a bundle from its logs",
+    "verify": "recompute the values of a bundle from its logs",
     "watch": "follow a training while it runs",
 }
 """What `tprimat --help` lists; the module is the name with underscores."""

@@ -1,4 +1,4 @@
-"""verify: recompute the figures of a bundle from its logs, and say whether they are the same."""
+"""verify: recompute the values of a bundle from its logs, and say whether they are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verify a bundle: recompute the figures of its results from its logs."""
+"""Verify a bundle: recompute the values of its results from its logs."""
 
 from __future__ import annotations
 

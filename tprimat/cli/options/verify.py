@@ -16,7 +16,7 @@ packed, 6 the bundle lacks the log of a result.
 
 def parser() -> Parser:
     """Return the parser of `verify`."""
-    parser = Parser("verify", description="Recompute the figures of a bundle from its logs.", epilog=EPILOG)
+    parser = Parser("verify", description="Recompute the values of a bundle from its logs.", epilog=EPILOG)
     parser.add_argument("bundle", metavar="BUNDLE", help="archive written by --bundle (.tar.gz, .tgz, .zip)")
     add_output_options(
         parser,
