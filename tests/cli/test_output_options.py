@@ -27,8 +27,8 @@ from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.nemo import convert as nemo_convert
 from tprimat.frameworks.nemo import launch as nemo
 from tprimat.frameworks.request import Launch
-from tprimat.machine import gpu_processes, platforms
-from tprimat.machine.gpu import GpuProcess
+from tprimat.machine import gpu_processes, nvidia, platforms
+from tprimat.machine.gpu import GpuProcess, GpuState
 from tprimat.machine.platforms import Machine
 from tprimat.report import json_values
 from tprimat.results.run import Environment, GpuInfo, TrainingConfig
@@ -159,6 +159,8 @@ def gpu_memory(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     found = (GpuProcess(7, "0", None, "python3", 12.5, "me", f"python3 train.py {'x' * 80}"), GpuProcess(8, "1"))
     patch.setattr(gpu_processes, "list_processes", lambda host: found)
     patch.setattr(gpu_processes, "can_terminate", lambda process, host: process.pid == 7)
+    states = (GpuState(0, "NVIDIA H200", 139.8, 12.6), GpuState(1, "NVIDIA H200", 139.8))
+    patch.setattr(nvidia, "states", lambda host: states)
     return ["gpu-memory"]
 
 
@@ -418,9 +420,19 @@ class TestOthers:
 
     @needs_users
     def test_processes_for_a_program(self, call):
-        first, second = json.loads(call(gpu_memory, "--json").out)["processes"]
+        document = json.loads(call(gpu_memory, "--json").out)
+        first, second = document["processes"]
         assert (first["pid"], first["memory_gb"], first["may_be_ended"]) == (7, 12.5, True)
         assert (second["pid"], second["may_be_ended"]) == (8, False)
+        used = [(each["index"], each["memory_used_gb"], each["memory_total_gb"]) for each in document["gpus"]]
+        assert used == [(0, 12.6, 139.8), (1, None, 139.8)]
+
+    @needs_users
+    def test_memory_of_each_gpu(self, call):
+        lines = call(gpu_memory).out.splitlines()
+        assert lines[0].split() == ["GPU", "name", "used", "total"]
+        assert lines[1].split() == ["0", "NVIDIA", "H200", "12.60", "GB", "139.80", "GB"]
+        assert lines[2].split() == ["1", "NVIDIA", "H200", "unknown", "139.80", "GB"]
 
     @needs_yaml
     def test_settings_and_differences_for_a_program(self, call):

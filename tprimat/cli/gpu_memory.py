@@ -12,8 +12,8 @@ from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import gpu_memory as memory_options
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.machine import gpu_processes
-from tprimat.machine.gpu import GpuProcess
+from tprimat.machine import amd, gpu_processes, nvidia
+from tprimat.machine.gpu import GpuProcess, GpuState
 from tprimat.machine.host import Host
 from tprimat.text import plain
 
@@ -35,6 +35,13 @@ def main(options: argparse.Namespace) -> int:
     output.values["processes"] = [{**vars(each), "may_be_ended": each in own} for each in processes]
     for values in output.values["processes"]:
         del values["gpu_id"]
+    states = nvidia.states(host) or amd.states(host)
+    output.values["gpus"] = [
+        {name: getattr(each, name) for name in ("index", "name", "memory_used_gb", "memory_total_gb")}
+        for each in states
+    ]
+    for line in _memory(states):
+        console.info(line)
     for number, line in enumerate(_lines(processes, own)):
         console.info(line)
         if number > 0 or not processes:
@@ -56,6 +63,20 @@ def main(options: argparse.Namespace) -> int:
     for process in remaining:
         console.warn(f"process {process.pid} is still running")
     return ExitStatus.TRAINING_FAILED if remaining else ExitStatus.OK
+
+
+def _memory(states: Sequence[GpuState]) -> list[str]:
+    """Return a table of each GPU's memory and a blank line; nothing where the driver states no GPU."""
+    rows = [
+        [
+            str(each.index),
+            plain(each.name, 40),
+            units.gigabytes(each.memory_used_gb),
+            units.gigabytes(each.memory_total_gb),
+        ]
+        for each in states
+    ]
+    return [*console.table([["GPU", "name", "used", "total"], *rows]), ""] if rows else []
 
 
 def _lines(processes: Sequence[GpuProcess], own: Sequence[GpuProcess]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tprimat.cli.options._parser import Parser, add_output_options, option
 
 DESCRIPTION = """\
-List processes that use GPU memory. With --kill, stop your own after a confirmation:
+Show the memory of each GPU, and the processes that use it. With --kill, stop your own after a confirmation:
 by process ID, never by name, and never those of other users.
 """
 
@@ -24,6 +24,6 @@ def parser() -> Parser:
         parser,
         quiet="print only the processes, one per line",
         verbose="print full command lines and which processes can be stopped",
-        json="print JSON: processes, exit status",
+        json="print JSON: GPUs, processes, exit status",
     )
     return parser
