@@ -20,7 +20,7 @@ from made_runs import MI300X, make_run
 from test_benchmark import CHILD, CPU
 from test_find_logs import log, put
 
-from tprimat import console, frameworks
+from tprimat import console, frameworks, units
 from tprimat.cli import COMMANDS, _local_logs, run
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
@@ -432,7 +432,7 @@ class TestOthers:
         lines = call(gpu_memory).out.splitlines()
         assert lines[0].split() == ["GPU", "name", "used", "total"]
         assert lines[1].split() == ["0", "NVIDIA", "H200", "12.60", "GB", "139.80", "GB"]
-        assert lines[2].split() == ["1", "NVIDIA", "H200", "unknown", "139.80", "GB"]
+        assert lines[2].split() == ["1", "NVIDIA", "H200", units.UNKNOWN, "139.80", "GB"]
 
     @needs_yaml
     def test_settings_and_differences_for_a_program(self, call):
