@@ -25,8 +25,7 @@ def main(options: argparse.Namespace) -> int:
     """Measure, or show what would be run."""
     if options.encdec:
         return _encdec.measure(options)
-    if options.bundle is not None:
-        bundle.check(options.bundle)
+    bundle.check(options.bundle, options.anonymise)
     machine = platforms.detect()
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:

@@ -26,18 +26,22 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.log_file:
         raise UsageError("--log-file is required", hint="give a log file, or - for stdin", heading="wrong-usage")
     _check_output(arguments)
-    if arguments.bundle:
-        bundle.check(Path(arguments.bundle))
+    bundle.check(arguments.bundle, arguments.anonymise)
     given = GivenValues(label=arguments.label, override=arguments.override)
     given = given.with_options(arguments.log_values or ())
     paths = inputs.named_files(arguments.log_file)
     given.check(paths)
     logs = ((path, given) for path in paths)
-    return extract(logs, arguments.output_dir, arguments.bundle, arguments.output)[0]
+    options = {"bundle_path": arguments.bundle, "anonymise": arguments.anonymise}
+    return extract(logs, arguments.output_dir, arguments.output, **options)[0]
 
 
 def extract(
-    logs: Iterable[tuple[str, GivenValues]], output_dir: Path | str, bundle_path: Path | str | None, output: str | None
+    logs: Iterable[tuple[str, GivenValues]],
+    output_dir: Path | str,
+    output: str | None = None,
+    bundle_path: Path | None = None,
+    anonymise: bool = False,
 ) -> tuple[ExitStatus, list[Path]]:
     """Make, save and show logs' results, under their usual names or in the file `output`; return status and files.
 
@@ -64,7 +68,7 @@ def extract(
             console.error(error.line())
             statuses.append(error.status)
     if bundle_path and results:
-        bundle.write_and_report(Path(bundle_path), list(dict.fromkeys(results)), paths)
+        bundle.write_and_report(bundle_path, list(dict.fromkeys(results)), paths, anonymise)
     return most_severe(statuses), results
 
 

@@ -30,8 +30,7 @@ MEASUREMENT_ITERATIONS = 200
 @prints_outcome("results")
 def main(options: argparse.Namespace) -> int:
     """Check, train and read; return the status of the last training, or an ExitStatus where none was started."""
-    if options.bundle is not None:
-        bundle.check(options.bundle)
+    bundle.check(options.bundle, options.anonymise)
     installation = primus_installation.from_environment(os.environ, options.primus_path)
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")

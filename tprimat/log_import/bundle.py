@@ -6,8 +6,11 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
 import re
+import socket
 import tarfile
+import tempfile
 import time
 import zipfile
 import zlib
@@ -18,11 +21,14 @@ from typing import IO
 import msgspec
 
 from tprimat import __version__, console, files
-from tprimat.errors import UnreadableError, UsageError
+from tprimat.errors import TensorPrimatError, UnreadableError, UsageError
 from tprimat.frameworks.primus import start_record
+from tprimat.log_import.anonymise import Pseudonyms
+from tprimat.log_import.extract import NOTHING_GIVEN, extract
 from tprimat.log_import.inputs import MOST_TIMES, UNPACKED_FREELY, Log
-from tprimat.results.run import Run
+from tprimat.results.run import SERIES, Run
 from tprimat.store import store
+from tprimat.text import counted
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS = 10_000
@@ -33,8 +39,12 @@ _SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|gith
 _BLANK = b"[removed]"
 
 
-def check(path: Path) -> None:
-    """Raise UsageError where no bundle can be written under this name."""
+def check(path: Path | None, anonymise: bool = False) -> None:
+    """Raise UsageError where no bundle can be written under this name, or there is none to anonymise."""
+    if path is None:
+        if anonymise:
+            raise UsageError("--anonymise needs --bundle FILE", heading="wrong-usage")
+        return
     if not path.name.lower().endswith(ENDINGS):
         raise UsageError(
             f"--bundle {path}: the name must end in {', '.join(ENDINGS)}",
@@ -45,8 +55,8 @@ def check(path: Path) -> None:
         raise UsageError(f"--bundle {path}: already exists", heading="wrong-usage", hint="choose another name")
 
 
-def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
-    """Write a bundle; return what was done, and what is not in the bundle, a line each.
+def write(path: Path, results: Sequence[Path], logs: Sequence[Path], anonymise: bool = False) -> tuple[str, list[str]]:
+    """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line each.
 
     The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside one goes with it.
     Raises UsageError where it can't be written.
@@ -76,14 +86,17 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
         record = start_record.path_for(log)
         if record.is_file():
             members[_free(f"environment/{record.name}", members)] = record.read_bytes()
+    if anonymise:
+        members, replaced = _anonymised(members)
+        left_out.append(replaced)
     members["README.txt"] = _readme(members).encode()
     files.write_output(path, _packed(path, members), "--bundle")
     return f"Bundle:  {path} ({path.stat().st_size / 1e6:.1f} MB, {len(members)} files): send this one", left_out
 
 
-def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
+def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path], anonymise: bool = False) -> None:
     """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of write()."""
-    done, left_out = write(path, results, logs)
+    done, left_out = write(path, results, logs, anonymise)
     for line in left_out:
         console.info(f"note: {line}")
         console.warn(line)
@@ -152,6 +165,44 @@ def _environment(runs: Iterable[Run]) -> bytes:
     names = ("timestamp", "platform", "framework", "gpu_info", "environment")
     stated = [{name: getattr(run, name) for name in names} | {"gpu_info": run.gpu_info.known()} for run in runs]
     return msgspec.json.format(msgspec.json.encode(stated), indent=2) + b"\n"
+
+
+def _anonymised(members: dict[str, bytes]) -> tuple[dict[str, bytes], str]:
+    """Return the members with pseudonyms, and what was replaced. Raises UsageError where a log would read otherwise."""
+    plain = {name: gzip.decompress(each) if each.startswith(_GZIP) else each for name, each in members.items()}
+    names = Pseudonyms(
+        (each.decode("utf-8", "replace") for each in plain.values()),
+        hosts=[socket.gethostname()],
+        users=[os.environ.get("USER", "")],
+    )
+    result: dict[str, bytes] = {}
+    for name, content in plain.items():
+        if not name.startswith("logs/"):
+            result[_free(names.text(name), result)] = names.json(content)
+            continue
+        changed = names.log(content)
+        if _values(content) != _values(changed):
+            raise UsageError(
+                f"--anonymise: {name} would not give the same values",
+                hint="a host or user has the name of something in the log: bundle without --anonymise",
+                heading="wrong-usage",
+            )
+        result[_free(names.text(name), result)] = gzip.compress(changed, mtime=0)
+    counts = ", ".join(counted(number, kind) for kind, number in names.replaced.items()) or "nothing found"
+    return result, f"replaced: {counts}. Check the bundle: names in other forms may remain"
+
+
+def _values(content: bytes) -> str:
+    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing where it has no training."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "log")
+        file.write_bytes(content)
+        try:
+            runs = [each.run for each in extract(Log(str(file)), NOTHING_GIVEN)]
+        except TensorPrimatError:
+            return ""
+    parts = ("steps", *SERIES, "model_config", "training_config", "parallelism_config", "gpu_info")
+    return repr([[getattr(run, name) for name in parts] for run in runs])
 
 
 def _readme(members: dict[str, bytes]) -> str:

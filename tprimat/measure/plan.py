@@ -38,6 +38,7 @@ class Plan:
         output_dir: folder of results and logs, as the user named it.
         runs: of each configuration.
         bundle: file for results and logs together; None for none.
+        anonymise: whether the bundle has pseudonyms for hosts, users and paths.
         limit_s: seconds after which a training is stopped; None to derive it from the request's time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
         advice: warning for too short trainings; None for the default one.
@@ -51,6 +52,7 @@ class Plan:
     cooldown_s: float = 0.0
     notes: tuple[str, ...] = ()
     bundle: Path | None = None
+    anonymise: bool = False
     limit_s: float | None = None
     stops_at_failure: bool = False
     advice: str | None = None
@@ -116,6 +118,7 @@ def plan_for(
         cooldown_s=default if options.cooldown is None else options.cooldown,
         notes=tuple(dict.fromkeys(notes)),
         bundle=getattr(options, "bundle", None),
+        anonymise=getattr(options, "anonymise", False),
         **settings,
     )
 

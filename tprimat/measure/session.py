@@ -119,7 +119,7 @@ class Session:
             console.info(f"{' ' * 8 if number else 'Results:'} {path}")
         console.info(f"Logs:    {short_path(self._logs[0].parent)}")
         if self._plan.bundle is not None:
-            bundle.write_and_report(self._plan.bundle, self.files, self._logs)
+            bundle.write_and_report(self._plan.bundle, self.files, self._logs, self._plan.anonymise)
         console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
 
     def _train(self, index: int, title: str, again: bool) -> None:

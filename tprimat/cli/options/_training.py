@@ -111,3 +111,9 @@ def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
     """Add --output-dir."""
     text = f"write results and logs/ to DIR (default: {default})"
     option(group, "--output-dir DIR", text, type=Path, default=Path(default))
+
+
+def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
+    """Add --bundle and --anonymise."""
+    option(group, "--bundle FILE", text, type=Path)
+    option(group, "--anonymise", "replace hosts, users and paths in the bundle with pseudonyms")

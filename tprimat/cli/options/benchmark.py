@@ -13,7 +13,17 @@ from typing import Any
 from tprimat.catalog import models
 from tprimat.cli.options import _nemo, encdec
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
-from tprimat.cli.options._training import add_gpus, add_output_dir, add_sizes, at_least, duration, label, names, seconds
+from tprimat.cli.options._training import (
+    add_bundle,
+    add_gpus,
+    add_output_dir,
+    add_sizes,
+    at_least,
+    duration,
+    label,
+    names,
+    seconds,
+)
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
@@ -136,8 +146,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--framework NAME", "train with NAME, several, or all (default: first available)")
     option(group, "--label NAME", "name this configuration; becomes part of the file name", type=label)
     add_output_dir(group, "output")
-    text = "bundle results, logs and environment into one archive"
-    option(group, "--bundle FILE", text, type=Path)
+    add_bundle(group, "bundle results, logs and environment into one archive")
     text = f"profile the last steps: {', '.join(PROFILERS)} (excluded from results)"
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.

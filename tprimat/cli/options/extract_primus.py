@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
+from tprimat.cli.options._training import add_bundle
 
 EPILOG = """\
 Values from the log win; options fill in missing values. An option that contradicts the log is
@@ -25,7 +26,7 @@ def parser() -> Parser:
     option(where, "--output FILE", "write the result to FILE")
     text = "write the result to DIR (default: output)"
     option(where, "--output-dir DIR", text, default="output")
-    option(parser, "--bundle FILE", "bundle result, log and environment into one archive")
+    add_bundle(parser, "bundle result, log and environment into one archive")
     add_log_values(parser)
     verbose = "print the log's hash and all values of the result"
     add_output_options(parser, **OF_TRAININGS | {"verbose": verbose})

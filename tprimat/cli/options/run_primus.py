@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
-from tprimat.cli.options._training import add_sizes, at_least, seconds
+from tprimat.cli.options._training import add_bundle, add_sizes, at_least, seconds
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import DEFAULT_PRECISION, LAUNCHERS
@@ -76,8 +76,7 @@ def parser() -> Parser:
     where = parser.add_argument_group("results")
     option(where, "--label NAME", "name this configuration; becomes part of the file name")
     option(where, "--output-dir DIR", "write results to DIR (default: output)", type=Path, default=Path("output"))
-    text = "bundle result, log and environment into one archive"
-    option(where, "--bundle FILE", text, type=Path)
+    add_bundle(where, "bundle result, log and environment into one archive")
     add_output_options(parser, **OF_TRAININGS)
     return parser
 
