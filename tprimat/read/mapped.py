@@ -107,12 +107,16 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
     first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     part.stream.seek(0)
     rows: Iterable[tuple[int, Mapping[str, object]]] = _objects(part) if first == b"{" else part.table()
-    for number, (line, row) in enumerate(rows):
-        absent = [name for name in needed if name not in row]
-        if absent and not number:
-            there = ", ".join(itertools.islice(row, 20))
-            raise ValueError(f"it has no column {absent[0]!r}; columns: {there}")
-        yield line, {**dict.fromkeys(absent), **row}
+    # In JSON lines, other records (settings, evaluations) stand between those of steps.
+    empty, columns = dict.fromkeys(needed), dict[str, None]()
+    absent = list(empty)
+    for line, row in rows:
+        if absent:
+            columns.update(itertools.islice(dict.fromkeys(row).items(), max(0, 20 - len(columns))))
+            absent = [name for name in absent if name not in row]
+        yield line, {**empty, **row}
+    if absent and columns:
+        raise ValueError(f"it has no column {absent[0]!r}; columns: {', '.join(columns)}")
 
 
 def _objects(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:
