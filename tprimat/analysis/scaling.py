@@ -177,11 +177,11 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
 
 
 def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
-    """Return the batch that another size would have: the one that all share, else as many per GPU as the largest."""
-    largest = max(sizes, key=lambda size: size.gpus)
-    if largest.batch is None or len({size.batch for size in sizes}) == 1:
-        return largest.batch
-    return max(1, round(largest.batch / largest.gpus * gpus))
+    """Return the batch that another size would have: the one that all share, else as many per GPU as the nearest."""
+    nearest = min(sizes, key=lambda size: abs(math.log(size.gpus / gpus)))
+    if nearest.batch is None or len({size.batch for size in sizes}) == 1:
+        return nearest.batch
+    return max(1, round(nearest.batch / nearest.gpus * gpus))
 
 
 def _terms(form: Form, gpus: int, batch: int | None) -> tuple[float, float]:

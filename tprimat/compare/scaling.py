@@ -95,13 +95,13 @@ class Crossover:
 
     Attributes:
         first, second: the one that is faster per GPU at the smallest of these sizes, and the other.
-        between: the sizes between which the second overtakes; None where it never does.
+        turns: the sizes between which the other one becomes the faster; unmeasured sizes are interpolated.
     """
 
     first: Curve
     second: Curve
     span: tuple[int, int]
-    between: tuple[int, int] | None
+    turns: tuple[tuple[int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +135,9 @@ def scaling_of(comparison: Comparison) -> Scaling:
         sized = [line for line in lines if len(line) > 1]
         shown = {id(system) for line in sized for system in line}
         alone = [system for line in lines if len(line) == 1 for system in line]
-        notes += [f"{model.title}, {system.name} is alone: no other size" for system in alone if id(system) not in shown]
+        notes += [
+            f"{model.title}, {system.name} is alone: no other size" for system in alone if id(system) not in shown
+        ]
         dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
         if dropped:
             notes.append(f"{model.title}: {dropped} slower configurations of a size are not shown")
@@ -157,10 +159,13 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
             continue
         ahead = [_rate_at(one, gpus) - _rate_at(other, gpus) for gpus in places]
         first, second = (one, other) if ahead[0] >= 0 else (other, one)
-        signs = [value if first is one else -value for value in ahead]
-        turn = next((number for number, value in enumerate(signs) if value < 0), None)
-        between = None if turn is None else (places[turn - 1], places[turn])
-        results.append(Crossover(first, second, (low, high), between))
+        is_ahead = [value >= 0 for value in ahead]
+        turns = [
+            pair
+            for pair, (before, after) in zip(itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True)
+            if before != after
+        ]
+        results.append(Crossover(first, second, (low, high), tuple(turns)))
     return results
 
 
@@ -212,9 +217,7 @@ def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
     return [best[count] for count in sorted(best)]
 
 
-def _by(
-    systems: Sequence[SystemResult], value: Callable[[SystemResult], float | None]
-) -> Iterable[list[SystemResult]]:
+def _by(systems: Sequence[SystemResult], value: Callable[[SystemResult], float | None]) -> Iterable[list[SystemResult]]:
     groups: dict[float | None, list[SystemResult]] = {}
     for system in systems:
         groups.setdefault(value(system), []).append(system)
@@ -279,7 +282,8 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     batches = [size.batch for size in sizes if size.batch is not None]
     if len(set(batches)) > 1:
         low, high = min(batches), max(batches)
-        yield f"the batch changes with the size ({low:,} to {high:,}): a larger one may need more samples to the same loss"
+        spread = f"the batch changes with the size ({low:,} to {high:,})"
+        yield f"{spread}: a larger one may need more samples to the same loss"
     runs = [size.system.run for size in sizes]
     changing = []
     for setting in SETTINGS:

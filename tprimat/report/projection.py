@@ -20,9 +20,11 @@ MOST_PROJECTIONS = 3
 WIDE = 2.0
 """From this factor between its bounds on, an interval is too wide to plan with."""
 
+MOST_CAVEATS = 3
+
 OPEN = (
-    "It leaves open: whether the model's parallelism fits so many GPUs, the network beyond the measured size (more "
-    "switches, other racks), failures and restarts, evaluation and checkpoints, and how many samples a larger batch needs."
+    "Left open: whether the model can be divided so far, the network beyond the measured size, failures, evaluation "
+    "and checkpoints, samples to converge."
 )
 
 
@@ -63,22 +65,24 @@ def render(
         return out.text()
     if quiet:
         for each in projections:
-            out.line(headline(each), "bold")
+            out.line(f"{headline(each)}, {interval(each)}", "bold")
         return out.text()
     shown = projections if verbose or len(projections) <= MOST_PROJECTIONS else projections[:MOST_PROJECTIONS]
     is_short = len(projections) > 1 and not verbose
     for each in shown:
         out.line(headline(each), "bold")
-        out.line(certainty(each), indent=2)
+        out.line(f"{_capital(interval(each))}; {details(each)}", indent=2)
         if not is_short:
             out.line()
             _table(out, each)
         out.line(backtest(each), indent=2)
         if not is_short:
             out.line(f"{formula(each)}.", indent=2)
-        out.line()
+            out.line()
         caveats = warnings(each)
-        out.entries("" if is_short else "Caveats", [("!", text) for text in caveats[: 2 if is_short else None]])
+        most = len(caveats) if verbose else 1 if is_short else MOST_CAVEATS
+        more = f" ({len(caveats) - most} more: --verbose)" if len(caveats) > most else ""
+        out.entries("" if is_short else f"Caveats{more}", [("!", text) for text in caveats[:most]])
     if len(projections) > len(shown):
         out.line(f"{len(projections) - len(shown)} more: --verbose")
     if not is_short:
@@ -90,19 +94,30 @@ def headline(each: CurveProjection) -> str:
     """Return the projected throughput of all GPUs, as a sentence without its period."""
     curve, found = each.curve, each.found
     word = "interpolated" if each.is_within else "projected"
-    total = rate(found.rate * found.gpus)
-    return plain(
-        f"{curve.model.title}, {found.gpus:,}×{curve.name}: {total} {rate_title(curve)} {word}{_bounds(found)}"
-    )
+    total = rounded(found.rate * found.gpus)
+    return plain(f"{curve.model.title}, {found.gpus:,}×{curve.name}: {total} {rate_title(curve)} {word}")
 
 
-def certainty(each: CurveProjection) -> str:
+def rounded(value: float) -> str:
+    """Return a projected value with three digits: more would claim what a projection doesn't know."""
+    return f"{float(f'{value:.3g}'):,.15g}"
+
+
+def interval(each: CurveProjection) -> str:
+    """Return the interval of the throughput of all GPUs."""
+    low, high = each.found.low, each.found.high
+    if low is None or high is None:
+        return "no interval"
+    return f"95% interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
+
+
+def details(each: CurveProjection) -> str:
     """Return throughput per GPU and efficiency, with the batch that they are for."""
     curve, found = each.curve, each.found
     first = curve.sizes[0]
-    batch = "unknown batch" if found.batch is None else f"batch {found.batch:,}"
+    batch = "batch unknown" if found.batch is None else f"batch {found.batch:,}"
     return (
-        f"{rate(found.rate)} {_unit(curve)}, {found.rate / first.rate:.1%} efficiency compared with "
+        f"{rounded(found.rate)} {_unit(curve)}, {found.rate / first.rate:.1%} efficiency compared with "
         f"{first.gpus:,}; {batch}"
     )
 
@@ -134,6 +149,9 @@ def warnings(each: CurveProjection) -> list[str]:
     curve, found = each.curve, each.found
     largest, smallest = curve.sizes[-1], curve.sizes[0]
     texts = []
+    if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
+        batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
+        texts.append(f"{found.gpus:,} GPUs were measured: {rate(measured.rate)} {_unit(curve)}{batch}")
     if found.low is None or found.high is None:
         texts.append("no interval: two sizes show no deviation from a line; measure a third size")
     elif found.high > WIDE * found.low:
@@ -141,12 +159,14 @@ def warnings(each: CurveProjection) -> list[str]:
         texts.append(f"the interval is too wide to plan with: {count} sizes leave {count - 2} degrees of freedom")
     if found.gpus >= FAR * largest.gpus:
         factor = found.gpus / largest.gpus
-        texts.append(f"{factor:.3g} times the largest measured size ({largest.gpus:,}): nothing confirms the form there")
+        texts.append(
+            f"{factor:.3g} times the largest measured size ({largest.gpus:,}): nothing confirms the form there"
+        )
     elif found.gpus < smallest.gpus:
         texts.append(f"below the smallest measured size ({smallest.gpus:,})")
-    if found.batch is not None and largest.batch is not None and found.batch != largest.batch:
-        effect = "" if found.fit.form == "communication" else "; the line doesn't depend on it"
-        texts.append(f"batch {found.batch:,} instead of {largest.batch:,} at {largest.gpus:,} GPUs{effect}")
+    if found.batch is not None and curve.kind != "strong":
+        effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
+        texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
     elif found.batch is not None and found.batch < found.gpus:
         texts.append(f"{found.batch / found.gpus:.3g} sequences per GPU: the model must be divided further to use all")
     return [*texts, *curve.notes]
@@ -197,11 +217,9 @@ def _table(out: Terminal, each: CurveProjection) -> None:
     out.line()
 
 
-def _bounds(found: Projection) -> str:
-    if found.low is None or found.high is None:
-        return ", no interval"
-    return f" [95% {rate(found.low * found.gpus)}–{rate(found.high * found.gpus)}]"
-
-
 def _unit(curve: Curve) -> str:
     return rate_unit(size.system for size in curve.sizes)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

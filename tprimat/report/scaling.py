@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tprimat import units
-from tprimat.compare.cost import efficiencies
 from tprimat.compare.result import Comparison, Ratio
 from tprimat.compare.scaling import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.report import tables
@@ -25,10 +24,9 @@ BESIDE = 3
 
 PLOT = "Throughput and efficiency over the number of GPUs"
 METHOD = (
-    "Efficiency is the throughput per GPU divided by that of the smallest size, with the 95% confidence interval of that "
-    "ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times the GPUs. Scaling "
-    f"breaks at the first size whose efficiency, by its whole interval, is below {BREAK:.0%}. A batch that grows with the "
-    "GPUs changes the training: more samples may be needed to reach the same loss, which throughput does not show."
+    "Efficiency is the throughput per GPU divided by that of the smallest size, with the 95% confidence interval of "
+    "that ratio over runs (Welch's t on logarithms). Ideal: the smallest size's throughput per GPU times the GPUs. "
+    f"Scaling breaks at the first size whose efficiency, by its whole interval, is below {BREAK:.0%}."
 )
 
 
@@ -69,7 +67,9 @@ def headline(curve: Curve) -> str:
     first, last = curve.sizes[0], curve.sizes[-1]
     ratio = last.efficiency
     assert ratio is not None
-    interval = "" if ratio.low is None or ratio.high is None else f" [95% CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+    interval = (
+        "" if ratio.low is None or ratio.high is None else f" [95% CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+    )
     return (
         f"{curve.name}: {ratio.value:.1%} efficiency at {last.gpus:,} {_processes(curve)}, "
         f"compared with {first.gpus:,}{interval}"
@@ -122,21 +122,35 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
 
 def blocks(report: Report, *, plot: bool) -> Iterator[Block]:
     """Yield the section of a report."""
+    yield from answer(report, plot=plot)
+    yield from sizes(report)
+
+
+def answer(report: Report, *, plot: bool) -> Iterator[Block]:
+    """Yield the efficiency of each curve, the plot and the caveats."""
     found = report.scaling
     assert found is not None
     if not found.curves:
         yield Paragraph([Strong(NOTHING)])
     for curve in found.curves:
-        yield Paragraph([Strong(f"{curve.model.title}, {headline(curve)}")])
+        text = f"{curve.model.title}, {headline(curve)}"
+        yield Paragraph([Strong(text), f". {_capital(kind_text(curve))}; {break_text(curve)}."])
     if plot and found.curves:
         yield Image(PLOT)
-    for curve in found.curves:
-        yield Heading(3, f"{curve.model.title}, {curve.name}")
-        yield Paragraph(f"{_capital(kind_text(curve))}. {_capital(break_text(curve))}.")
-        yield _table(curve)
-        yield from titled_bullets("Caveats:", list(curve.notes))
+    yield from titled_bullets("Caveats:", notes(found))
     texts = [*map(_crossover_text, found.crossovers), *prices(report.comparison, found), *found.notes]
     yield from titled_bullets("Notes:", texts)
+
+
+def sizes(report: Report) -> Iterator[Block]:
+    """Yield a table for each curve, and what its columns are."""
+    found = report.scaling
+    assert found is not None
+    for curve in found.curves:
+        if len(found.curves) > 1:
+            yield Heading(3, f"{curve.model.title}, {curve.name}")
+        rows: list[list[Content]] = [[f"{row[0]} {_processes(curve)}", *row[1:]] for row in _cells(curve)]
+        yield Table(["", *_header(curve)[1:]], rows)
     if found.curves:
         yield Paragraph(METHOD)
 
@@ -164,7 +178,7 @@ def values(found: Scaling) -> dict[str, Any]:
                 "other": each.second.name,
                 "from_gpus": each.span[0],
                 "to_gpus": each.span[1],
-                "between_gpus": each.between,
+                "turns_between_gpus": each.turns,
             }
             for each in found.crossovers
         ],
@@ -257,11 +271,6 @@ def _beside(out: Terminal, shown: Sequence[Curve]) -> None:
     out.line()
 
 
-def _table(curve: Curve) -> Table:
-    rows: list[list[Content]] = [list(row) for row in _cells(curve)]
-    return Table(_header(curve), rows, right_from=0, caption=f"Scaling of {curve.name}")
-
-
 def _header(curve: Curve) -> list[str]:
     unit, total = _unit(curve), rate_title(curve)
     work = total.partition("/")[0]
@@ -273,9 +282,7 @@ def _header(curve: Curve) -> list[str]:
 
 def _cells(curve: Curve) -> list[list[str]]:
     """Return a row for each size."""
-    money, energy = (
-        any(getattr(size, name) for size in curve.sizes) for name in ("per_dollar", "per_joule")
-    )
+    money, energy = (any(getattr(size, name) for size in curve.sizes) for name in ("per_dollar", "per_joule"))
     return [
         [
             f"{size.gpus:,}",
@@ -293,14 +300,14 @@ def _cells(curve: Curve) -> list[list[str]]:
 
 
 def _crossover_text(found: Crossover) -> str:
-    first, second = found.first, found.second
+    first, second, unit = found.first.name, found.second.name, _process(found.first)
     low, high = found.span
-    if found.between is None:
-        return f"{first.name} is faster per {_process(first)} than {second.name} from {low:,} to {high:,}"
-    return (
-        f"Crossover: {first.name} is faster per {_process(first)} at {low:,}, {second.name} from {found.between[1]:,} on "
-        f"(between {found.between[0]:,} and {found.between[1]:,}; unmeasured sizes are interpolated)"
-    )
+    if not found.turns:
+        return f"{first} is faster per {unit} than {second} from {low:,} to {high:,}"
+    places = join_names([f"between {before:,} and {after:,}" for before, after in found.turns])
+    if len(found.turns) > 1:
+        return f"The faster of {first} and {second} changes {places}"
+    return f"Crossover {places}: {first} is faster per {unit} below, {second} above"
 
 
 def _ideal(curve: Curve, size: Size) -> float:

@@ -23,7 +23,7 @@ def parser() -> Parser:
     text = "results, logs, bundles, directories, or globs (default: output)"
     parser.add_argument("results", nargs="*", metavar="PATH", help=text)
     option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
-    text = "global batch there (default: the one of all sizes, else as many per GPU as the largest size)"
+    text = "global batch there (default: the one of all sizes, else as many per GPU as the nearest size)"
     option(parser, "--batch N", text, type=at_least(1))
     option(parser, "--model MODEL", "project only this model")
     add_precision(parser)

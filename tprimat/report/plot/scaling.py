@@ -45,6 +45,8 @@ def _title(curve: Curve) -> str:
 
 def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
     """Draw the throughput of all GPUs; of several models or units relative to each smallest size."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     titles = {(curve.model.title, rate_title(curve)) for curve in curves}
     is_relative = len(titles) > 1
     axes.set_title("Throughput of all GPUs")
@@ -66,12 +68,13 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
         axes.errorbar(gpus, totals, yerr=[low, high], label=label, **looks)
         ideal = [totals[0] * count / gpus[0] for count in gpus]
         axes.plot(gpus, ideal, linestyle=(0, (4, 3)), linewidth=1.0, color=looks["color"], alpha=0.7)
-    axes.set_ylabel("of the smallest size's" if is_relative else next(iter(titles))[1] if titles else "")
+    axes.set_ylabel("relative to the smallest size" if is_relative else next(iter(titles))[1] if titles else "")
     if curves:
         _sizes(axes, curves)
-        axes.set_yscale("log", base=2 if is_relative else 10)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.4g}")
-        axes.yaxis.set_minor_formatter(lambda value, _: "")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.annotate("dashed: ideal", (0.98, 0.03), xycoords="axes fraction", ha="right", fontsize=9, color="0.25")
 
 
@@ -87,7 +90,7 @@ def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
         axes.errorbar(gpus, values, yerr=[low, high], **_looks(number))
         for size, value in zip(curve.sizes, values, strict=True) if batches else ():
             text = "" if size.batch is None else f"batch {size.batch:,}"
-            axes.annotate(text, (size.gpus, value), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9)
+            axes.annotate(text, (size.gpus, value), xytext=(7, 7), textcoords="offset points", ha="left", fontsize=9)
     axes.axhline(1.0, color="0.35", linestyle=(0, (4, 3)), linewidth=1.0)
     axes.axhline(BREAK, color="0.35", linestyle=(0, (1, 2)), linewidth=1.3)
     axes.annotate(f"dotted: {BREAK:.0%}", (0.02, 0.03), xycoords="axes fraction", fontsize=9, color="0.25")
@@ -99,15 +102,17 @@ def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _sizes(axes: Axes, curves: Iterable[Curve]) -> None:
-    """Scale the axis of sizes by powers of two, and name the sizes that were measured, as far as there is room."""
+    """Scale the axis of sizes logarithmically, and name the sizes that were measured, as far as there is room."""
     places = sorted({size.gpus for curve in curves for size in curve.sizes})
     axes.set_xscale("log", base=2)
     kept: list[int] = []
     for place in reversed(places):
-        if not kept or kept[-1] / place > (places[-1] / places[0]) ** 0.08:
+        if not kept or kept[-1] / place > (places[-1] / places[0]) ** 0.1:
             kept.append(place)
     axes.set_xticks(kept, [f"{place:,}" for place in kept])
     axes.minorticks_off()
+    # Room for the text beside the last point.
+    axes.set_xlim(right=places[-1] * (places[-1] / places[0]) ** 0.17)
     axes.set_xlabel("GPUs")
 
 
