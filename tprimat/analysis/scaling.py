@@ -21,6 +21,9 @@ Form = Literal["communication", "line"]
 FORMS: tuple[Form, ...] = ("communication", "line")
 
 PARAMETERS = 2
+LEAST = 3
+"""Sizes that a projection needs: two determine a form exactly, and the third tests it."""
+
 FAR = 2.0
 """From this factor beyond the largest measured size on, a projection is far from what was measured."""
 
@@ -52,12 +55,12 @@ class Fit:
 
     Attributes:
         parameters: a and b of the form; of the communication form in seconds.
-        variance: of one size's logarithm around the form; None with as many sizes as parameters.
+        variance: of one size's logarithm around the form; 0 with as many sizes as parameters.
     """
 
     form: Form
     parameters: tuple[float, float]
-    variance: float | None
+    variance: float
     _freedom: int
     _inverse: tuple[float, float, float]
 
@@ -67,10 +70,11 @@ class Fit:
         total = self.parameters[0] * first + self.parameters[1] * second
         return math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
 
-    def interval(self, gpus: int, batch: int | None, work: float) -> tuple[float, float] | None:
-        """Return the 95 % prediction interval of the rate of another size, by Student's t on logarithms."""
-        if self.variance is None:
-            return None
+    def interval(self, gpus: int, batch: int | None, work: float) -> tuple[float, float]:
+        """Return the 95 % prediction interval of the rate of another size, by Student's t on logarithms.
+
+        It needs more sizes than parameters.
+        """
         rate = self.rate(gpus, batch, work)
         # A small relative deviation of the step time is one of its logarithm.
         scale = 1.0 if self.form == "line" else gpus * rate / ((batch or math.nan) * work)
@@ -91,18 +95,17 @@ class Projection:
     Attributes:
         fit: the form that is used.
         rate: work per second and GPU.
-        low, high: its 95 % prediction interval, widened to the other form's rate and to the error of the backtest; None
-            with two sizes, which determine a form exactly.
+        low, high: its 95 % prediction interval, widened to the other form's rate and to the error of the backtest.
         backtest: by form, how far the largest measured size is missed if it is projected from the others: projected /
-            measured − 1; empty with two sizes.
+            measured − 1.
     """
 
     gpus: int
     batch: int | None
     fit: Fit
     rate: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     backtest: Mapping[Form, float]
 
 
@@ -140,7 +143,7 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
     residuals = (
         value - parameters[0] * row[0] - parameters[1] * row[1] for row, value in zip(rows, values, strict=True)
     )
-    variance = math.fsum(each**2 for each in residuals) / freedom if freedom else None
+    variance = math.fsum(each**2 for each in residuals) / freedom if freedom else 0.0
     return Fit(form, parameters, variance, freedom, inverse)
 
 
@@ -152,27 +155,21 @@ def left_out(sizes: Sequence[Size], gpus: int, form: Form) -> float | None:
 
 
 def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection | None:
-    """Return the throughput that two or more sizes suggest for another one; None below two.
+    """Return the throughput that measured sizes suggest for another one; None below LEAST, which leave nothing to test.
 
-    The communication form is used where it projects the largest size from the others better than the straight line
-    does; without such a test, with two sizes, the line is.
+    The communication form is used where it projects the largest size from the others better than the straight line.
     """
-    fits = {form: found for form in FORMS if (found := fit(sizes, form))}
-    if "line" not in fits:
+    if len(sizes) < LEAST:
         return None
     largest = max(size.gpus for size in sizes)
+    fits = {form: found for form in FORMS if (found := fit(sizes, form)) and (form == "line" or batch is not None)}
     tests = {form: error for form in fits if (error := left_out(sizes, largest, form)) is not None}
     missed = {form: abs(math.log1p(error)) for form, error in tests.items()}
-    form: Form = "line"
-    if batch is not None and missed.get("communication", math.inf) < missed.get("line", -math.inf):
-        form = "communication"
+    form = min(missed, key=lambda form: (missed[form], form == "communication"))
     work = sizes[0].work
-    rates = {each: found.rate(gpus, batch, work) for each, found in fits.items() if each == form or batch is not None}
-    interval = fits[form].interval(gpus, batch, work)
-    if interval is None:
-        return Projection(gpus, batch, fits[form], rates[form], None, None, tests)
-    widest = rates[form] * math.exp(-missed[form]), rates[form] * math.exp(missed[form])
-    bounds = [*interval, *rates.values(), *widest]
+    rates = {each: found.rate(gpus, batch, work) for each, found in fits.items()}
+    tested = rates[form] * math.exp(-missed[form]), rates[form] * math.exp(missed[form])
+    bounds = [*fits[form].interval(gpus, batch, work), *rates.values(), *tested]
     return Projection(gpus, batch, fits[form], rates[form], min(bounds), max(bounds), tests)
 
 

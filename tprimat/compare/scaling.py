@@ -244,8 +244,7 @@ def _kind(sizes: Sequence[Size]) -> Kind:
 def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
     """Return a name for each line of a model: GPU and precision, and what else tells them apart."""
     parts: list[tuple[Callable[[SystemResult], str | None], bool]] = [
-        (lambda system: short_device(system.gpu) if system.gpu else "unknown GPU", True),
-        (lambda system: (system.run.training_config.precision or "").upper() or None, True),
+        (_device_text, True),
         (lambda system: plain(system.run.label) if system.run.label else None, True),
         (lambda system: framework(system.run), False),
         (lambda system: system.run.scale, False),
@@ -263,6 +262,11 @@ def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
     return [
         f"{name}, {batch}" if seen[name] > 1 and batch else name for name, batch in zip(joined, batches, strict=True)
     ]
+
+
+def _device_text(system: SystemResult) -> str:
+    name, precision = short_device(system.gpu) if system.gpu else "unknown GPU", system.run.training_config.precision
+    return f"{name} ({precision.upper()})" if precision else name
 
 
 def _batch_text(line: Sequence[SystemResult]) -> str | None:

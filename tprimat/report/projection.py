@@ -8,12 +8,12 @@ from typing import Any
 
 from tprimat import units
 from tprimat.analysis import scaling
-from tprimat.analysis.scaling import FAR, FORMS, Form, Projection
+from tprimat.analysis.scaling import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
 from tprimat.compare.scaling import Curve, Scaling
 from tprimat.report.rates import rate, rate_unit
-from tprimat.report.scaling import NOTHING, rate_title
+from tprimat.report.scaling import process, processes, rate_title
 from tprimat.report.terminal import Terminal
-from tprimat.text import plain
+from tprimat.text import counted, plain
 
 TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
 MOST_PROJECTIONS = 3
@@ -60,8 +60,9 @@ def render(
     """Return the projections as text, each line at most `width` wide."""
     out = Terminal(width=width, color=color)
     if not projections:
-        out.line(NOTHING, "bold")
-        out.entries("", [("-", note) for note in found.notes[: None if verbose else 8]], gap=False)
+        out.line(f"No projection: no system was measured at {LEAST} sizes, of which the largest tests it", "bold")
+        few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} sizes" for curve in found.curves]
+        out.entries("", [("-", note) for note in [*few, *found.notes][: None if verbose else 8]], gap=False)
         return out.text()
     if quiet:
         for each in projections:
@@ -106,8 +107,6 @@ def rounded(value: float) -> str:
 def interval(each: CurveProjection) -> str:
     """Return the interval of the throughput of all GPUs."""
     low, high = each.found.low, each.found.high
-    if low is None or high is None:
-        return "no interval"
     return f"95% interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
 
 
@@ -127,7 +126,7 @@ def formula(each: CurveProjection) -> str:
     fit = each.found.fit
     first, second = fit.parameters
     if fit.form == "line":
-        return f"Straight line: each doubling multiplies the throughput per GPU by {2**second:.3f}"
+        return f"Straight line: each doubling multiplies the throughput per {process(each.curve)} by {2**second:.3f}"
     return f"Model: step time = {first:.4g} s × batch / GPUs + {second:.4g} s × log2(GPUs)"
 
 
@@ -135,12 +134,10 @@ def backtest(each: CurveProjection) -> str:
     """Return how well either form projects the largest measured size, and which one is used."""
     curve, found = each.curve, each.found
     tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
-    if not tests:
-        return f"Untested: {len(curve.sizes)} sizes determine a line exactly. A straight line in log-log is used."
     texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
     return (
-        f"Test: {curve.sizes[-1].gpus:,} GPUs projected from the smaller sizes miss by {' and '.join(texts)}: the "
-        f"{TITLES[found.fit.form]} is used."
+        f"Test: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller sizes miss by "
+        f"{' and '.join(texts)}: the {TITLES[found.fit.form]} is used."
     )
 
 
@@ -151,12 +148,10 @@ def warnings(each: CurveProjection) -> list[str]:
     texts = []
     if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
         batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
-        texts.append(f"{found.gpus:,} GPUs were measured: {rate(measured.rate)} {_unit(curve)}{batch}")
-    if found.low is None or found.high is None:
-        texts.append("no interval: two sizes show no deviation from a line; measure a third size")
-    elif found.high > WIDE * found.low:
-        count = len(curve.sizes)
-        texts.append(f"the interval is too wide to plan with: {count} sizes leave {count - 2} degrees of freedom")
+        texts.append(f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {_unit(curve)}{batch}")
+    if found.high > WIDE * found.low:
+        freedom = counted(len(curve.sizes) - PARAMETERS, "degree")
+        texts.append(f"the interval is too wide to plan with: {len(curve.sizes)} sizes leave {freedom} of freedom")
     if found.gpus >= FAR * largest.gpus:
         factor = found.gpus / largest.gpus
         texts.append(
@@ -168,7 +163,8 @@ def warnings(each: CurveProjection) -> list[str]:
         effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
         texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
     elif found.batch is not None and found.batch < found.gpus:
-        texts.append(f"{found.batch / found.gpus:.3g} sequences per GPU: the model must be divided further to use all")
+        share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
+        texts.append(f"{share}: the model must be divided further to use all")
     return [*texts, *curve.notes]
 
 
@@ -184,8 +180,8 @@ def values(each: CurveProjection) -> dict[str, Any]:
         "per_gpu": {"value": found.rate, "low": found.low, "high": found.high},
         "total": {
             "value": found.rate * found.gpus,
-            "low": None if found.low is None else found.low * found.gpus,
-            "high": None if found.high is None else found.high * found.gpus,
+            "low": found.low * found.gpus,
+            "high": found.high * found.gpus,
         },
         "efficiency": found.rate / curve.sizes[0].rate,
         "form": found.fit.form,
@@ -212,7 +208,7 @@ def _table(out: Terminal, each: CurveProjection) -> None:
                 units.UNKNOWN if left is None else f"{left:+.1%}",
             ]
         )
-    header = ["GPUs", "batch", _unit(curve), "fitted", "error if left out"]
+    header = [processes(curve), "batch", _unit(curve), "fitted", "error if left out"]
     out.table(header, rows[-8:], gap=1, fold=False)
     out.line()
 

@@ -71,7 +71,7 @@ def headline(curve: Curve) -> str:
         "" if ratio.low is None or ratio.high is None else f" [95% CI {100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
     )
     return (
-        f"{curve.name}: {ratio.value:.1%} efficiency at {last.gpus:,} {_processes(curve)}, "
+        f"{curve.name}: {ratio.value:.1%} efficiency at {last.gpus:,} {processes(curve)}, "
         f"compared with {first.gpus:,}{interval}"
     )
 
@@ -81,7 +81,7 @@ def kind_text(curve: Curve) -> str:
     batch, per_gpu = curve.sizes[0].batch, _per_gpu(curve.sizes[0])
     return {
         "strong": f"strong scaling, global batch {batch} at every size",
-        "weak": f"weak scaling, {per_gpu} {'sequence' if per_gpu == '1' else 'sequences'} per {_process(curve)}",
+        "weak": f"weak scaling, {per_gpu} {'sequence' if per_gpu == '1' else 'sequences'} per {process(curve)}",
         "mixed": "strong and weak scaling mixed",
         "unknown": "scaling with an unknown batch",
     }[curve.kind]
@@ -93,7 +93,7 @@ def break_text(curve: Curve) -> str:
     if size is None:
         return f"not below {BREAK:.0%} at any size"
     before = curve.sizes[curve.sizes.index(size) - 1]
-    return f"below {BREAK:.0%} from {size.gpus:,} {_processes(curve)} on; the next smaller size is {before.gpus:,}"
+    return f"first below {BREAK:.0%} at {size.gpus:,} {processes(curve)}; the next smaller size is {before.gpus:,}"
 
 
 def notes(found: Scaling) -> list[str]:
@@ -149,7 +149,7 @@ def sizes(report: Report) -> Iterator[Block]:
     for curve in found.curves:
         if len(found.curves) > 1:
             yield Heading(3, f"{curve.model.title}, {curve.name}")
-        rows: list[list[Content]] = [[f"{row[0]} {_processes(curve)}", *row[1:]] for row in _cells(curve)]
+        rows: list[list[Content]] = [[f"{row[0]} {processes(curve)}", *row[1:]] for row in _cells(curve)]
         yield Table(["", *_header(curve)[1:]], rows)
     if found.curves:
         yield Paragraph(METHOD)
@@ -229,6 +229,9 @@ def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: 
     if len(models) == 1:
         out.line(", ".join(filter(None, [*models, tables.shared(comparison)])))
         out.line()
+    # Sizes beside each other show the rates already.
+    is_beside = len(models) == 1 and len(shown) <= BESIDE
+    is_priced = is_beside and all(size.per_dollar for curve in shown for size in curve.sizes)
     rows = []
     for curve in shown:
         name = curve.name if len(models) == 1 else f"{curve.model.short_title}, {curve.name}"
@@ -239,18 +242,28 @@ def _several(out: Terminal, found: Scaling, comparison: Comparison, *, verbose: 
                 shortened(name, 26),
                 curve.kind,
                 f"{first.gpus:,}–{last.gpus:,}",
-                f"{rate(first.rate)}–{rate(last.rate)}",
+                f"{_amount(first.per_dollar)}–{_amount(last.per_dollar)}"
+                if is_priced
+                else f"{rate(first.rate)}–{rate(last.rate)}",
                 _percent(last.efficiency),
-                "–" if broken is None else f"from {broken.gpus:,}",
+                "–" if broken is None else f"at {broken.gpus:,}",
             ]
         )
-    header = ["", "scaling", "GPUs", "rate/GPU", "efficiency [95% CI]", f"< {BREAK:.0%}"]
+    work = rate_title(shown[0]).partition("/")[0]
+    header = [
+        "",
+        "scaling",
+        "GPUs",
+        f"{work}/USD" if is_priced else "rate/GPU",
+        "efficiency [95% CI]",
+        f"< {BREAK:.0%}",
+    ]
     out.table(header, rows, gap=0, fold=False)
     if len(found.curves) > len(shown):
         out.line(f"{len(found.curves) - len(shown)} more: --verbose")
     out.line()
     units_of = sorted({_unit(curve) for curve in shown})
-    if len(models) == 1 and len(shown) <= BESIDE:
+    if is_beside:
         _beside(out, shown)
     else:
         out.line(f"Rates in {join_names(units_of)}; efficiency at the largest size, of the smallest.")
@@ -276,7 +289,7 @@ def _header(curve: Curve) -> list[str]:
     work = total.partition("/")[0]
     money = [f"{work}/USD"] if any(size.per_dollar for size in curve.sizes) else []
     energy = [f"{work}/J"] if any(size.per_joule for size in curve.sizes) else []
-    title = _processes(curve)
+    title = processes(curve)
     return [title, "batch", "sequences/GPU", unit, total, "ideal", "efficiency [95% CI]", *money, *energy]
 
 
@@ -300,7 +313,7 @@ def _cells(curve: Curve) -> list[list[str]]:
 
 
 def _crossover_text(found: Crossover) -> str:
-    first, second, unit = found.first.name, found.second.name, _process(found.first)
+    first, second, unit = found.first.name, found.second.name, process(found.first)
     low, high = found.span
     if not found.turns:
         return f"{first} is faster per {unit} than {second} from {low:,} to {high:,}"
@@ -343,12 +356,14 @@ def rate_title(curve: Curve) -> str:
     return _unit(curve).removesuffix("/GPU").removesuffix("/process").removesuffix("/device")
 
 
-def _process(curve: Curve) -> str:
+def process(curve: Curve) -> str:
+    """Return what a size counts."""
     return "process" if curve.sizes[0].system.run.platform == "cpu" else "GPU"
 
 
-def _processes(curve: Curve) -> str:
-    return "processes" if _process(curve) == "process" else "GPUs"
+def processes(curve: Curve) -> str:
+    """Return what a size counts, in the plural."""
+    return "processes" if process(curve) == "process" else "GPUs"
 
 
 def _counted_runs(runs: set[int]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tprimat.compare.scaling import BREAK, Curve, Scaling
 from tprimat.report.plot.items import COLORS, MARKERS
 from tprimat.report.rates import bounds_of
-from tprimat.report.scaling import NOTHING, headline, kind_text, rate_title
-from tprimat.text import plain, shortened
+from tprimat.report.scaling import NOTHING, headline, kind_text, processes, rate_title
+from tprimat.text import join_names, plain, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
         _sizes(axes, curves)
 
 
-def _sizes(axes: Axes, curves: Iterable[Curve]) -> None:
+def _sizes(axes: Axes, curves: Sequence[Curve]) -> None:
     """Scale the axis of sizes logarithmically, and name the sizes that were measured, as far as there is room."""
     places = sorted({size.gpus for curve in curves for size in curve.sizes})
     axes.set_xscale("log", base=2)
@@ -113,7 +113,7 @@ def _sizes(axes: Axes, curves: Iterable[Curve]) -> None:
     axes.minorticks_off()
     # Room for the text beside the last point.
     axes.set_xlim(right=places[-1] * (places[-1] / places[0]) ** 0.17)
-    axes.set_xlabel("GPUs")
+    axes.set_xlabel(join_names(sorted({processes(curve) for curve in curves})))
 
 
 def _looks(number: int) -> dict[str, Any]:
