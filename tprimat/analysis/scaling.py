@@ -24,6 +24,9 @@ PARAMETERS = 2
 LEAST = 3
 """Sizes that a projection needs: two determine a form exactly, and the third tests it."""
 
+CREDIBLE = 0.10
+"""A form that misses the largest size by more than this share in its backtest has no say in the interval."""
+
 FAR = 2.0
 """From this factor beyond the largest measured size on, a projection is far from what was measured."""
 
@@ -95,7 +98,8 @@ class Projection:
     Attributes:
         fit: the form that is used.
         rate: work per second and GPU.
-        low, high: its 95 % prediction interval, widened to the other form's rate and to the error of the backtest.
+        low, high: its 95 % prediction interval, widened to the error of the backtest, and to the other form's rate if
+            that form's backtest is CREDIBLE: which of two good forms goes on is unknown.
         backtest: by form, how far the largest measured size is missed if it is projected from the others: projected /
             measured − 1.
     """
@@ -110,8 +114,9 @@ class Projection:
 
 
 def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
-    """Return a form fitted by least squares on relative deviations; None below two sizes, or without a batch.
+    """Return a form fitted by least squares on relative deviations.
 
+    None below two sizes; of the communication form also without a batch, or where no work would be divided.
     Each size counts once, however many runs it has: sizes differ from a form by more than runs do from each other.
     """
     if len(sizes) < PARAMETERS or (form == "communication" and any(size.batch is None for size in sizes)):
@@ -132,13 +137,12 @@ def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
         return None
     parameters = (other * first - both * second) / determinant, (one * second - both * first) / determinant
     inverse = other / determinant, -both / determinant, one / determinant
-    if form == "communication" and min(parameters) < 0:
-        # Time can't be negative: the part that would be is none, and the other explains all.
-        parameters, inverse = (
-            ((first / one, 0.0), (1 / one, 0.0, 0.0))
-            if parameters[1] < 0
-            else ((0.0, second / other), (0.0, 0.0, 1 / other))
-        )
+    if form == "communication" and parameters[0] <= 0:
+        # A step without work to divide is no training.
+        return None
+    if form == "communication" and parameters[1] < 0:
+        # Time can't be negative: the work explains all of it.
+        parameters, inverse = (first / one, 0.0), (1 / one, 0.0, 0.0)
     freedom = len(sizes) - PARAMETERS
     residuals = (
         value - parameters[0] * row[0] - parameters[1] * row[1] for row, value in zip(rows, values, strict=True)
@@ -167,10 +171,11 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
     missed = {form: abs(math.log1p(error)) for form, error in tests.items()}
     form = min(missed, key=lambda form: (missed[form], form == "communication"))
     work = sizes[0].work
-    rates = {each: found.rate(gpus, batch, work) for each, found in fits.items()}
-    tested = rates[form] * math.exp(-missed[form]), rates[form] * math.exp(missed[form])
-    bounds = [*fits[form].interval(gpus, batch, work), *rates.values(), *tested]
-    return Projection(gpus, batch, fits[form], rates[form], min(bounds), max(bounds), tests)
+    rate = fits[form].rate(gpus, batch, work)
+    credible = (fits[each].rate(gpus, batch, work) for each, error in tests.items() if abs(error) <= CREDIBLE)
+    tested = rate * math.exp(-missed[form]), rate * math.exp(missed[form])
+    bounds = [*fits[form].interval(gpus, batch, work), *tested, *credible]
+    return Projection(gpus, batch, fits[form], rate, min(bounds), max(bounds), tests)
 
 
 def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:

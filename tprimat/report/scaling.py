@@ -18,7 +18,9 @@ from tprimat.text import join_names, plain, shortened
 MOST_CURVES = 8
 """Curves on the screen; the report has all."""
 
-MOST_SIZES = 10
+MOST_SIZES = 8
+"""Rows of a table on the screen: the smallest sizes and the largest ones."""
+
 BESIDE = 3
 """Curves of a model whose sizes are columns of a table."""
 
