@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Leave each measured size of real systems out, project it from the others, and print how far it is missed.
+"""Print the efficiency of real systems at each size, and how far each size is missed that is projected from the others.
 
 The tables are those of docs/scaling.md. Logs: MLPerf Training v4.1, v5.0 and v5.1, three systems of several sizes.
 
@@ -24,6 +24,7 @@ from tprimat.compare.scaling import Curve, scaling_of
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import GivenValues
 from tprimat.report.markdown import table
+from tprimat.report.rates import rate
 
 _NAMES = (
     (re.compile(r"_(?P<nodes>\d*)x?XE9680x(?P<each>8)(?P<gpu>H100)"), "H100"),
@@ -80,6 +81,20 @@ def left_out(curve: Curve) -> list[LeftOut]:
     return results
 
 
+def efficiency_table(found: Sequence[Curve]) -> str:
+    """Return the table of the measured sizes."""
+    rows = []
+    for curve in found:
+        for size in curve.sizes:
+            ratio = size.efficiency
+            percent = "100%" if ratio is None else f"{ratio.value:.1%} [{100 * ratio.low:.1f}–{100 * ratio.high:.1f}]"
+            per_gpu = rate(size.rate)
+            rows.append(
+                [f"{size.gpus:,}×{curve.name}", f"{size.batch:,}", f"{size.batch / size.gpus:.3g}", per_gpu, percent]
+            )
+    return table(["size", "batch", "per GPU", "throughput per GPU", "efficiency [95% CI]"], rows)
+
+
 def errors_table(results: Sequence[LeftOut]) -> str:
     """Return the table of docs/scaling.md."""
     rows = []
@@ -93,10 +108,12 @@ def errors_table(results: Sequence[LeftOut]) -> str:
 
 
 def main() -> int:
-    """Print the table, and how often the interval holds what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    """Print the tables, and how often the interval holds what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("logs", type=Path)
-    results = [each for curve in curves(parser.parse_args().logs) for each in left_out(curve)]
+    found = curves(parser.parse_args().logs)
+    print(efficiency_table(found), end="\n\n")
+    results = [each for curve in found for each in left_out(curve)]
     print(errors_table(results))
     held = sum(each.bounds[0] <= 0 <= each.bounds[1] for each in results)
     print(f"\n{held} of {len(results)} intervals hold the measured value.")

@@ -85,6 +85,7 @@ def test_efficiency_is_that_of_the_step_times_where_no_throughput_is_printed(cur
 def test_the_errors_in_the_docs_are_those_of_the_tool(curves, projection_errors):
     results = [each for curve in curves.values() for each in projection_errors.left_out(curve)]
     page = (REPOSITORY / "docs" / "scaling.md").read_text(encoding="utf-8")
+    assert projection_errors.efficiency_table(list(curves.values())) in page
     assert projection_errors.errors_table(results) in page
     assert all(each.bounds[0] <= 0 <= each.bounds[1] for each in results)
     # What was offered for each largest size misses it by no more than the straight line does.
