@@ -103,7 +103,7 @@ def errors_table(results: Sequence[LeftOut]) -> str:
         forms = ("–" if each.errors[form] is None else f"{each.errors[form]:+.1%}" for form in scaling.FORMS)
         interval = f"{each.bounds[0]:+.1%} to {each.bounds[1]:+.1%}"
         rows.append([f"**{name}**" if each.is_largest else name, *forms, each.used[0], interval])
-    header = ["left out", "communication model", "straight line", "offered", "its interval"]
+    header = ["held out", "communication model", "straight line", "offered", "its interval"]
     return table(header, rows)
 
 

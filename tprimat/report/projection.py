@@ -208,7 +208,7 @@ def _table(out: Terminal, each: CurveProjection) -> None:
                 units.UNKNOWN if left is None else f"{left:+.1%}",
             ]
         )
-    header = [processes(curve), "batch", _unit(curve), "fitted", "error if left out"]
+    header = [processes(curve), "batch", _unit(curve), "fitted", "hold-out error"]
     out.table(header, rows[-8:], gap=1, fold=False)
     out.line()
 
