@@ -55,6 +55,18 @@ def test_the_screen_of_one_system():
     assert "ideal" in text
 
 
+def test_nodes_are_a_column_where_they_are_known():
+    found = report(size(8, 3.2), size(16, 1.7), size(32, 1.0))
+    (curve,) = found.scaling.curves
+    sizes = tuple(dataclasses.replace(each, nodes=each.gpus // 8) for each in curve.sizes)
+    found = dataclasses.replace(
+        found, scaling=dataclasses.replace(found.scaling, curves=(dataclasses.replace(curve, sizes=sizes),))
+    )
+    text = screen(scaling.render(found))
+    assert "GPUs nodes batch" in text
+    assert "32 4 64 4,092 ± 1.3% 130,944 163,680" in text
+
+
 def test_prices_and_energy_fit_the_screen():
     energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
     groups = [size(8 * 2**i, 3.2 / 2**i * 1.05**i, energy_metrics=energy) for i in range(12)]

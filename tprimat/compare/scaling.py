@@ -37,6 +37,7 @@ class Size:
     """A system of a curve.
 
     Attributes:
+        nodes: machines; None where the results don't state them.
         efficiency: its throughput per GPU over that of the smallest size; None for that one.
         per_dollar: tokens or samples per USD; None without a price.
         per_joule: tokens per joule; None where no energy is known.
@@ -44,6 +45,7 @@ class Size:
 
     system: SystemResult
     gpus: int
+    nodes: int | None
     batch: int | None
     efficiency: Ratio | None
     per_dollar: float | None
@@ -175,6 +177,7 @@ def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: S
         Size(
             system,
             system.count or 0,
+            _nodes(system),
             system.run.training_config.global_batch_size,
             None if system is smallest else speedup.ratio(smallest, system),
             _per_dollar(comparison, system),
@@ -183,6 +186,13 @@ def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: S
         for system in systems
     )
     return Curve(model, name, _kind(sizes), sizes, tuple(_notes(sizes)))
+
+
+def _nodes(system: SystemResult) -> int | None:
+    run = system.run
+    # Results name the machines of a training on several ones.
+    several = len(getattr(run.environment, "nodes", ()))
+    return several or (1 if run.source is not None and run.source.kind == "live" else None)
 
 
 def _key(system: SystemResult) -> tuple[object, ...]:

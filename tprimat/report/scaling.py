@@ -24,6 +24,8 @@ MOST_SIZES = 8
 BESIDE = 3
 """Curves of a model whose sizes are columns of a table."""
 
+_EFFICIENCY = "efficiency [95% CI]"
+
 PLOT = "Throughput and efficiency over the number of GPUs"
 METHOD = (
     "Efficiency is the throughput per GPU divided by that of the smallest size, with the 95% confidence interval of "
@@ -194,6 +196,7 @@ def _size_values(curve: Curve, size: Size) -> dict[str, Any]:
     return {
         "system": size.system.name,
         "gpus": size.gpus,
+        "nodes": size.nodes,
         "global_batch_size": size.batch,
         "runs": len(size.system.speeds),
         "per_gpu": {"value": size.rate, "low": between and between.low, "high": between and between.high},
@@ -219,7 +222,7 @@ def _one(out: Terminal, curve: Curve, shared: str) -> None:
         rows = [*rows[:half], ["…"] + [""] * (len(rows[0]) - 1), *rows[-half:]]
     header = _header(curve)
     # The screen has room for one more column: what was paid or used for goes before the ideal.
-    hidden = {"sequences/GPU"} | ({"ideal"} if len(header) > 7 else set())
+    hidden = {"sequences/GPU"} | ({"ideal"} if header[-1] != _EFFICIENCY else set())
     kept = [index for index, title in enumerate(header) if title not in hidden]
     out.table([header[index] for index in kept], [[row[index] for index in kept] for row in rows], gap=1, fold=False)
     out.line()
@@ -291,16 +294,18 @@ def _header(curve: Curve) -> list[str]:
     work = total.partition("/")[0]
     money = [f"{work}/USD"] if any(size.per_dollar for size in curve.sizes) else []
     energy = [f"{work}/J"] if any(size.per_joule for size in curve.sizes) else []
-    title = processes(curve)
-    return [title, "batch", "sequences/GPU", unit, total, "ideal", "efficiency [95% CI]", *money, *energy]
+    nodes = ["nodes"] if _has_nodes(curve) else []
+    return [processes(curve), *nodes, "batch", "sequences/GPU", unit, total, "ideal", _EFFICIENCY, *money, *energy]
 
 
 def _cells(curve: Curve) -> list[list[str]]:
     """Return a row for each size."""
+    nodes = _has_nodes(curve)
     money, energy = (any(getattr(size, name) for size in curve.sizes) for name in ("per_dollar", "per_joule"))
     return [
         [
             f"{size.gpus:,}",
+            *([units.number(size.nodes, 0)] if nodes else []),
             units.UNKNOWN if size.batch is None else f"{size.batch:,}",
             _per_gpu(size),
             f"{rate(size.rate)}{tables.between(size.system)}",
@@ -312,6 +317,11 @@ def _cells(curve: Curve) -> list[list[str]]:
         ]
         for size in curve.sizes
     ]
+
+
+def _has_nodes(curve: Curve) -> bool:
+    """Return whether the sizes are known to differ in their machines."""
+    return any((size.nodes or 1) > 1 for size in curve.sizes)
 
 
 def _crossover_text(found: Crossover) -> str:

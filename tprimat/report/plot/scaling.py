@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_CURVES = 8
-TITLE_LETTERS, TITLES = 92, 3
+TITLE_LETTERS, TITLES = 112, 3
+"""Letters of a line of the title, and curves that are named in it."""
 
 
 def figure(found: Scaling) -> Figure:
@@ -80,7 +81,7 @@ def _throughput(axes: Axes, curves: Sequence[Curve]) -> None:
 
 def _efficiency(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_title("Efficiency, of the smallest size [95% CI]")
-    batches = len(curves) == 1
+    batches = len(curves) == 1 and curves[0].kind != "strong"
     for number, curve in enumerate(curves):
         gpus = [size.gpus for size in curve.sizes]
         ratios = [size.efficiency for size in curve.sizes]
