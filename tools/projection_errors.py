@@ -27,9 +27,9 @@ from tprimat.report.markdown import table
 from tprimat.report.rates import rate
 
 _NAMES = (
-    (re.compile(r"_(?P<nodes>\d*)x?XE9680x(?P<each>8)(?P<gpu>H100)"), "H100"),
-    (re.compile(r"_(?P<each>\d+)x(?P<gpu>GB200)"), "GB200"),
-    (re.compile(r"_(?P<nodes>\d+)x(?P<each>8)x(?P<gpu>B200)"), "B200"),
+    re.compile(r"_(?P<nodes>\d*)x?XE9680x(?P<each>8)(?P<gpu>H100)"),
+    re.compile(r"_(?P<each>\d+)x(?P<gpu>GB200)"),
+    re.compile(r"_(?P<nodes>\d+)x(?P<each>8)x(?P<gpu>B200)"),
 )
 """File names of the logs, which alone say how many GPUs trained."""
 
@@ -60,7 +60,7 @@ def curves(folder: Path) -> list[Curve]:
     """Return the curves of the logs in a folder."""
     values: list[tuple[str, str, object]] = []
     for path in sorted(folder.glob("*.txt")):
-        found = next(match for pattern, _ in _NAMES if (match := pattern.search(path.name)))
+        found = next(match for pattern in _NAMES if (match := pattern.search(path.name)))
         nodes = int(found.groupdict().get("nodes") or 1)
         values += [(path.name, "--gpu", found["gpu"]), (path.name, "--num-gpus", nodes * int(found["each"]))]
     inputs = loader.load([str(folder)], GivenValues().with_options(values), jobs=1)

@@ -120,7 +120,7 @@ def test_the_fastest_configuration_of_a_size_represents_it():
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), slow))
     (curve,) = found.curves
     assert curve.sizes[1].efficiency.value == pytest.approx(3.2 / 1.7 / 2)
-    assert found.notes == ("Llama 3.1 8B: 1 slower configurations of a size are not shown",)
+    assert found.notes == ("Llama 3.1 8B: 1 slower configuration of a size not shown",)
 
 
 def test_an_implausible_size_is_not_used():

@@ -19,7 +19,7 @@ from tprimat.compare import speedup
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
 from tprimat.compare.systems import device, short_device
-from tprimat.text import join_names, plain
+from tprimat.text import counted, join_names, plain
 
 Kind = Literal["strong", "weak", "mixed", "unknown"]
 """strong: one global batch; weak: one batch per GPU; mixed: neither; unknown: a size doesn't state its batch."""
@@ -142,7 +142,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
         ]
         dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
         if dropped:
-            notes.append(f"{model.title}: {dropped} slower configurations of a size are not shown")
+            notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} of a size not shown")
         names = _names(sized)
         found += [_curve(comparison, model, name, line) for name, line in zip(names, sized, strict=True)]
     return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
@@ -289,7 +289,8 @@ def _batch_text(line: Sequence[SystemResult]) -> str | None:
 def _notes(sizes: Sequence[Size]) -> Iterable[str]:
     single = [size.gpus for size in sizes if len(size.system.speeds) == 1]
     if single:
-        where = "every size" if len(single) == len(sizes) else join_names([f"{gpus} GPUs" for gpus in single])
+        unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
+        where = "every size" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
         yield f"one run at {where}: run-to-run variation unknown"
     if sizes[0].system.run.training_config.precision is None:
         yield "precision is unknown; it may differ between sizes"
