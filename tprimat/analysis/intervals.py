@@ -75,7 +75,7 @@ def _batch_means(values: Sequence[float], weights: Sequence[int] | None, coverag
     ]
     # Around the mean of all values: batches differ by one in size.
     centre = mean(values, weights)
-    half = _t_quantile(BATCHES - 1) * statistics.stdev(means) / math.sqrt(BATCHES)
+    half = t_quantile(BATCHES - 1) * statistics.stdev(means) / math.sqrt(BATCHES)
     return Interval(centre - half, centre + half, "mean", coverage)
 
 
@@ -122,7 +122,7 @@ class Difference:
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Return the bounds of the difference."""
-        half = _t_quantile(self.freedom, confidence) * self.error
+        half = t_quantile(self.freedom, confidence) * self.error
         return self.value - half, self.value + half
 
     def p(self, expected: float = 0.0) -> float:
@@ -152,7 +152,7 @@ def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval
         return None
     logs = [math.log(value) for value in means]
     spread = math.sqrt(max(statistics.variance(logs), floor))
-    centre, half = statistics.fmean(logs), _t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
+    centre, half = statistics.fmean(logs), t_quantile(len(logs) - 1) * spread / math.sqrt(len(logs))
     return Interval(math.exp(centre - half), math.exp(centre + half), "mean", CONFIDENCE)
 
 
@@ -247,7 +247,7 @@ def _detectable_errors(freedom: float) -> float:
     """Return the difference, in standard errors, that is found with 80 % power."""
     from scipy import special
 
-    critical = _t_quantile(freedom)
+    critical = t_quantile(freedom)
 
     def power(shift: float) -> float:
         below = special.nctdtr(freedom, shift, critical) - special.nctdtr(freedom, shift, -critical)
@@ -260,7 +260,8 @@ def _detectable_errors(freedom: float) -> float:
     return high
 
 
-def _t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Return the value of Student's t that a two-sided interval of this confidence reaches to."""
     from scipy import special
 
     return float(special.stdtrit(freedom, (1 + confidence) / 2))

@@ -24,6 +24,7 @@ COMMANDS = {
     "gpu-memory": "list processes using GPU memory; optionally stop yours",
     "nvd-compare": "compare the frameworks in results of NVIDIA GPUs",
     "primus-config": "resolve a Primus configuration",
+    "project": "project the throughput of more GPUs from measured sizes",
     "read": "import training logs from any supported framework",
     "run-primus": "train with AMD Primus and save the result",
     "verify": "recompute the values of a bundle from its logs",

@@ -65,7 +65,7 @@ def files_apart(arguments: argparse.Namespace) -> list[str]:
     """Take the files out of what follows --cost and --precision, which take all words up to the next option."""
     files = []
     for name, belongs in (("cost", prices.is_price), ("precision", _is_precision)):
-        words = getattr(arguments, name)
+        words = getattr(arguments, name, [])
         apart = [word for word in words if not belongs(word) and Path(word).exists()]
         setattr(arguments, name, [word for word in words if word not in apart])
         files += apart

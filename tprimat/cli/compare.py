@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import os
 import shlex
@@ -14,9 +15,10 @@ from tprimat import __version__, console
 from tprimat.cli import _comparing, _regression
 from tprimat.cli.options import compare as options
 from tprimat.compare import compare
+from tprimat.compare.scaling import scaling_of
 from tprimat.errors import ExitStatus
 from tprimat.files import write_output
-from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, verdict
+from tprimat.report import FORMATS, Plot, Sources, efficiency, json_values, scaling, verdict
 from tprimat.report import console as console_report
 from tprimat.report.console import Verbosity
 from tprimat.report.efficiency import efficiency_tables, micro_batches
@@ -65,14 +67,25 @@ def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
         mode=arguments.mode,
         options=_comparing.options(arguments),
     )
-    return verdict.report(_comparing.priced(comparison, arguments)), path, inputs.status(comparison.status)
+    report = verdict.report(_comparing.priced(comparison, arguments))
+    if not arguments.scaling:
+        return report, path, inputs.status(comparison.status)
+    report = dataclasses.replace(report, scaling=scaling_of(report.comparison))
+    is_scaled = report.scaling is not None and report.scaling.curves
+    status = ExitStatus.OK if is_scaled else comparison.status or ExitStatus.NOT_COMPARABLE
+    return report, path, inputs.status(status)
 
 
 def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) -> None:
     if arguments.json:
-        console.echo(json_values.dumped({**json_values.comparison_values(report), "status": int(status)}))
+        curves = {} if report.scaling is None else {"scaling": scaling.values(report.scaling)}
+        console.echo(json_values.dumped({**json_values.comparison_values(report), **curves, "status": int(status)}))
         return
     width, color = console.terminal_size()
+    if report.scaling is not None:
+        details = {"verbose": arguments.verbose, "quiet": arguments.quiet}
+        console.echo(scaling.render(report, width=width, color=color, **details).rstrip("\n"))
+        return
     verbosity = Verbosity.QUIET if arguments.quiet else Verbosity.VERBOSE if arguments.verbose else Verbosity.NORMAL
     console.echo(console_report.render(report, width=width, color=color, verbosity=verbosity))
     if arguments.efficiency or arguments.peak_tflops is not None or arguments.energy_from_tdp:
@@ -85,7 +98,9 @@ def _print(report: Report, arguments: argparse.Namespace, status: ExitStatus) ->
 def _write(report: Report, arguments: argparse.Namespace, path: Path) -> list[str]:
     """Write the plot and the reports; return lines that name them."""
     folder = Path(arguments.results_dir)
-    content = None if arguments.no_plot else _comparing.draw(report, path)
+    content = None
+    if not arguments.no_plot:
+        content = _comparing.draw(report, path, "standard" if report.scaling is None else "scaling")
     shown = None
     if content is not None:
         write_output(path, content, "--results-dir")

@@ -13,7 +13,7 @@ from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import Sources, efficiency, published, rates, tables, verdict
+from tprimat.report import Sources, efficiency, published, rates, scaling, tables, verdict
 from tprimat.report.blocks import (
     Block,
     Bullets,
@@ -78,8 +78,10 @@ def blocks(report: Report, sources: Sources, *, plot: bool) -> Iterator[Block]:
             yield from section(model)
 
     yield Heading(1, f"Comparison: {', '.join(model.title for model in comparison.models)}")
+    sizes = () if report.scaling is None else (("Scaling", "", scaling.blocks(report, plot=plot)),)
     for title, opening, section in (
-        ("Executive summary", "", _summary(report, plot)),
+        *sizes,
+        ("Executive summary", "", _summary(report, plot and report.scaling is None)),
         ("Performance metrics", METHOD, each_model(lambda model: _performance(comparison, model))),
         ("Configuration diff", "", each_model(_config_diff)),
         ("Efficiency and cost", EFFICIENCY, each_model(lambda model: _efficiency(comparison, model))),

@@ -10,6 +10,7 @@ from tprimat.analysis.intervals import Method
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
 from tprimat.compare.cost import PairCost, cost, efficiencies
+from tprimat.compare.scaling import Scaling
 from tprimat.report import recommendations
 from tprimat.report.rates import RATE, rate_of, rate_unit
 from tprimat.text import counted, join_names
@@ -58,10 +59,15 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What every report shows: a comparison, and its answers in the order of its models and their groups."""
+    """What every report shows: a comparison, and its answers in the order of its models and their groups.
+
+    Attributes:
+        scaling: throughput over the number of GPUs, where that is asked for.
+    """
 
     comparison: Comparison
     answers: tuple[Answer, ...]
+    scaling: Scaling | None = None
 
     @property
     def headline(self) -> str:
@@ -95,7 +101,7 @@ class Report:
         note = f"{left:,} more {'system is' if left == 1 else 'systems are'} not listed here: --json has all"
         comparison = dataclasses.replace(comparison, notes=(*comparison.notes, note))
         answers = (Answer(models[id(each.model)], shown[id(each.group)], each.verdict) for each in self.answers)
-        return Report(comparison, tuple(answers))
+        return Report(comparison, tuple(answers), self.scaling)
 
 
 def _first(group: Group, most: int) -> Group:

@@ -19,6 +19,7 @@ examples:
   {0} nvidia.log amd.log             logs of any known format, without importing them
   {0} old=yesterday/ new=today/         name the systems
   {0} a.json bundle.tar.gz --precision MI355X=fp8 --verbose
+  {0} runs/ --scaling                   sizes of one system: efficiency, and where scaling breaks
   {0} --baseline main/ --candidate branch/ --max-slowdown 3%
 
 Directories are read with their subdirectories: their results, or their logs where they hold no results. Results for
@@ -44,6 +45,7 @@ def parser() -> Parser:
     add_overrides(parser)
     option(parser, "--reference NAME", "system to compare with (default: the slowest)")
     option(parser, "--model MODEL", "compare only this model")
+    option(parser, "--scaling", "show throughput and efficiency over the number of GPUs")
     add_output_options(
         parser,
         quiet="print only the verdict",

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from tprimat.compare import Comparison
-from tprimat.report import Plot, Sources, document, tables
+from tprimat.report import Plot, Sources, document, scaling, tables
 from tprimat.report.blocks import Heading, Image, plain_bullets
 from tprimat.report.page import card, charts, evidence, library, sections, windows
-from tprimat.report.page.markup import Part, Writer, escape
+from tprimat.report.page.markup import Fold, Part, Writer, escape
 from tprimat.report.page.view import DARK, View, wall_times
 from tprimat.report.plot.items import COLORS
 from tprimat.report.verdict import Report
@@ -146,6 +146,9 @@ def _body(view: View, sources: Sources, plot: Plot | None, found: library.Librar
         ("warnings", f"Warnings ({warnings})", "", sections.warnings(view)),
         ("reproduce", "Reproduce", "", document.repeat(comparison, sources)),
     ]
+    if view.report.scaling is not None:
+        sizes = Fold("Sizes", list(scaling.sizes(view.report)), is_open=len(view.report.scaling.curves) == 1)
+        yield f'<section id="scaling">{writer.text([*scaling.answer(view.report, plot=True), sizes])}</section>'
     yield card.section(view)
     yield '<div id="folds">'
     for anchor, title, more, parts in folds:
@@ -178,7 +181,7 @@ def _charts(view: View, found: library.Library | None) -> Iterator[Part]:
             '<p class="hint">Charts need the plotly package: '
             f"<code>{escape(library.HOW_TO_GET)}</code>, then create the report again.</p>"
         )
-        yield Image(document.PLOT)
+        yield Image(document.PLOT if view.report.scaling is None else scaling.PLOT)
     else:
         yield '<noscript><p class="hint">Charts need JavaScript; the tables have the same values.</p></noscript>'
         if len(view.systems) > 1:

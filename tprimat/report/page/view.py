@@ -62,6 +62,7 @@ class View:
 
     def __init__(self, report: Report) -> None:
         comparison = self.comparison = report.comparison
+        self.report = report
         self.headline, self.answers = report.headline, report.answers
         self.footnotes = Footnotes(comparison)
         self.systems: list[Placed] = []

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tprimat.report import tables
-from tprimat.report.plot import bars, lines
+from tprimat.report.plot import bars, lines, scaling
 from tprimat.report.plot.items import items_of
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
@@ -74,8 +74,10 @@ class NoMatplotlibError(Exception):
     """matplotlib can't be loaded; the text says why, and the command that brings it."""
 
 
-Layout = Literal["standard", "frameworks"]
-"""standard: average step time, throughput, memory, step times. frameworks: throughput, loss, step times, average."""
+Layout = Literal["standard", "frameworks", "scaling"]
+"""standard: average step time, throughput, memory, step times. frameworks: throughput, loss, step times, average.
+scaling: throughput and efficiency over the number of GPUs.
+"""
 
 
 def render(report: Report, *, form: str = "png", layout: Layout = "standard") -> bytes:
@@ -100,6 +102,9 @@ def _figure(report: Report, layout: Layout) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    if layout == "scaling":
+        assert report.scaling is not None
+        return scaling.figure(report.scaling)
     items = items_of(report.comparison)[:MOST_SYSTEMS]
     rows = bars.rows(items), bars.memory_rows(items) if layout == "standard" else bars.rows(items)
     heights = [max(LEAST_PANEL_HEIGHT, 1.3 + ROW_HEIGHT * each) for each in rows]

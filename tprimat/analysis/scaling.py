@@ -1,0 +1,196 @@
+"""Throughput over the number of GPUs: two forms with two parameters each, their backtest, and a projection.
+
+communication: step time = a · batch / GPUs + b · log2(GPUs), with a, b ≥ 0. The work of a step is divided by the GPUs;
+    the communication that no computation hides grows as the latency of a tree does: log2(GPUs) messages, each of the
+    same cost (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005). The
+    bandwidth term of an all-reduce, 2 (GPUs − 1) / GPUs · bytes / bandwidth, hardly changes from eight GPUs on: it
+    can't explain what weak scaling loses, and few sizes can't tell it from the work.
+line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, which knows nothing of the batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from tprimat.analysis import intervals
+
+Form = Literal["communication", "line"]
+FORMS: tuple[Form, ...] = ("communication", "line")
+
+PARAMETERS = 2
+LEAST = 3
+"""Sizes that a projection needs: two determine a form exactly, and the third tests it."""
+
+CREDIBLE = 0.10
+"""A form that misses the largest size by more than this share in its backtest has no say in the interval."""
+
+FAR = 2.0
+"""From this factor beyond the largest measured size on, a projection is far from what was measured."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """What was measured with so many GPUs.
+
+    Attributes:
+        batch: sequences per step over all GPUs; None where it is unknown.
+        rate: work per second and GPU, in tokens or samples.
+        work: of a sequence, in the same unit.
+    """
+
+    gpus: int
+    batch: int | None
+    rate: float
+    work: float = 1.0
+
+    @property
+    def seconds(self) -> float:
+        """Step time; NaN where the batch is unknown."""
+        return (self.batch or math.nan) * self.work / (self.gpus * self.rate)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """A form with its parameters.
+
+    Attributes:
+        parameters: a and b of the form; of the communication form in seconds.
+        variance: of one size's logarithm around the form; 0 with as many sizes as parameters.
+    """
+
+    form: Form
+    parameters: tuple[float, float]
+    variance: float
+    _freedom: int
+    _inverse: tuple[float, float, float]
+
+    def rate(self, gpus: int, batch: int | None, work: float) -> float:
+        """Return work per second and GPU."""
+        first, second = self._terms(gpus, batch)
+        total = self.parameters[0] * first + self.parameters[1] * second
+        return math.exp(total) if self.form == "line" else (batch or math.nan) * work / (gpus * total)
+
+    def interval(self, gpus: int, batch: int | None, work: float) -> tuple[float, float]:
+        """Return the 95 % prediction interval of the rate of another size, by Student's t on logarithms.
+
+        It needs more sizes than parameters.
+        """
+        rate = self.rate(gpus, batch, work)
+        # A small relative deviation of the step time is one of its logarithm.
+        scale = 1.0 if self.form == "line" else gpus * rate / ((batch or math.nan) * work)
+        first, second = (term * scale for term in self._terms(gpus, batch))
+        one, both, other = self._inverse
+        leverage = one * first**2 + 2 * both * first * second + other * second**2
+        half = intervals.t_quantile(self._freedom) * math.sqrt(self.variance * (1 + leverage))
+        return (rate * math.exp(-half), rate * math.exp(half)) if half < 100 else (0.0, math.inf)
+
+    def _terms(self, gpus: int, batch: int | None) -> tuple[float, float]:
+        return _terms(self.form, gpus, batch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Projection:
+    """The throughput that measured sizes suggest for another one.
+
+    Attributes:
+        fit: the form that is used.
+        rate: work per second and GPU.
+        low, high: its 95 % prediction interval, widened to the error of the backtest, and to the other form's rate if
+            that form's backtest is CREDIBLE: which of two good forms goes on is unknown.
+        backtest: by form, how far the largest measured size is missed if it is projected from the others: projected /
+            measured − 1.
+    """
+
+    gpus: int
+    batch: int | None
+    fit: Fit
+    rate: float
+    low: float
+    high: float
+    backtest: Mapping[Form, float]
+
+
+def fit(sizes: Sequence[Size], form: Form) -> Fit | None:
+    """Return a form fitted by least squares on relative deviations.
+
+    None below two sizes; of the communication form also without a batch, or where no work would be divided.
+    Each size counts once, however many runs it has: sizes differ from a form by more than runs do from each other.
+    """
+    if len(sizes) < PARAMETERS or (form == "communication" and any(size.batch is None for size in sizes)):
+        return None
+    if form == "line":
+        rows = [_terms(form, size.gpus, size.batch) for size in sizes]
+        values = [math.log(size.rate) for size in sizes]
+    else:
+        rows = [_scaled(_terms(form, size.gpus, size.batch), 1 / size.seconds) for size in sizes]
+        values = [1.0] * len(sizes)
+    one = math.fsum(row[0] ** 2 for row in rows)
+    both = math.fsum(row[0] * row[1] for row in rows)
+    other = math.fsum(row[1] ** 2 for row in rows)
+    first = math.fsum(row[0] * value for row, value in zip(rows, values, strict=True))
+    second = math.fsum(row[1] * value for row, value in zip(rows, values, strict=True))
+    determinant = one * other - both**2
+    if determinant <= 1e-12 * one * other:
+        return None
+    parameters = (other * first - both * second) / determinant, (one * second - both * first) / determinant
+    inverse = other / determinant, -both / determinant, one / determinant
+    if form == "communication" and parameters[0] <= 0:
+        # A step without work to divide is no training.
+        return None
+    if form == "communication" and parameters[1] < 0:
+        # Time can't be negative: the work explains all of it.
+        parameters, inverse = (first / one, 0.0), (1 / one, 0.0, 0.0)
+    freedom = len(sizes) - PARAMETERS
+    residuals = (
+        value - parameters[0] * row[0] - parameters[1] * row[1] for row, value in zip(rows, values, strict=True)
+    )
+    variance = math.fsum(each**2 for each in residuals) / freedom if freedom else 0.0
+    return Fit(form, parameters, variance, freedom, inverse)
+
+
+def left_out(sizes: Sequence[Size], gpus: int, form: Form) -> float | None:
+    """Return how far a form that is fitted to the other sizes misses this one: projected / measured − 1."""
+    size = next(size for size in sizes if size.gpus == gpus)
+    found = fit([each for each in sizes if each is not size], form)
+    return None if found is None else found.rate(size.gpus, size.batch, size.work) / size.rate - 1
+
+
+def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection | None:
+    """Return the throughput that measured sizes suggest for another one; None below LEAST, which leave nothing to test.
+
+    The communication form is used where it projects the largest size from the others better than the straight line.
+    """
+    if len(sizes) < LEAST:
+        return None
+    largest = max(size.gpus for size in sizes)
+    fits = {form: found for form in FORMS if (found := fit(sizes, form)) and (form == "line" or batch is not None)}
+    tests = {form: error for form in fits if (error := left_out(sizes, largest, form)) is not None}
+    missed = {form: abs(math.log1p(error)) for form, error in tests.items()}
+    form = min(missed, key=lambda form: (missed[form], form == "communication"))
+    work = sizes[0].work
+    rate = fits[form].rate(gpus, batch, work)
+    credible = (fits[each].rate(gpus, batch, work) for each, error in tests.items() if abs(error) <= CREDIBLE)
+    tested = rate * math.exp(-missed[form]), rate * math.exp(missed[form])
+    bounds = [*fits[form].interval(gpus, batch, work), *tested, *credible]
+    return Projection(gpus, batch, fits[form], rate, min(bounds), max(bounds), tests)
+
+
+def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
+    """Return the batch that another size would have: the one that all share, else as many per GPU as the nearest."""
+    nearest = min(sizes, key=lambda size: abs(math.log(size.gpus / gpus)))
+    if nearest.batch is None or len({size.batch for size in sizes}) == 1:
+        return nearest.batch
+    return max(1, round(nearest.batch / nearest.gpus * gpus))
+
+
+def _terms(form: Form, gpus: int, batch: int | None) -> tuple[float, float]:
+    if form == "line":
+        return 1.0, math.log(gpus)
+    return (batch or math.nan) / gpus, math.log2(gpus)
+
+
+def _scaled(terms: tuple[float, float], factor: float) -> tuple[float, float]:
+    return terms[0] * factor, terms[1] * factor

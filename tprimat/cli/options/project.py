@@ -1,0 +1,37 @@
+"""The options of `project`."""
+
+from __future__ import annotations
+
+from tprimat.cli.options._log_values import add_log_values
+from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._training import at_least
+from tprimat.cli.options.compare import add_precision
+
+EPILOG = """\
+Two forms are fitted to the measured sizes: step time = a * batch / GPUs + b * log2(GPUs), work that is divided and
+communication that grows; and a straight line in log-log. Each is tested: the largest measured size is projected from
+the others. The first form is used only where it does better. See docs/scaling.md for what a projection leaves open.
+
+Exit status: 0 projected, 2 wrong usage or an unreadable file, 3 no system was measured at two sizes.
+"""
+
+
+def parser() -> Parser:
+    """Return the parser of `project`."""
+    description = "Project the throughput of more GPUs from measured sizes."
+    parser = Parser("project", usage="%(prog)s --gpus N [PATH ...] [options]", description=description, epilog=EPILOG)
+    text = "results, logs, bundles, directories, or globs (default: output)"
+    parser.add_argument("results", nargs="*", metavar="PATH", help=text)
+    option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
+    text = "global batch there (default: the one of all sizes, else as many per GPU as the nearest size)"
+    option(parser, "--batch N", text, type=at_least(1))
+    option(parser, "--model MODEL", "project only this model")
+    add_precision(parser)
+    add_log_values(parser, precision=False)
+    add_output_options(
+        parser,
+        quiet="print only the projection",
+        verbose="show all that it leaves open",
+        json="print JSON: projections, their sizes, exit status",
+    )
+    return parser

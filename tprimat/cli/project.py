@@ -1,0 +1,36 @@
+"""project: the throughput of more GPUs, from measured sizes."""
+
+from __future__ import annotations
+
+import argparse
+
+from tprimat import console
+from tprimat.cli import _comparing
+from tprimat.compare import compare
+from tprimat.compare.scaling import scaling_of
+from tprimat.errors import ExitStatus
+from tprimat.report import json_values, projection
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Project the curves of the results to a number of GPUs."""
+    hint = "name results or logs of two or more sizes"
+    arguments.results += _comparing.files_apart(arguments)
+    inputs = _comparing.load(
+        arguments.results or _comparing.result_folders(_comparing.FOLDER, hint),
+        hint,
+        given=_comparing.given_values(arguments),
+    )
+    options = _comparing.precisions(arguments.precision)
+    comparison = compare(inputs.files, model=arguments.model, notes=inputs.notes, options=options)
+    found = scaling_of(comparison)
+    projections = [each for curve in found.curves if (each := projection.of(curve, arguments.gpus, arguments.batch))]
+    status = inputs.status(ExitStatus.OK if projections else ExitStatus.NOT_COMPARABLE)
+    if arguments.json:
+        values = {"projections": list(map(projection.values, projections)), "notes": found.notes, "status": int(status)}
+        console.echo(json_values.dumped(values))
+        return status
+    width, color = console.terminal_size()
+    details = {"verbose": arguments.verbose, "quiet": arguments.quiet}
+    console.echo(projection.render(projections, found, width=width, color=color, **details))
+    return status

@@ -1,0 +1,343 @@
+"""Systems that differ in the number of GPUs -> curves: throughput, efficiency and cost at each size.
+
+Sizes of one curve share model, scale, GPU, framework, precision, sequence length and label. The batch may differ: that
+tells strong from weak scaling. Where that leaves several setups of one size, the fastest one represents it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from tprimat.analysis import scaling
+from tprimat.checks.settings import SETTINGS, framework
+from tprimat.compare import speedup
+from tprimat.compare.cost import efficiencies
+from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
+from tprimat.compare.systems import device, short_device
+from tprimat.text import counted, join_names, plain
+
+Kind = Literal["strong", "weak", "mixed", "unknown"]
+"""strong: one global batch; weak: one batch per GPU; mixed: neither; unknown: a size doesn't state its batch."""
+
+BREAK = 0.9
+"""Scaling breaks at the first size whose efficiency is below this by its whole interval."""
+
+HOUR_S = 3600
+_EXPECTED = {"GPUs", "global batch", "data parallel", "seed", "requested steps", "precision", "optimizer", "data"}
+"""Settings that differ between sizes by nature, are shown beside them, or cost no time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """A system of a curve.
+
+    Attributes:
+        nodes: machines; None where the results don't state them.
+        efficiency: its throughput per GPU over that of the smallest size; None for that one.
+        per_dollar: tokens or samples per USD; None without a price.
+        per_joule: tokens per joule; None where no energy is known.
+    """
+
+    system: SystemResult
+    gpus: int
+    nodes: int | None
+    batch: int | None
+    efficiency: Ratio | None
+    per_dollar: float | None
+    per_joule: float | None
+
+    @property
+    def rate(self) -> float:
+        """Tokens or samples per second and GPU."""
+        return self.system.value(RATE) or math.nan
+
+    @property
+    def breaks(self) -> bool:
+        """Whether its efficiency is below BREAK; with an interval, all of it."""
+        ratio = self.efficiency
+        return ratio is not None and (ratio.value if ratio.high is None else ratio.high) < BREAK
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """Sizes of one system, two or more, the smallest first.
+
+    Attributes:
+        name: of the system without its size, unique within its model.
+        notes: what a reader must know of it: what changes with the size, and what is unknown.
+    """
+
+    model: ModelComparison
+    name: str
+    kind: Kind
+    sizes: tuple[Size, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def breaks_at(self) -> Size | None:
+        """The first size whose efficiency is below BREAK."""
+        return next((size for size in self.sizes if size.breaks), None)
+
+    @property
+    def points(self) -> list[scaling.Size]:
+        """The sizes as the analysis takes them."""
+        length = self.sizes[0].system.run.training_config.sequence_length
+        work = 1.0 if self.sizes[0].system.per_sample or not length else float(length)
+        return [scaling.Size(size.gpus, size.batch, size.rate, work) for size in self.sizes]
+
+
+@dataclasses.dataclass(frozen=True)
+class Crossover:
+    """Two curves of one model and sequence length over the sizes that both cover.
+
+    Attributes:
+        first, second: the one that is faster per GPU at the smallest of these sizes, and the other.
+        turns: the sizes between which the other one becomes the faster; unmeasured sizes are interpolated.
+    """
+
+    first: Curve
+    second: Curve
+    span: tuple[int, int]
+    turns: tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """The curves of a comparison, model by model.
+
+    Attributes:
+        notes: on systems that belong to no curve.
+    """
+
+    curves: tuple[Curve, ...]
+    crossovers: tuple[Crossover, ...]
+    notes: tuple[str, ...]
+
+
+def scaling_of(comparison: Comparison) -> Scaling:
+    """Return the curves of a comparison."""
+    found: list[Curve] = []
+    notes: list[str] = []
+    for model in comparison.models:
+        usable = []
+        for system in model.systems:
+            if system.exclusion is not None or system.value(RATE) is None or system.count is None:
+                notes.append(f"{model.title}, {system.name} is not used: {_why_unusable(system)}")
+            else:
+                usable.append(system)
+        groups: dict[tuple[object, ...], list[SystemResult]] = {}
+        for system in usable:
+            groups.setdefault(_key(system), []).append(system)
+        lines = [line for group in groups.values() for line in _lines(group)]
+        sized = [line for line in lines if len(line) > 1]
+        shown = {id(system) for line in sized for system in line}
+        alone = [system for line in lines if len(line) == 1 for system in line]
+        notes += [
+            f"{model.title}, {system.name} is alone: no other size" for system in alone if id(system) not in shown
+        ]
+        dropped = len(usable) - len(shown) - len([system for system in alone if id(system) not in shown])
+        if dropped:
+            notes.append(f"{model.title}: {counted(dropped, 'slower configuration')} of a size not shown")
+        names = _names(sized)
+        found += [_curve(comparison, model, name, line) for name, line in zip(names, sized, strict=True)]
+    return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
+
+
+def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
+    """Return how each two curves of one model and sequence length compare, where their sizes overlap."""
+    results = []
+    for one, other in itertools.combinations(found, 2):
+        if one.model is not other.model or _length(one) != _length(other):
+            continue
+        low = max(one.sizes[0].gpus, other.sizes[0].gpus)
+        high = min(one.sizes[-1].gpus, other.sizes[-1].gpus)
+        places = sorted({size.gpus for size in (*one.sizes, *other.sizes) if low <= size.gpus <= high})
+        if len(places) < 2:
+            continue
+        ahead = [_rate_at(one, gpus) - _rate_at(other, gpus) for gpus in places]
+        first, second = (one, other) if ahead[0] >= 0 else (other, one)
+        is_ahead = [value >= 0 for value in ahead]
+        turns = [
+            pair
+            for pair, (before, after) in zip(itertools.pairwise(places), itertools.pairwise(is_ahead), strict=True)
+            if before != after
+        ]
+        results.append(Crossover(first, second, (low, high), tuple(turns)))
+    return results
+
+
+def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]) -> Curve:
+    smallest = systems[0]
+    sizes = tuple(
+        Size(
+            system,
+            system.count or 0,
+            _nodes(system),
+            system.run.training_config.global_batch_size,
+            None if system is smallest else speedup.ratio(smallest, system),
+            _per_dollar(comparison, system),
+            _per_joule(comparison, system),
+        )
+        for system in systems
+    )
+    return Curve(model, name, _kind(sizes), sizes, tuple(_notes(sizes)))
+
+
+def _nodes(system: SystemResult) -> int | None:
+    run = system.run
+    # Results name the machines of a training on several ones.
+    several = len(getattr(run.environment, "nodes", ()))
+    return several or (1 if run.source is not None and run.source.kind == "live" else None)
+
+
+def _key(system: SystemResult) -> tuple[object, ...]:
+    """Return what the sizes of a curve share."""
+    run = system.run
+    length = None if system.per_sample else run.training_config.sequence_length
+    shape = run.model_config.num_layers, run.model_config.hidden_size
+    return device(run), run.platform, run.label, framework(run), run.scale, shape, run.training_config.precision, length
+
+
+def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
+    """Return the systems of a key as lines with each size once: all of them, or one line for each batch.
+
+    Of several batches per size, lines of one batch (strong) or of one batch per GPU (weak) hold more of the systems.
+    """
+    if len({system.count for system in systems}) == len(systems):
+        return [_fastest(systems)]
+    strong, weak = (
+        [line for group in _by(systems, batch) if len(line := _fastest(group)) > 1] for batch in (_batch, _per_gpu)
+    )
+    better = max((strong, weak), key=lambda lines: (sum(map(len, lines)), -len(lines)))
+    return better or [_fastest(systems)]
+
+
+def _fastest(systems: Iterable[SystemResult]) -> list[SystemResult]:
+    """Return the fastest system of each size, the smallest size first."""
+    best: dict[int, SystemResult] = {}
+    for system in systems:
+        known = best.setdefault(system.count or 0, system)
+        if (system.value(RATE) or 0) > (known.value(RATE) or 0):
+            best[system.count or 0] = system
+    return [best[count] for count in sorted(best)]
+
+
+def _by(systems: Sequence[SystemResult], value: Callable[[SystemResult], float | None]) -> Iterable[list[SystemResult]]:
+    groups: dict[float | None, list[SystemResult]] = {}
+    for system in systems:
+        groups.setdefault(value(system), []).append(system)
+    return groups.values()
+
+
+def _batch(system: SystemResult) -> float | None:
+    return system.run.training_config.global_batch_size
+
+
+def _per_gpu(system: SystemResult) -> float | None:
+    batch = _batch(system)
+    return None if batch is None or not system.count else batch / system.count
+
+
+def _kind(sizes: Sequence[Size]) -> Kind:
+    if any(size.batch is None for size in sizes):
+        return "unknown"
+    if len({size.batch for size in sizes}) == 1:
+        return "strong"
+    return "weak" if len({_per_gpu(size.system) for size in sizes}) == 1 else "mixed"
+
+
+def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
+    """Return a name for each line of a model: GPU and precision, and what else tells them apart."""
+    parts: list[tuple[Callable[[SystemResult], str | None], bool]] = [
+        (_device_text, True),
+        (lambda system: plain(system.run.label) if system.run.label else None, True),
+        (lambda system: framework(system.run), False),
+        (lambda system: system.run.scale, False),
+        (lambda system: f"sequence length {system.run.training_config.sequence_length}", False),
+    ]
+    names: list[list[str]] = [[] for _ in lines]
+    for read, always in parts:
+        texts = [read(line[0]) for line in lines]
+        if always or len(set(texts)) > 1:
+            for name, text in zip(names, texts, strict=True):
+                name.extend([text] if text else [])
+    joined = [", ".join(name) for name in names]
+    batches = [_batch_text(line) for line in lines]
+    seen = collections.Counter(joined)
+    return [
+        f"{name}, {batch}" if seen[name] > 1 and batch else name for name, batch in zip(joined, batches, strict=True)
+    ]
+
+
+def _device_text(system: SystemResult) -> str:
+    name, precision = short_device(system.gpu) if system.gpu else "unknown GPU", system.run.training_config.precision
+    return f"{name} ({precision.upper()})" if precision else name
+
+
+def _batch_text(line: Sequence[SystemResult]) -> str | None:
+    if len(batches := {_batch(system) for system in line}) == 1:
+        return f"batch {next(iter(batches))}"
+    per_gpu = {_per_gpu(system) for system in line}
+    return f"{next(iter(per_gpu)):g} per GPU" if len(per_gpu) == 1 else None
+
+
+def _notes(sizes: Sequence[Size]) -> Iterable[str]:
+    single = [size.gpus for size in sizes if len(size.system.speeds) == 1]
+    if single:
+        unit = "processes" if sizes[0].system.run.platform == "cpu" else "GPUs"
+        where = "every size" if len(single) == len(sizes) else f"{join_names([*map(str, single)])} {unit}"
+        yield f"one run at {where}: run-to-run variation unknown"
+    if sizes[0].system.run.training_config.precision is None:
+        yield "precision is unknown; it may differ between sizes"
+    batches = [size.batch for size in sizes if size.batch is not None]
+    if len(set(batches)) > 1:
+        low, high = min(batches), max(batches)
+        spread = f"the batch changes with the size ({low:,} to {high:,})"
+        yield f"{spread}: a larger one may need more samples to the same loss"
+    runs = [size.system.run for size in sizes]
+    changing = []
+    for setting in SETTINGS:
+        values = [setting.read(run) for run in runs]
+        if setting.title not in _EXPECTED and len(set(values)) > 1:
+            texts = [plain(value, 24) if value else "unknown" for value in values]
+            changing.append(f"{setting.title} ({', '.join(texts)})" if len(texts) <= 6 else setting.title)
+    if changing:
+        yield f"settings change with the size: {'; '.join(changing)}"
+
+
+def _why_unusable(system: SystemResult) -> str:
+    if system.exclusion is not None:
+        return f"excluded: {system.exclusion.text}"
+    return "number of GPUs unknown" if system.count is None else "throughput unknown"
+
+
+def _length(curve: Curve) -> int | None:
+    system = curve.sizes[0].system
+    return None if system.per_sample else system.run.training_config.sequence_length
+
+
+def _rate_at(curve: Curve, gpus: int) -> float:
+    """Return the logarithm of the rate per GPU, on the straight lines in log-log between neighbours."""
+    for one, other in itertools.pairwise(curve.sizes):
+        if one.gpus <= gpus <= other.gpus:
+            share = math.log(gpus / one.gpus) / math.log(other.gpus / one.gpus)
+            return (1 - share) * math.log(one.rate) + share * math.log(other.rate)
+    raise ValueError(f"{gpus} GPUs are beyond the curve")
+
+
+def _per_dollar(comparison: Comparison, system: SystemResult) -> float | None:
+    price, rate = comparison.prices.get(system.name), system.value(RATE)
+    return None if price is None or rate is None else rate * HOUR_S / price.middle
+
+
+def _per_joule(comparison: Comparison, system: SystemResult) -> float | None:
+    for each in efficiencies(comparison, system):
+        for name in ("joules_per_token", "tdp_joules_per_token"):
+            if (value := each.values.get(name)) is not None and value.value:
+                return 1 / value.value
+    return None

@@ -1,0 +1,221 @@
+"""A curve projected to another number of GPUs -> terminal text and values for --json."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from tprimat import units
+from tprimat.analysis import scaling
+from tprimat.analysis.scaling import FAR, FORMS, LEAST, PARAMETERS, Form, Projection
+from tprimat.compare.scaling import Curve, Scaling
+from tprimat.report.rates import rate, rate_unit
+from tprimat.report.scaling import process, processes, rate_title
+from tprimat.report.terminal import Terminal
+from tprimat.text import counted, plain
+
+TITLES: dict[Form, str] = {"communication": "communication model", "line": "straight line in log-log"}
+MOST_PROJECTIONS = 3
+WIDE = 2.0
+"""From this factor between its bounds on, an interval is too wide to plan with."""
+
+MOST_CAVEATS = 3
+
+OPEN = (
+    "Left open: whether the model can be divided so far, the network beyond the measured size, failures, evaluation "
+    "and checkpoints, samples to converge."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CurveProjection:
+    """A curve with its projection."""
+
+    curve: Curve
+    found: Projection
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the size lies between measured ones."""
+        return self.curve.sizes[0].gpus <= self.found.gpus <= self.curve.sizes[-1].gpus
+
+
+def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
+    """Return the projection of a curve; None where its sizes allow none."""
+    points = curve.points
+    found = scaling.project(points, gpus, batch or scaling.default_batch(points, gpus))
+    return None if found is None else CurveProjection(curve, found)
+
+
+def render(
+    projections: Sequence[CurveProjection],
+    found: Scaling,
+    *,
+    width: int = 80,
+    color: bool = False,
+    verbose: bool = False,
+    quiet: bool = False,
+) -> str:
+    """Return the projections as text, each line at most `width` wide."""
+    out = Terminal(width=width, color=color)
+    if not projections:
+        out.line(f"No projection: no system was measured at {LEAST} sizes, of which the largest tests it", "bold")
+        few = [f"{curve.model.title}, {curve.name}: {len(curve.sizes)} sizes" for curve in found.curves]
+        out.entries("", [("-", note) for note in [*few, *found.notes][: None if verbose else 8]], gap=False)
+        return out.text()
+    if quiet:
+        for each in projections:
+            out.line(f"{headline(each)}, {interval(each)}", "bold")
+        return out.text()
+    shown = projections if verbose or len(projections) <= MOST_PROJECTIONS else projections[:MOST_PROJECTIONS]
+    is_short = len(projections) > 1 and not verbose
+    for each in shown:
+        out.line(headline(each), "bold")
+        out.line(f"{_capital(interval(each))}; {details(each)}", indent=2)
+        if not is_short:
+            out.line()
+            _table(out, each)
+        out.line(backtest(each), indent=2)
+        if not is_short:
+            out.line(f"{formula(each)}.", indent=2)
+            out.line()
+        caveats = warnings(each)
+        most = len(caveats) if verbose else 1 if is_short else MOST_CAVEATS
+        more = f" ({len(caveats) - most} more: --verbose)" if len(caveats) > most else ""
+        out.entries("" if is_short else f"Caveats{more}", [("!", text) for text in caveats[:most]])
+    if len(projections) > len(shown):
+        out.line(f"{len(projections) - len(shown)} more: --verbose")
+    if not is_short:
+        out.line(OPEN)
+    return out.text()
+
+
+def headline(each: CurveProjection) -> str:
+    """Return the projected throughput of all GPUs, as a sentence without its period."""
+    curve, found = each.curve, each.found
+    word = "interpolated" if each.is_within else "projected"
+    total = rounded(found.rate * found.gpus)
+    return plain(f"{curve.model.title}, {found.gpus:,}×{curve.name}: {total} {rate_title(curve)} {word}")
+
+
+def rounded(value: float) -> str:
+    """Return a projected value with three digits: more would claim what a projection doesn't know."""
+    return f"{float(f'{value:.3g}'):,.15g}"
+
+
+def interval(each: CurveProjection) -> str:
+    """Return the interval of the throughput of all GPUs."""
+    low, high = each.found.low, each.found.high
+    return f"95% interval {rounded(low * each.found.gpus)}–{rounded(high * each.found.gpus)}"
+
+
+def details(each: CurveProjection) -> str:
+    """Return throughput per GPU and efficiency, with the batch that they are for."""
+    curve, found = each.curve, each.found
+    first = curve.sizes[0]
+    batch = "batch unknown" if found.batch is None else f"batch {found.batch:,}"
+    return (
+        f"{rounded(found.rate)} {_unit(curve)}, {found.rate / first.rate:.1%} efficiency compared with "
+        f"{first.gpus:,}; {batch}"
+    )
+
+
+def formula(each: CurveProjection) -> str:
+    """Return the form that is used, with its parameters."""
+    fit = each.found.fit
+    first, second = fit.parameters
+    if fit.form == "line":
+        return f"Straight line: each doubling multiplies the throughput per {process(each.curve)} by {2**second:.3f}"
+    return f"Model: step time = {first:.4g} s × batch / GPUs + {second:.4g} s × log2(GPUs)"
+
+
+def backtest(each: CurveProjection) -> str:
+    """Return how well either form projects the largest measured size, and which one is used."""
+    curve, found = each.curve, each.found
+    tests = [(form, found.backtest[form]) for form in FORMS if form in found.backtest]
+    texts = [f"{error:+.1%} ({TITLES[form]})" for form, error in tests]
+    return (
+        f"Test: {curve.sizes[-1].gpus:,} {processes(curve)} projected from the smaller sizes miss by "
+        f"{' and '.join(texts)}: the {TITLES[found.fit.form]} is used."
+    )
+
+
+def warnings(each: CurveProjection) -> list[str]:
+    """Return what makes a projection doubtful."""
+    curve, found = each.curve, each.found
+    largest, smallest = curve.sizes[-1], curve.sizes[0]
+    texts = []
+    if measured := next((size for size in curve.sizes if size.gpus == found.gpus), None):
+        batch = "" if measured.batch is None else f" with batch {measured.batch:,}"
+        texts.append(f"{found.gpus:,} {processes(curve)} were measured: {rate(measured.rate)} {_unit(curve)}{batch}")
+    if found.high > WIDE * found.low:
+        freedom = counted(len(curve.sizes) - PARAMETERS, "degree")
+        texts.append(f"the interval is too wide to plan with: {len(curve.sizes)} sizes leave {freedom} of freedom")
+    if found.gpus >= FAR * largest.gpus:
+        factor = found.gpus / largest.gpus
+        texts.append(
+            f"{factor:.3g} times the largest measured size ({largest.gpus:,}): nothing confirms the form there"
+        )
+    elif found.gpus < smallest.gpus:
+        texts.append(f"below the smallest measured size ({smallest.gpus:,})")
+    if found.batch is not None and curve.kind != "strong":
+        effect = "" if found.fit.form == "communication" else "; the straight line doesn't depend on it"
+        texts.append(f"batch {found.batch:,} is assumed; --batch sets it{effect}")
+    elif found.batch is not None and found.batch < found.gpus:
+        share = f"{found.batch / found.gpus:.3g} sequences per {process(curve)}"
+        texts.append(f"{share}: the model must be divided further to use all")
+    return [*texts, *curve.notes]
+
+
+def values(each: CurveProjection) -> dict[str, Any]:
+    """Return a projection for --json."""
+    curve, found = each.curve, each.found
+    return {
+        "model": curve.model.model,
+        "system": curve.name,
+        "gpus": found.gpus,
+        "global_batch_size": found.batch,
+        "unit": _unit(curve),
+        "per_gpu": {"value": found.rate, "low": found.low, "high": found.high},
+        "total": {
+            "value": found.rate * found.gpus,
+            "low": found.low * found.gpus,
+            "high": found.high * found.gpus,
+        },
+        "efficiency": found.rate / curve.sizes[0].rate,
+        "form": found.fit.form,
+        "parameters": found.fit.parameters,
+        "backtest": {"gpus": curve.sizes[-1].gpus, **found.backtest},
+        "measured_gpus": [size.gpus for size in curve.sizes],
+        "warnings": warnings(each),
+    }
+
+
+def _table(out: Terminal, each: CurveProjection) -> None:
+    """Add the sizes with what the form gives for them."""
+    curve, found = each.curve, each.found
+    rows = []
+    for point in curve.points:
+        fitted = found.fit.rate(point.gpus, point.batch, point.work)
+        left = scaling.left_out(curve.points, point.gpus, found.fit.form)
+        rows.append(
+            [
+                f"{point.gpus:,}",
+                units.UNKNOWN if point.batch is None else f"{point.batch:,}",
+                rate(point.rate),
+                rate(fitted),
+                units.UNKNOWN if left is None else f"{left:+.1%}",
+            ]
+        )
+    header = [processes(curve), "batch", _unit(curve), "fitted", "hold-out error"]
+    out.table(header, rows[-8:], gap=1, fold=False)
+    out.line()
+
+
+def _unit(curve: Curve) -> str:
+    return rate_unit(size.system for size in curve.sizes)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
