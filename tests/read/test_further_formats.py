@@ -76,12 +76,65 @@ def test_verl_fine_tuning(tmp_path):
     assert run.learning_rates[0] == pytest.approx(1e-5)
 
 
+def test_verl_with_values_of_numpy(tmp_path):
+    run = only(made_logs.VERL_NUMPY, tmp_path)
+    assert run.grad_norms[0] == 3.804414212703705
+    assert run.learning_rates[0] == 1e-06
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(22.296, abs=1e-3)
+    assert run.native_metrics["policy_loss"][0] == -0.0006611689302644663
+    assert (run.step_times[0], run.training_config.num_gpus) == (50.01, 1)
+    assert run.status_reason.startswith("log ends at step 30 of 435")
+
+
+def test_verl_fine_tuning_without_times(tmp_path):
+    run = only(made_logs.VERL_SFT_UNTIMED, tmp_path)
+    assert (run.loss_values[0], run.learning_rates[0], run.grad_norms[0]) == (1.201, 1e-05, 0.5)
+    assert run.native_metrics["tokens_per_step"][0] == 65536
+    assert any("this fine-tuning prints none" in warning for warning in run.warnings)
+
+
 def test_nemo_rl(tmp_path):
     run = only(made_logs.NEMO_RL, tmp_path)
     assert (run.framework, run.status, run.training_config.num_gpus) == ("nemo_rl", "complete", 8)
     assert run.step_times[:2] == (57.01, 57.02)
     assert run.breakdown == pytest.approx({"generation": 30.25, "policy_training": 12.1})
     assert run.native_metrics["reward"][0] == 0.5
+
+
+def test_the_loss_of_a_policy_is_none_of_a_language_model(tmp_path):
+    run = only(made_logs.NEMO_RL, tmp_path)
+    assert (run.loss_values[0], run.native_metrics["policy_loss"][0]) == (None, 0.0101)
+    run = only(made_logs.TRL, tmp_path)
+    assert (run.loss_values[0], run.native_metrics["policy_loss"][0]) == (None, 0.01)
+
+
+def test_nemo_rl_counts_steps_anew_in_each_epoch(tmp_path):
+    run = only(made_logs.NEMO_RL_EPOCHS, tmp_path)
+    assert (run.steps, run.status) == (tuple(range(1, 26)), "complete")
+    assert (run.step_times[9:11], run.loss_values[-1]) == ((5.110, 5.201), 1.305)
+
+
+def test_trl(tmp_path):
+    run = only(made_logs.TRL, tmp_path)
+    assert run.step_times[:2] == (12.01, 12.02)
+    assert "training_step" in run.timing.covers
+    assert run.native_metrics["reward"][0] == 0.4
+    assert run.native_metrics["tokens_seen"][1] == 24680
+
+
+def test_ms_swift_with_its_mean_speed(tmp_path):
+    """Whole seconds between two records of 9.75 s would be 9 and 10."""
+    run = only(made_logs.MS_SWIFT_EXACT, tmp_path)
+    assert run.step_times == pytest.approx((1.95,) * 30, abs=1e-3)
+    assert not any("whole seconds" in warning for warning in run.warnings)
+    console = only(made_logs.MS_SWIFT_EXACT.replace('"', "'"), tmp_path)
+    assert console.step_times == pytest.approx((1.95,) * 30, abs=1e-3)
+
+
+def test_processes_of_unsloth(tmp_path):
+    run = only(made_logs.UNSLOTH_DATA_PARALLEL, tmp_path)
+    config = run.training_config
+    assert (config.num_gpus, config.global_batch_size, run.gpu_info.device_name) == (8, 64, "NVIDIA L4")
 
 
 def test_the_banner_of_unsloth(tmp_path):
@@ -97,8 +150,24 @@ def test_llm_c(tmp_path):
     assert (run.framework, run.status, run.gpu_info.device_name) == ("nanogpt", "complete", "NVIDIA H100 80GB HBM3")
     config = run.training_config
     assert (config.global_batch_size, config.sequence_length, config.num_gpus) == (512, 1024, 8)
+    assert (config.precision, run.model_config.num_layers, run.model_config.hidden_size) == ("bf16", 12, 768)
     assert (run.step_times[0], run.grad_norms[0]) == (pytest.approx(0.32801), 15.419)
     assert not any("assumes an A100" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize(
+    ("log", "seconds", "loss", "planned"),
+    [
+        (made_logs.LLM_C_PYTHON, 0.32801, 10.9, 30),
+        (made_logs.LLM_C_FP32, 0.08063014, 4.9, 30),
+        (made_logs.LLM_C_CPU, 1.4521, 5.0, None),
+    ],
+)
+def test_llm_c_in_python_in_fp32_and_on_a_cpu(tmp_path, log, seconds, loss, planned):
+    run = only(log, tmp_path)
+    assert (run.framework, run.steps[0], run.steps[-1]) == ("nanogpt", 1, 30)
+    assert (run.step_times[0], run.loss_values[0]) == (pytest.approx(seconds, rel=1e-4), loss)
+    assert run.training_config.max_steps == planned
 
 
 def test_build_nanogpt(tmp_path):

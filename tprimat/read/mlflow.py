@@ -7,8 +7,8 @@ meta.yaml             start_time in ms, status (3: finished, 4: failed, 5: kille
 run_id,key,value,step,timestamp
 69c1732aabb5,loss,1.99,1,1700000001500
 
-Source: mlflow/store/tracking/file_store.py and convertMetricsToCsv in MetricsPlotPanel.tsx of mlflow/mlflow; checked with
-folders of version 3.17.2.
+Source: mlflow/store/tracking/file_store.py and convertMetricsToCsv in MetricsPlotPanel.tsx of mlflow/mlflow; checked
+with folders of version 3.17.2.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 {"loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.2, "train_speed(iter/s)": 0.2012,
 "epoch": 0.01, "global_step/max_steps": "5/60", "percentage": "8.33%", "elapsed_time": "25s", …}
 
-Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the mean since the start, from
-which the elapsed time follows with more digits. Source: swift/trainers/patcher.py and swift/megatron/callbacks/print.py
-of modelscope/ms-swift, and a log in its docs/source_en/BestPractices/Metax-support.md.
+Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the mean since the start,
+from which the elapsed time follows with more digits. Source: swift/trainers/patcher.py, the callback print.py of
+swift/megatron, and the log in docs/source_en/BestPractices/Metax-support.md of modelscope/ms-swift.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Reader(ElapsedReader):
             return True
         record = Record(step, line.number)
         record.put_all({name: value for name, value in found.items() if name in _NAMES}, _NAMES)
-        self.put_elapsed(record, _CLOCK.fullmatch(str(found["elapsed_time"])), lambda whole: since_start(found, step, whole))
+        self.put_elapsed(
+            record, _CLOCK.fullmatch(str(found["elapsed_time"])), lambda whole: since_start(found, step, whole)
+        )
         self.sorter.take(record)
         return True

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, check_stamps, set_times
+from tprimat.read.parsing.records import (
+    CONTRADICTION,
+    LEAST_BLOCKS,
+    LoggedTraining,
+    Record,
+    check_stamps,
+    set_times,
+)
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import whole
@@ -89,10 +96,7 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
 def _set_times(training: LoggedTraining, clock: str) -> None:
     records = training.ordered()
     if any(record.seconds is not None for record in records):
-        elapsed = [record.native.get("elapsed_seconds") for record in records]
-        steps = [0, *(later.step - record.step for record, later in pairwise(records))]
-        printed = [(record.seconds or 0.0) * count or None for record, count in zip(records, steps, strict=True)]
-        training.warnings += check_stamps((at, 0.0, seconds) for at, seconds in zip(elapsed, printed, strict=True))
+        _check_times(records, training.warnings)
         return
     # The run starts before its training: the first step's time is unknown.
     started = records[0].native.get("elapsed_seconds", 0.0)
@@ -101,6 +105,21 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
             record.native["elapsed_seconds"] -= started
     set_times(records)
     training.warnings.append(f"step times are differences of {clock}: evaluation and saving count where they occur")
+
+
+def _check_times(records: Sequence[Record], warnings: list[str]) -> None:
+    """Warn where the step times contradict when the rows were logged."""
+    rows = [
+        (later.native["elapsed_seconds"], 0.0, (later.seconds or 0.0) * (later.step - record.step) or None)
+        for record, later in pairwise(records)
+        if "elapsed_seconds" in later.native
+    ]
+    warnings += check_stamps(rows)
+    printed, passed = sum(seconds or 0.0 for _, _, seconds in rows[1:]), rows[-1][0] - rows[0][0] if rows else 0.0
+    if len(rows) > LEAST_BLOCKS and printed > CONTRADICTION * passed > 0:
+        warnings.append(
+            f"step times add up to {printed / passed:.3g}× the time that passed: they may have another unit than s"
+        )
 
 
 def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> ParsedLog:

@@ -106,7 +106,9 @@ class Reader(StepReader):
                 "tokens per step vary with the length of the answers; token rates are in native_metrics"
             )
         if all(record.seconds is None for record in training.records.values()):
-            run.unknown["step_times"] = "no step times: this fine-tuning prints none; read W&B's run file, if there is one"
+            run.unknown["step_times"] = (
+                "no step times: this fine-tuning prints none; read W&B's run file, if there is one"
+            )
         return run
 
     def done(self, run: RunBuilder) -> None:

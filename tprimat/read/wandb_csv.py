@@ -53,8 +53,8 @@ def _chart(part: InputFile) -> list[ParsedLog]:
                 by_run.setdefault(title[1], {})[title[2].strip()] = value
         for name, cells in by_run.items() if step is not None else ():
             record = Record(step or 0, line, window=1)
-            for field, value in tracked.values_of(cells).items():
-                record.put(field, value)
+            for field, printed in tracked.values_of(cells).items():
+                record.put(field, printed)
             if record.figures():
                 trainings.setdefault(name, LoggedTraining()).records.setdefault(step or 0, record)
     if not trainings:

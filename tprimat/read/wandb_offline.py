@@ -1,7 +1,7 @@
 """Reader of a W&B run's own file, wandb/offline-run-*/run-*.wandb, without the wandb package.
 
-It begins with “:W&B”, and is a log of records in blocks of 32 KiB, as in LevelDB: CRC-32 (4 bytes), length (2), kind (1:
-whole; 2, 3, 4: first, middle, last part), content, a protocol buffer Record. Of a Record these fields are read:
+It begins with “:W&B”, and is a log of records in blocks of 32 KiB, as in LevelDB: CRC-32 (4 bytes), length (2), kind
+(1: whole; 2, 3, 4: first, middle, last part), content, a protocol buffer Record. Of a Record these fields are read:
 
     2 history: 1 item (1 key, 2 nested_key, 16 value_json), 2 step (1 num)
     5 config: 1 update (as item), 2 remove   17 run: 4 config, 8 display_name, 17 start_time (1 seconds)
@@ -152,7 +152,9 @@ def _read(part: InputFile, beside: Mapping[str, bytes]) -> list[ParsedLog]:
     known: dict[str, Any] = {}
     if run.exit_code is not None:
         code = run.exit_code
-        known = {"ended": True} if not code else {"fixed_status": ("incomplete", f"the run ended with exit code {code}")}
+        known = (
+            {"ended": True} if not code else {"fixed_status": ("incomplete", f"the run ended with exit code {code}")}
+        )
     if 0 < run.started < 1 << 32:
         started = datetime.datetime.fromtimestamp(run.started, datetime.timezone.utc)
         known["timestamp"] = started.isoformat(timespec="seconds")

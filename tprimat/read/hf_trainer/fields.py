@@ -128,7 +128,7 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
 
 
 def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float | None:
-    """Return the time since the start, s, from the mean speed that ms-swift prints; None where it contradicts `seconds`.
+    """Return the time since the start, s, from the mean speed that ms-swift prints; None where `seconds` contradict it.
 
     Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the number says.
     """

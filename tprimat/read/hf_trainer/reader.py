@@ -50,7 +50,8 @@ _STATEMENTS = statements(
         "Max memory: ",
         str,
         COMPUTED,
-        r"(?:\bGPU: |/\|    )(?P<device_name>[A-Z][\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?Max memory: [\d.]{1,12} GB",
+        r"(?:\bGPU: |/\|    )(?P<device_name>[A-Z][\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?"
+        r"Max memory: [\d.]{1,12} GB",
     ),
     # Of PEFT. The Trainer's own count may be that of one rank's share.
     (
