@@ -166,7 +166,8 @@ MS_SWIFT_EXACT = _lines(
         {
             "loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.0, "epoch": 0.01,
             "global_step/max_steps": f"{5 * step}/150", "percentage": "8%",
-            "elapsed_time": f"{int(9.75 * step) // 60}m {int(9.75 * step) % 60}s", "remaining_time": "4m 2s", "train_speed(iter/s)": round(5 / 9.75, 6),
+            "elapsed_time": f"{int(9.75 * step) // 60}m {int(9.75 * step) % 60}s", "remaining_time": "4m 2s",
+            "train_speed(iter/s)": round(5 / 9.75, 6),
         }
         for step in STEPS
     ),
