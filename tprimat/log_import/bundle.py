@@ -37,6 +37,8 @@ _GZIP = b"\x1f\x8b"
 # command line, or prints the environment.
 _SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16})\b")
 _BLANK = b"[removed]"
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
+"""Names that are devices on Windows, whatever their ending."""
 
 
 def check(path: Path | None, anonymise: bool = False) -> None:
@@ -140,9 +142,10 @@ def unpack(path: Path, folder: Path) -> None:
 
 
 def place_of(name: str, folder: Path) -> Path:
-    """Return where a member of an archive is written: below the folder, whatever its name says."""
-    parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..")]
-    return folder.joinpath(*(re.sub(r"[^\w.+ -]", "_", part) for part in parts))
+    """Return where a member of an archive is written: below the folder, whatever its name says, on any system."""
+    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")]
+    plain = (re.sub(r"[^\w.+ -]|[. ]$", "_", part) for part in parts)
+    return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
 
 def _files_in(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -233,7 +236,8 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 
 
 def _free(name: str, members: dict[str, bytes]) -> str:
-    """Return a name that no member has: results of two folders may share one."""
+    """Return a name that no member has, on systems that ignore case too: results of two folders may share one."""
     stem, dot, ending = name.partition(".")
     names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
-    return next(each for each in names if each not in members)
+    taken = {each.casefold() for each in members}
+    return next(each for each in names if each.casefold() not in taken)

@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import re
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -84,6 +85,8 @@ def _apart(word: str) -> tuple[str | None, str]:
     name, _, path = word.partition("=")
     if not name or not path or re.search(r"[/\\]", name) or Path(word).exists() or glob.glob(word):  # noqa: PTH207
         return None, word
+    # As it is typed elsewhere: macOS gives names of files with accents apart from their letters.
+    name = unicodedata.normalize("NFC", name)
     # The shell expands neither after =.
     return name, str(Path(path).expanduser()) if path.startswith("~") else path
 
