@@ -190,7 +190,7 @@ class TestNamesOfResults:
     """Names that every file system takes."""
 
     def test_whatever_a_model_and_a_system_are_called(self):
-        texts = ["CON", "nul.txt", "a:b", r"..\..\x", "../x", "x.", "x ", " ", "", 'a<b>|?*"', "mod\u00e8le", "x" * 300]
+        texts = ["CON", "nul.txt", "a:b", r"..\x", "../x", "x.", "x ", " ", "", 'a<b>|?*"', "mod\u00e8le", 300 * "x"]
         frameworks = ["nemo", "primus", "lightning", "con", "a/b", None]
         for platform, framework, text in itertools.product(["nvd", "amd", "cpu", None], frameworks, texts):
             name = naming.file_name(run_of(platform=platform, framework=framework, model=text, label=text or None))

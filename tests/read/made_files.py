@@ -162,8 +162,8 @@ RECORDS = {
 OTHER_LOGS = {
     "automodel": "".join(
         f'{{"step": {step}, "epoch": 0, "timestamp": "2026-04-01T16:05:{step:02}.695Z", "loss": 4.95, '
-        '"grad_norm": 4.0, "lr": 0.0001, "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5, "num_tokens_per_step": 40419, '
-        '"num_label_tokens": 15802}\n'
+        '"grad_norm": 4.0, "lr": 0.0001, "mem": 47.7, "tps": 1124.6, "tps_per_gpu": 140.5, '
+        '"num_tokens_per_step": 40419, "num_label_tokens": 15802}\n'
         for step in STEPS
     ),
     "composer": "".join(

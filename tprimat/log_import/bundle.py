@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -139,6 +140,44 @@ def unpack(path: Path, folder: Path) -> None:
         OSError,
     ) as error:
         raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
+
+
+class Unpacked:
+    """The names of a command line with a folder for each bundle among them, until the end of the context."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Unpack the bundles; `errors` has one for each that is none."""
+        self._stack = contextlib.ExitStack()
+        self._bundles: dict[str, str] = {}
+        self.names: list[str] = []
+        self.errors: list[TensorPrimatError] = []
+        for name in names:
+            folder = name
+            if is_packed(Path(name)):
+                # Below the bundle's own path: options for some of several logs name a part of it.
+                parts = [part for part in Path(name).parts if part not in (Path(name).anchor, "..")]
+                place = Path(self._stack.enter_context(tempfile.TemporaryDirectory()), *parts)
+                folder = str(place)
+                self._bundles[folder] = name
+                try:
+                    place.mkdir(parents=True)
+                    unpack(Path(name), place)
+                except UnreadableError as error:
+                    self.errors.append(error)
+                    continue
+            self.names.append(folder)
+
+    def __enter__(self) -> Unpacked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def named(self, text: str) -> str:
+        """Return a path, or a text with one, with the bundle's name instead of its folder's."""
+        for folder, name in self._bundles.items():
+            text = text.replace(folder, name)
+        return text
 
 
 def place_of(name: str, folder: Path) -> Path:
