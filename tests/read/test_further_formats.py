@@ -196,6 +196,31 @@ def test_a_chart_of_wandb_has_a_training_for_each_run(tmp_path):
     assert (set(first.step_times), set(second.step_times)) == ({0.52}, {0.62})
 
 
+def test_a_chart_over_another_axis_has_the_step_of_each_run(tmp_path):
+    titles = [
+        f"{name} - {metric}{end}"
+        for name in ("Group: a", "b")
+        for metric in ("_step", "train/step_time")
+        for end in ("", "__MIN", "__MAX")
+    ]
+    head = ",".join(f'"{title}"' for title in ("Relative Time (Process)", *titles))
+    rows = [
+        f"{0.5 * step},{step},{step},{step},0.52,0.5,0.54,{2 * step},{2 * step},{2 * step},0.62,0.62,0.62"
+        for step in range(1, 20)
+    ]
+    first, second = runs("\n".join([head, *rows]), tmp_path)
+    assert (first.label, first.steps[:2], set(first.step_times)) == ("Group: a", (1, 2), {0.52})
+    assert (second.label, second.steps[:2], set(second.step_times)) == ("b", (2, 4), {0.62})
+    assert "values are means over the runs of a W&B group" in first.warnings
+    path = tmp_path / "epochs.csv"
+    path.write_text(
+        "epoch," + ",".join(f'"a - train/loss{end}"' for end in ("", "__MIN", "__MAX")) + "\n1,2,2,2\n",
+        encoding="utf-8",
+    )
+    (source,) = sources.log_sources([str(path)])[0]
+    assert "or there are no steps (x axis: epoch)" in sources.read_source(source)[0]
+
+
 def test_a_chart_of_a_metric_with_a_dash(tmp_path):
     content = made_logs.WANDB_CHART.replace("train/step_time", "iteration-time")
     assert [set(each.step_times) for each in runs(content, tmp_path)] == [{0.52}, {0.62}]

@@ -28,8 +28,9 @@ def _is_history(head: bytes) -> bool:
 
 
 def _is_chart(head: bytes) -> bool:
-    first, *others = columns_of(head) or [""]
-    return first in tracked.STEPS and len(others) >= 3 and others[1:3] == [f"{others[0]}__MIN", f"{others[0]}__MAX"]
+    # The first one is the x axis: a step, an epoch, a time or any metric.
+    _, *others = columns_of(head) or [""]
+    return len(others) >= 3 and " - " in others[0] and others[1:3] == [f"{others[0]}__MIN", f"{others[0]}__MAX"]
 
 
 def _rows(part: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
@@ -44,21 +45,31 @@ def _history(part: InputFile) -> list[ParsedLog]:
 
 def _chart(part: InputFile) -> list[ParsedLog]:
     trainings: dict[str, LoggedTraining] = {}
+    axis = ""
     for line, row in _rows(part):
-        step = next((number for name in tracked.STEPS if (number := whole(row.get(name))) is not None), None)
+        axis = axis or next(iter(row), "")
+        shared = next((number for name in tracked.STEPS if (number := whole(row.get(name))) is not None), None)
         by_run: dict[str, dict[str, str]] = {}
         for column, value in row.items():
             title = _TITLE.fullmatch(column)
             if title and not column.endswith(("__MIN", "__MAX")):
                 by_run.setdefault(title[1], {})[title[2].strip()] = value
-        for name, cells in by_run.items() if step is not None else ():
-            record = Record(step or 0, line, window=1)
-            for field, printed in tracked.values_of(cells).items():
+        for name, cells in by_run.items():
+            # A chart over another axis has the step of each run beside its metric.
+            step = whole(cells.get("_step")) if shared is None else shared
+            values = tracked.values_of(cells)
+            if step is None or not values:
+                continue
+            record = Record(step, line, window=1)
+            for field, printed in values.items():
                 record.put(field, printed)
             if record.figures():
-                trainings.setdefault(name, LoggedTraining()).records.setdefault(step or 0, record)
+                trainings.setdefault(name, LoggedTraining()).records.setdefault(step, record)
     if not trainings:
-        raise ValueError("no column is a training loss or a step time")
+        raise ValueError(f"no column is a training loss or a step time, or there are no steps (x axis: {axis[:80]})")
+    for name, training in trainings.items():
+        if name.startswith("Group: "):
+            training.warnings.append("values are means over the runs of a W&B group")
     return [tracked.parsed(training, "wandb", "CSV export", label=name) for name, training in trainings.items()]
 
 
