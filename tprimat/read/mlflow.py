@@ -55,7 +55,7 @@ def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
     several = False
     for name, value, printed, time in points:
         step, milliseconds = whole(printed), number(time)
-        if step is None or not any(name in names for names in tracked.NAMES.values()):
+        if step is None or name not in tracked.READ:
             continue
         row = rows.setdefault(step, {"global_step": step})
         several = several or name in row

@@ -49,6 +49,9 @@ ELAPSED, WALL_TIME = "_runtime", "_timestamp"
 _SUMMARIES = ("train/train_runtime", "train_runtime")
 """A row with one of these is the summary that Hugging Face's Trainer logs at the end."""
 
+READ = frozenset((*STEPS, ELAPSED, WALL_TIME, *_SUMMARIES, *(name for names in NAMES.values() for name in names)))
+"""All that is read of a row."""
+
 Row = Mapping[str, object]
 
 

@@ -14,11 +14,12 @@ wandb/proto/wandb_internal.proto and core/pkg/leveldb of wandb/wandb; checked wi
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from tprimat.read import tracked
@@ -31,6 +32,9 @@ _MAGIC = b":W&B"
 _FILE_HEADER, _BLOCK = 7, 1 << 15
 _HEADER = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_VALUE = b"\x82\x01"
+"""What begins field 16, the value, of an item; it comes last."""
+
 _LONGEST = 1 << 28
 """Bytes of a record; longer ones hold media, if they are records at all."""
 
@@ -78,12 +82,24 @@ def _text(values: list[Any]) -> str:
     return b"".join(values[-1:]).decode("utf-8", "replace")
 
 
-def _item(content: bytes) -> tuple[str, object]:
-    """Return the name, dotted where it is nested, and the value of an item."""
-    fields = fields_of(content)
-    name = ".".join(key.decode("utf-8", "replace") for key in fields[2, 2]) or _text(fields[1, 2])
+@functools.lru_cache(4096)
+def _name(keys: bytes) -> str:
+    """Return the name in the keys of an item, dotted where it is nested; a history repeats them in each row."""
+    fields = fields_of(keys)
+    return ".".join(key.decode("utf-8", "replace") for key in fields[2, 2]) or _text(fields[1, 2])
+
+
+def _item(content: bytes, wanted: Container[str] | None = None) -> tuple[str, object]:
+    """Return the name and the value of an item; no value where its name is not wanted."""
+    keys, _, rest = content.partition(_VALUE)
+    if keys and rest and rest[0] == len(rest) - 1 < 0x80:
+        name, value = _name(keys), rest[1:].decode("utf-8", "replace")
+    else:
+        name, value = _name(content), _text(fields_of(content)[16, 2])
+    if wanted is not None and name not in wanted:
+        return name, None
     try:
-        return name, json.loads(_text(fields[16, 2]))
+        return name, json.loads(value)
     except (ValueError, RecursionError):
         return name, None
 
@@ -108,7 +124,7 @@ class _Contents:
     def _add(self, record: Message) -> None:
         for history in record[2, 2]:
             fields = fields_of(history)
-            row = dict(map(_item, fields[1, 2]))
+            row = dict(_item(item, tracked.READ) for item in fields[1, 2])
             if fields[2, 2] and "_step" not in row:
                 row["_step"] = (fields_of(fields[2, 2][-1])[1, 0] or [0])[-1]
             self.rows.append((0, {name: value for name, value in row.items() if isinstance(value, (int, float))}))
@@ -122,7 +138,8 @@ class _Contents:
         for config in record[5, 2]:
             self._add_config(config)
         for ending in record[18, 2]:
-            self.exit_code = (fields_of(ending)[1, 0] or [0])[-1]
+            code = (fields_of(ending)[1, 0] or [0])[-1]
+            self.exit_code = code - (1 << 64) if code >> 63 else code
         for environment in record[26, 2]:
             fields = fields_of(environment)
             self.host = _text(fields[12, 2]) or self.host
