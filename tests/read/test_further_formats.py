@@ -14,6 +14,7 @@ from tprimat import read
 from tprimat.cli import run
 from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
+from tprimat.log_import.extract import GivenValues
 from tprimat.read import merge
 from tprimat.read.parsing import text
 from tprimat.results.run import Run
@@ -333,6 +334,15 @@ class TestColumns:
     def test_what_is_wrong(self, tmp_path, monkeypatch, capsys, columns, words):
         assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 2
         assert words in capsys.readouterr().err
+
+
+def test_an_error_about_odd_columns_is_one_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"one\ntwo",\x1b[1mthree\n1,2\n', encoding="utf-8")
+    given = GivenValues(columns={"step": "x", "time": "y"})
+    (source,) = sources.log_sources([str(path)])[0]
+    problem, _ = sources.read_source(source, given)
+    assert problem.endswith("it has no column 'x'; columns: one two, three")
 
 
 class TestSameTraining:

@@ -199,6 +199,12 @@ class TestMlflow:
         again = made_files.MLFLOW_METRIC + "1700000099000 1.0 30\n"
         assert only(self.folder(tmp_path, metrics__train__loss=again)).loss_values[-1] == 1.0
 
+    def test_bytes_that_are_no_text(self, tmp_path):
+        run = self.folder(tmp_path)
+        path = run / "metrics" / "train" / "loss"
+        path.write_bytes(made_files.MLFLOW_METRIC.encode() + b"1700000099000 1.0 31 \x80name\n")
+        assert only(path).loss_values[-1] == 1.0
+
     def test_a_torn_last_line_is_no_value(self, tmp_path):
         run = only(self.folder(tmp_path, metrics__train__loss=made_files.MLFLOW_METRIC + "1700000099000 1.5 3"))
         assert run.loss_values[2] == 1.97

@@ -45,7 +45,7 @@ def _points(parts: Sequence[InputFile]) -> Iterator[Point]:
         for line in part.stream:
             # The last line of a run that goes on may be torn.
             if line.endswith(b"\n") and _LINE.fullmatch(line):
-                time, value, step, *_ = line.decode().split()
+                time, value, step, *_ = line.decode("ascii", "replace").split()
                 yield name, value, step, time
 
 

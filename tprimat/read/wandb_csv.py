@@ -18,6 +18,7 @@ from tprimat.read import tracked
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.values import whole
+from tprimat.text import plain
 
 _TITLE = re.compile(r"(.{1,200}) - (.{1,120}?)(?:__(?:MIN|MAX))?")
 
@@ -66,7 +67,9 @@ def _chart(part: InputFile) -> list[ParsedLog]:
             if record.figures():
                 trainings.setdefault(name, LoggedTraining()).records.setdefault(step, record)
     if not trainings:
-        raise ValueError(f"no column is a training loss or a step time, or there are no steps (x axis: {axis[:80]})")
+        raise ValueError(
+            f"no column is a training loss or a step time, or there are no steps (x axis: {plain(axis, 80)})"
+        )
     for name, training in trainings.items():
         if name.startswith("Group: "):
             training.warnings.append("values are means over the runs of a W&B group")
