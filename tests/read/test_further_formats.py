@@ -123,6 +123,16 @@ def test_trl(tmp_path):
     assert run.native_metrics["tokens_seen"][1] == 24680
 
 
+def test_a_step_time_that_ms_swift_contradicts_is_none(tmp_path):
+    """Of a resumed training the mean speed covers fewer steps than the number says."""
+    line = (
+        "{{'loss': 0.0, 'grad_norm': 0.1, 'learning_rate': 1e-06, 'step_time': 1.58, 'epoch': 0.1, "
+        "'global_step/max_steps': '{}/100', 'elapsed_time': '{}s', 'train_speed(s/it)': 3.2}}\n"
+    )
+    run = only("".join(line.format(50 + step, int(3.2 * step)) for step in range(1, 10)), tmp_path)
+    assert set(run.step_times) == {None}
+
+
 def test_ms_swift_with_its_mean_speed(tmp_path):
     """Whole seconds between two records of 9.75 s would be 9 and 10."""
     run = only(made_logs.MS_SWIFT_EXACT, tmp_path)

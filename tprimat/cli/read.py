@@ -42,8 +42,8 @@ def main(arguments: argparse.Namespace) -> int:
     given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)
     with bundle.Unpacked(names) as unpacked:
-        logs, skipped, found = sources.log_sources(unpacked.names)
-        errors = [*unpacked.errors, *found]
+        logs, skipped, errors = sources.log_sources(unpacked.names)
+        errors[:0] = unpacked.errors
         if errors and not logs and not skipped:
             raise errors[0]
         if not logs and not skipped:

@@ -122,6 +122,8 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
         record.drop("loss")
     elapsed = re.fullmatch(_ELAPSED, str(entry.get("elapsed_time", "")))
     if elapsed and elapsed[0]:
+        # Under ms-swift the time since the start contradicts step_time, which may be that of a micro-batch.
+        record.drop("seconds")
         seconds = sum(int(part or 0) * unit for part, unit in zip(elapsed.groups(), (86400, 3600, 60, 1), strict=True))
         record.put("cumulative_train_seconds", since_start(entry, step, seconds))
     training.records[step] = training.last = record
