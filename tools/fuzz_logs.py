@@ -5,32 +5,36 @@ A fault is an exception other than TensorPrimat's own, a result that doesn't rea
 reading from blocks than from lines, or more time than the length of the input explains.
 
     tools/fuzz_logs.py --minutes 60
+    tools/fuzz_logs.py --minutes 5 --formats verl "wandb, run"
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import itertools
 import random
 import re
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "read")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "read")]
 
+import made_files
 import made_logs
 import msgspec
 
 from tprimat import read
 from tprimat.errors import TensorPrimatError
-from tprimat.read import merge
+from tprimat.read import mapped, merge
 from tprimat.read.parsing import text
 from tprimat.read.parsing.feeder import DetectionLimits, LogFeeder
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog
 from tprimat.results.result_file import decode
 from tprimat.results.run import Run
 from tprimat.store.store import as_file, encode
@@ -87,7 +91,7 @@ class Fault:
     """Something that must not be.
 
     Attributes:
-        number: of the input; with the seed it makes the input again.
+        number: of the input; with the seed and the formats it makes the input again.
         content: the input.
         what: in words.
     """
@@ -97,16 +101,47 @@ class Fault:
     what: str
 
 
-def originals() -> list[bytes]:
-    """Return the real logs beside the repository, if any, and synthetic ones."""
-    found = [OWN.encode() * 30, *(each.encode() for each in made_logs.LOGS.values())]
-    there = sorted(SAMPLES.glob("*/*")) if SAMPLES.is_dir() else []
-    return found + [path.read_bytes() for path in there if path.suffix in (".log", ".txt", ".out") and path.is_file()]
+LINES = {"megatron", *made_logs.LOGS, *made_files.OTHER_LOGS}
+"""Formats that are read line by line: from anywhere on."""
+
+COLUMNS = mapped.file_format(mapped.columns("step=step,time=time,loss=loss"))
+BESIDE = ("meta.yaml", "params/max_steps", "hparams.yaml", "files/wandb-metadata.json")
+"""Names of what may lie beside a file that is read as a whole."""
 
 
-def damaged(rng: random.Random, logs: Sequence[bytes]) -> bytes:
-    """Return a log with some damage."""
-    content = bytearray(_piece(rng, logs))
+def originals(formats: Iterable[str] = ()) -> dict[str, list[bytes]]:
+    """Return what is damaged, by format: synthetic logs and files, and real ones beside the repository, if any.
+
+    `formats` are those that are wanted; all without any.
+    """
+    logs = {"megatron": [OWN.encode() * 30]}
+    for group in (made_logs.LOGS, made_files.OTHER_LOGS, made_files.FILES, made_files.TABLES):
+        for name, each in group.items():
+            logs.setdefault(name, []).append(each.encode())
+    for name in made_files.RECORDS:
+        logs.setdefault(name, []).append(b"")
+    for path in sorted(SAMPLES.glob("*/*")) if SAMPLES.is_dir() else []:
+        if path.suffix in (".log", ".txt", ".out", ".csv", ".json", ".jsonl", ".xlsx") and path.is_file():
+            logs.setdefault(f"real, {path.parent.name}", []).append(path.read_bytes())
+    return {name: logs[name] for name in formats or logs}
+
+
+def made(rng: random.Random, name: str, logs: Sequence[bytes]) -> bytes:
+    """Return a damaged file of a format. Of one with checksums, records are damaged before they get theirs."""
+    if name not in made_files.RECORDS:
+        return damaged(rng, logs, whole=not (name in LINES or name.startswith("real")) or rng.random() < 0.3)
+    records, write = made_files.RECORDS[name]
+    changed = list(records)
+    for _ in range(rng.choice((0, 1, 1, 3, 20))):
+        place = rng.randrange(len(changed))
+        changed[place] = damaged(rng, [changed[place]], whole=True)[:20_000]
+    content = write(changed)
+    return damaged(rng, [content], whole=True) if rng.random() < 0.3 else content
+
+
+def damaged(rng: random.Random, logs: Sequence[bytes], *, whole: bool = False) -> bytes:
+    """Return a log with some damage; only a piece of it without `whole`."""
+    content = bytearray(rng.choice(logs)[:LONGEST] if whole and rng.random() < 0.9 else _piece(rng, logs))
     for _ in range(rng.choice((1, 1, 2, 4, 8, 30))):
         place = rng.randrange(len(content) + 1)
         rng.choice(_DAMAGES)(rng, content, place, logs)
@@ -188,13 +223,19 @@ def chunks_of(rng: random.Random, content: bytes) -> Iterator[bytes]:
     return (content[at : at + size] for at in range(0, len(content), size))
 
 
-def fault_of(content: bytes, rng: random.Random) -> str | None:
-    """Return what is wrong with the reading of an input; None where nothing is."""
+def fault_of(content: bytes, rng: random.Random, name: str = "") -> str | None:
+    """Return what is wrong with the reading of an input of a format; None where nothing is."""
     begun = time.process_time()
+    file_format = COLUMNS if name in made_files.TABLES else read.file_format_of(content[: read.HEAD])
     try:
-        blocks = _outcome(content, list(chunks_of(rng, content)))
+        if file_format is not None:
+            read_whole(content, file_format, rng)
+            blocks = lines = []
+        else:
+            blocks = _outcome(content, list(chunks_of(rng, content)))
         spent = time.process_time() - begun
-        lines = _outcome(content, None)
+        if file_format is None:
+            lines = _outcome(content, None)
     except FAULTS:
         return traceback.format_exc()
     if blocks != lines:
@@ -202,6 +243,27 @@ def fault_of(content: bytes, rng: random.Random) -> str | None:
     if spent > SECONDS + SECONDS_PER_BYTE * len(content):
         return f"{spent:.1f} s for {len(content)} bytes"
     return None
+
+
+def read_whole(content: bytes, file_format: FileFormat, rng: random.Random) -> None:
+    """Read a file that is read as a whole, with damaged files beside it."""
+    beside = {each: damaged(rng, [made_files.BESIDE.encode()], whole=True) for each in BESIDE}
+    try:
+        found = file_format.read([InputFile("runs/metrics/loss", io.BytesIO(content))], beside)
+    except ValueError as error:
+        # Its message is the reason that a user is told: one of Python's own is none.
+        if type(error) is not ValueError or "\n" in str(error):
+            raise
+        return
+    _runs_of(found)
+
+
+def _runs_of(found: Sequence[ParsedLog]) -> list[Run]:
+    runs: list[Run] = [reading.run() for reading in found]
+    for run in runs:
+        if decode(encode(as_file([run]))) != (run,):
+            raise ValueError("the result doesn't read back")
+    return runs
 
 
 def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
@@ -218,52 +280,55 @@ def _outcome(content: bytes, chunks: list[bytes] | None) -> list[object]:
             log.feed(block, whole=whole)
     try:
         found = merge.merge_logs(log.finish())
-        runs: list[Run] = [reading.run() for reading in found]
+        runs = _runs_of(found)
     except TensorPrimatError as error:
         line = error.line()
         if "\n" in line:
             raise ValueError(f"an error of several lines: {line!r}") from error
         return [line]
-    for run in runs:
-        if decode(encode(as_file([run]))) != (run,):
-            raise ValueError("the result doesn't read back")
     return [*runs, *(reading.notes for reading in found)]
 
 
 def fuzz(
-    seed: int, *, minutes: float | None = None, inputs: int | None = None, first: int = 0
+    seed: int, *, minutes: float | None = None, inputs: int | None = None, first: int = 0, formats: Iterable[str] = ()
 ) -> Iterator[Fault | None]:
     """Read damaged logs; yield None for each that shows no fault.
 
     Args:
         seed: the same one makes the same inputs.
-        minutes: after which it ends.
+        minutes: of CPU time, after which it ends.
         inputs: after which it ends.
         first: number of the first input.
+        formats: names of those that are damaged, in turn; all without any.
     """
-    logs = originals()
-    ends = None if minutes is None else time.monotonic() + 60 * minutes
+    logs = originals(formats)
+    names = list(logs)
+    ends = None if minutes is None else time.process_time() + 60 * minutes
     for number in itertools.count(first):
-        if (inputs is not None and number >= first + inputs) or (ends is not None and time.monotonic() >= ends):
+        if (inputs is not None and number >= first + inputs) or (ends is not None and time.process_time() >= ends):
             return
         rng = random.Random(f"{seed} {number}")
-        content = damaged(rng, logs)
-        what = fault_of(content, rng)
+        name = names[number % len(names)]
+        content = made(rng, name, logs[name])
+        what = fault_of(content, rng, name)
         yield Fault(number, content, what) if what else None
 
 
 def main() -> int:
     """Fuzz; return 1 when a fault was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long (%(default)g)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of CPU time (%(default)g)")
+    parser.add_argument("--formats", nargs="+", choices=list(originals()), metavar="FORMAT", default=[], help="(all)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="makes the same inputs again (the time)")
     parser.add_argument("--first", type=int, default=0, help="number of the first input (%(default)s)")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-faults"), help="folder for inputs (%(default)s)")
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}, {len(originals())} logs", flush=True)
+    logs = originals(arguments.formats)
+    print(f"seed {arguments.seed}, {sum(map(len, logs.values()))} logs of {', '.join(logs)}", flush=True)
     count = faults = 0
     reported = time.monotonic()
-    for fault in fuzz(arguments.seed, minutes=arguments.minutes, first=arguments.first):
+    settings = {"minutes": arguments.minutes, "first": arguments.first, "formats": arguments.formats}
+    for fault in fuzz(arguments.seed, **settings):
         count += 1
         if time.monotonic() - reported >= 60:
             reported = time.monotonic()

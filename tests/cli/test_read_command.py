@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -216,6 +217,42 @@ def test_compressed_and_piped(call, tmp_path, monkeypatch):
         assert status == 0
         assert "standard input: " in out
         assert len(results(tmp_path / folder)) == 1
+
+
+class TestBundles:
+    @pytest.fixture
+    def packed(self, tmp_path):
+        (tmp_path / "logs").mkdir()
+        with tarfile.open(tmp_path / "logs" / "theirs.tar.gz", "w:gz") as archive:
+            for name, content in (
+                ("x/logs/nano.log", NANO),
+                ("x/README.txt", "read me"),
+                ("x/state.json", json.dumps(STATE)),
+            ):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content.encode()))
+
+    def test_their_logs_are_read_under_their_names(self, call, tmp_path, packed):
+        (tmp_path / "mine.log").write_text(NANO.replace("time 5", "time 6"))
+        status, out, err = call("logs/theirs.tar.gz", "mine.log", "--gpu", "logs/theirs=H100", "--gpu", "mine=MI300X")
+        assert (status, err) == (0, "")
+        assert "no supported training log in it: logs/theirs.tar.gz/x/README.txt" in out
+        found = {run.source.files[0].path: run.gpu_info.device_name for run in results(tmp_path / "output").values()}
+        assert found == {
+            "logs/theirs.tar.gz/x/logs/nano.log": "H100",
+            "logs/theirs.tar.gz/x/state.json": "H100",
+            "mine.log": "MI300X",
+        }
+
+    def test_one_that_is_none_is_an_error_and_the_others_are_read(self, call, tmp_path, packed):
+        (tmp_path / "none.zip").write_text("PK of a kind")
+        status, out, err = call("none.zip", "logs/theirs.tar.gz")
+        assert status == 2
+        assert err.startswith("error: none.zip: not a readable archive")
+        assert len(results(tmp_path / "output")) == 2
+        status, out, err = call("none.zip")
+        assert (status, out) == (2, "")
 
 
 class TestErrors:

@@ -51,6 +51,23 @@ VERL_SFT = "".join(
     f"step:{step} - train/loss:1.2{step:02} - train/lr(1e-3):0.01 - train/time(s):3.2{step:02}\n" for step in STEPS
 )
 
+VERL_NUMPY = "".join(
+    f"(TaskRunner pid=3165) step:{step} - actor/pg_loss:np.float64(-0.0006611689302644663) - "
+    f"actor/grad_norm:np.float64(3.804414212703705) - actor/lr:np.float64(1e-06) - "
+    f"perf/max_memory_allocated_gb:np.float64(20.764535427093506) - response_length/max:np.int32(256) - "
+    f"timing_s/gen:4.5 - timing_s/step:{50 + step / 100} - perf/total_num_tokens:70000 - "
+    f"perf/time_per_step:{50 + step / 100} - perf/throughput:{70000 / (50 + step / 100)}\n"
+    f"Training Progress:  16%|█████▌      | {step}/435 [1:10:40<6:31:06, 64.47s/it]\n"
+    for step in STEPS
+)
+"""Values of numpy 2 are printed by their representation."""
+
+VERL_SFT_UNTIMED = "".join(
+    f"step:{step} - train/loss:1.2{step:02} - train/grad_norm:0.5 - train/lr:1e-05 - train/mfu:0.31 - "
+    f"train/global_tokens:65536 - train/total_tokens(B):0.0{step:02}\n"
+    for step in STEPS
+)
+
 NEMO_RL = "".join(
     f"\n{'=' * 25} Step {step}/30 {'=' * 25}\n▶ Preparing batch...\n\n📊 Training Results:\n  • Loss: 0.01{step:02}\n"
     "  • Generation KL Error: 0.0012\n  • Avg Reward: 0.5\n  • Mean Generation Length: 500.1\n\n⏱️  Timing:\n"
@@ -59,8 +76,26 @@ NEMO_RL = "".join(
     for step in STEPS
 )
 
+NEMO_RL_EPOCHS = (
+    "".join(
+        f"\n{'=' * 25} Epoch {epoch}/3 {'=' * 25}\n"
+        + "".join(
+            f"\n{'=' * 25} Step {step}/10 {'=' * 25}\n▶ Taking a training step...\n\n📊 Training Results:\n"
+            f"  • Loss: 1.{epoch}{step:02}\n"
+            f"\n⏱️  Timing:\n  • Total step time: 5.{epoch}{step:02}s\n  • policy_training: 5.00s (98.0%)\n"
+            for step in range(1, 11 if epoch < 3 else 6)
+        )
+        for epoch in (1, 2, 3)
+    )
+    + "Max number of steps has been reached, stopping training early\n"
+)
+"""Fine-tuning of 25 steps: the count begins anew with each epoch."""
+
 LLM_C = (
     "| device                | NVIDIA H100 80GB HBM3                              |\n"
+    "| precision             | BF16                                               |\n"
+    "| num_layers L          | 12                                                 |\n"
+    "| channels C            | 768                                                |\n"
     "batch_size B=64 * seq_len T=1024 * num_processes=8 and total_batch_size=524288\n"
     "=> setting grad_accum_steps=1\n"
 ) + "".join(
@@ -68,6 +103,18 @@ LLM_C = (
     "44.6% bf16 MFU | 1593850 tok/s\n"
     for step in STEPS
 )
+
+LLM_C_PYTHON = "Running pytorch 2.4.0\n" + "".join(
+    f"step {step:4d}/30 | train loss {11 - step / 10:.6f} | norm 14.9999 | lr 1.00e-04 | "
+    f"(328.{step:02} ms | 3119 tok/s)\n"
+    for step in STEPS
+)
+
+LLM_C_FP32 = "| device                | NVIDIA A100-SXM4-40GB                              |\n" + "".join(
+    f"step {step:4d}/30: train loss {5 - step / 10:.6f} (80.63{step:02}49 ms, 50791 tok/s)\n" for step in STEPS
+)
+
+LLM_C_CPU = "".join(f"step {step}: train loss {5 - step / 10:.6f} (took 1452.1{step:02}000 ms)\n" for step in range(30))
 
 BUILD_NANOGPT = "".join(
     f"step {step - 1:5d} | loss: {10.9 - step / 10:.6f} | lr 8.3916e-07 | norm: 15.3657 | dt: 260.{step:02}ms | "
@@ -97,12 +144,50 @@ UNSLOTH = (
     for step in STEPS
 )
 
+UNSLOTH_DATA_PARALLEL = (
+    UNSLOTH.replace("GPU: NVIDIA L4. Num GPUs = 1", "NVIDIA L4. Num GPUs = 8")
+    .replace(
+        "Data Parallel GPUs = 1 | Total batch size (2 x 4 x 1) = 8",
+        "Data Parallel GPUs = 8 | Total batch size (2 x 4 x 8) = 64",
+    )
+    .replace("41,943,040/8,000,000,000", "41,943,040 of 8,072,204,288")
+)
+"""The newer banner, of one process of eight; each holds the model on one GPU."""
+
+TRL = "".join(
+    f"{{'loss': 0.01, 'grad_norm': 0.45, 'learning_rate': 1e-06, 'num_tokens': {12340.0 * step}, "
+    f"'completions/mean_length': 210.5, 'rewards/accuracy/mean': 0.4, 'reward': 0.4, 'reward_std': 0.2, 'kl': 0.001, "
+    f"'step_time': 12.{step:02}, 'epoch': {step / 30:.4f}}}\n"
+    for step in STEPS
+)
+
+MS_SWIFT_EXACT = _lines(
+    *(
+        {
+            "loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.0, "epoch": 0.01,
+            "global_step/max_steps": f"{5 * step}/150", "percentage": "8%",
+            "elapsed_time": f"{int(9.75 * step) // 60}m {int(9.75 * step) % 60}s", "remaining_time": "4m 2s",
+            "train_speed(iter/s)": round(5 / 9.75, 6),
+        }
+        for step in STEPS
+    ),
+)  # fmt: skip
+
 LOGS = {
     "llama_factory": LLAMA_FACTORY,
     "ms_swift": MS_SWIFT,
     "unsloth": UNSLOTH,
     "verl": VERL,
     "verl, fine-tuning": VERL_SFT,
+    "verl, numpy 2": VERL_NUMPY,
+    "verl, newer fine-tuning": VERL_SFT_UNTIMED,
+    "nemo_rl, epochs": NEMO_RL_EPOCHS,
+    "llm.c, python": LLM_C_PYTHON,
+    "llm.c, fp32": LLM_C_FP32,
+    "llm.c, cpu": LLM_C_CPU,
+    "unsloth, data parallel": UNSLOTH_DATA_PARALLEL,
+    "trl": TRL,
+    "ms_swift, speed": MS_SWIFT_EXACT,
     "nemo_rl": NEMO_RL,
     "llm.c": LLM_C,
     "build-nanogpt": BUILD_NANOGPT,

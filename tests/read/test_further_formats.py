@@ -14,6 +14,7 @@ from tprimat import read
 from tprimat.cli import run
 from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
+from tprimat.log_import.extract import GivenValues
 from tprimat.read import merge
 from tprimat.read.parsing import text
 from tprimat.results.run import Run
@@ -76,12 +77,75 @@ def test_verl_fine_tuning(tmp_path):
     assert run.learning_rates[0] == pytest.approx(1e-5)
 
 
+def test_verl_with_values_of_numpy(tmp_path):
+    run = only(made_logs.VERL_NUMPY, tmp_path)
+    assert run.grad_norms[0] == 3.804414212703705
+    assert run.learning_rates[0] == 1e-06
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(22.296, abs=1e-3)
+    assert run.native_metrics["policy_loss"][0] == -0.0006611689302644663
+    assert (run.step_times[0], run.training_config.num_gpus) == (50.01, 1)
+    assert run.status_reason.startswith("log ends at step 30 of 435")
+
+
+def test_verl_fine_tuning_without_times(tmp_path):
+    run = only(made_logs.VERL_SFT_UNTIMED, tmp_path)
+    assert (run.loss_values[0], run.learning_rates[0], run.grad_norms[0]) == (1.201, 1e-05, 0.5)
+    assert run.native_metrics["tokens_per_step"][0] == 65536
+    assert any("this fine-tuning prints none" in warning for warning in run.warnings)
+
+
 def test_nemo_rl(tmp_path):
     run = only(made_logs.NEMO_RL, tmp_path)
     assert (run.framework, run.status, run.training_config.num_gpus) == ("nemo_rl", "complete", 8)
     assert run.step_times[:2] == (57.01, 57.02)
     assert run.breakdown == pytest.approx({"generation": 30.25, "policy_training": 12.1})
     assert run.native_metrics["reward"][0] == 0.5
+
+
+def test_the_loss_of_a_policy_is_none_of_a_language_model(tmp_path):
+    run = only(made_logs.NEMO_RL, tmp_path)
+    assert (run.loss_values[0], run.native_metrics["policy_loss"][0]) == (None, 0.0101)
+    run = only(made_logs.TRL, tmp_path)
+    assert (run.loss_values[0], run.native_metrics["policy_loss"][0]) == (None, 0.01)
+
+
+def test_nemo_rl_counts_steps_anew_in_each_epoch(tmp_path):
+    run = only(made_logs.NEMO_RL_EPOCHS, tmp_path)
+    assert (run.steps, run.status) == (tuple(range(1, 26)), "complete")
+    assert (run.step_times[9:11], run.loss_values[-1]) == ((5.110, 5.201), 1.305)
+
+
+def test_trl(tmp_path):
+    run = only(made_logs.TRL, tmp_path)
+    assert run.step_times[:2] == (12.01, 12.02)
+    assert "training_step" in run.timing.covers
+    assert run.native_metrics["reward"][0] == 0.4
+    assert run.native_metrics["tokens_seen"][1] == 24680
+
+
+def test_a_step_time_that_ms_swift_contradicts_is_none(tmp_path):
+    """Of a resumed training the mean speed covers fewer steps than the number says."""
+    line = (
+        "{{'loss': 0.0, 'grad_norm': 0.1, 'learning_rate': 1e-06, 'step_time': 1.58, 'epoch': 0.1, "
+        "'global_step/max_steps': '{}/100', 'elapsed_time': '{}s', 'train_speed(s/it)': 3.2}}\n"
+    )
+    run = only("".join(line.format(50 + step, int(3.2 * step)) for step in range(1, 10)), tmp_path)
+    assert set(run.step_times) == {None}
+
+
+def test_ms_swift_with_its_mean_speed(tmp_path):
+    """Whole seconds between two records of 9.75 s would be 9 and 10."""
+    run = only(made_logs.MS_SWIFT_EXACT, tmp_path)
+    assert run.step_times == pytest.approx((1.95,) * 30, abs=1e-3)
+    assert not any("whole seconds" in warning for warning in run.warnings)
+    console = only(made_logs.MS_SWIFT_EXACT.replace('"', "'"), tmp_path)
+    assert console.step_times == pytest.approx((1.95,) * 30, abs=1e-3)
+
+
+def test_processes_of_unsloth(tmp_path):
+    run = only(made_logs.UNSLOTH_DATA_PARALLEL, tmp_path)
+    config = run.training_config
+    assert (config.num_gpus, config.global_batch_size, run.gpu_info.device_name) == (8, 64, "NVIDIA L4")
 
 
 def test_the_banner_of_unsloth(tmp_path):
@@ -97,8 +161,24 @@ def test_llm_c(tmp_path):
     assert (run.framework, run.status, run.gpu_info.device_name) == ("nanogpt", "complete", "NVIDIA H100 80GB HBM3")
     config = run.training_config
     assert (config.global_batch_size, config.sequence_length, config.num_gpus) == (512, 1024, 8)
+    assert (config.precision, run.model_config.num_layers, run.model_config.hidden_size) == ("bf16", 12, 768)
     assert (run.step_times[0], run.grad_norms[0]) == (pytest.approx(0.32801), 15.419)
     assert not any("assumes an A100" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize(
+    ("log", "seconds", "loss", "planned"),
+    [
+        (made_logs.LLM_C_PYTHON, 0.32801, 10.9, 30),
+        (made_logs.LLM_C_FP32, 0.08063014, 4.9, 30),
+        (made_logs.LLM_C_CPU, 1.4521, 5.0, None),
+    ],
+)
+def test_llm_c_in_python_in_fp32_and_on_a_cpu(tmp_path, log, seconds, loss, planned):
+    run = only(log, tmp_path)
+    assert (run.framework, run.steps[0], run.steps[-1]) == ("nanogpt", 1, 30)
+    assert (run.step_times[0], run.loss_values[0]) == (pytest.approx(seconds, rel=1e-4), loss)
+    assert run.training_config.max_steps == planned
 
 
 def test_build_nanogpt(tmp_path):
@@ -125,6 +205,31 @@ def test_a_chart_of_wandb_has_a_training_for_each_run(tmp_path):
     first, second = runs(made_logs.WANDB_CHART, tmp_path)
     assert (first.label, second.label) == ("h100", "mi300x")
     assert (set(first.step_times), set(second.step_times)) == ({0.52}, {0.62})
+
+
+def test_a_chart_over_another_axis_has_the_step_of_each_run(tmp_path):
+    titles = [
+        f"{name} - {metric}{end}"
+        for name in ("Group: a", "b")
+        for metric in ("_step", "train/step_time")
+        for end in ("", "__MIN", "__MAX")
+    ]
+    head = ",".join(f'"{title}"' for title in ("Relative Time (Process)", *titles))
+    rows = [
+        f"{0.5 * step},{step},{step},{step},0.52,0.5,0.54,{2 * step},{2 * step},{2 * step},0.62,0.62,0.62"
+        for step in range(1, 20)
+    ]
+    first, second = runs("\n".join([head, *rows]), tmp_path)
+    assert (first.label, first.steps[:2], set(first.step_times)) == ("Group: a", (1, 2), {0.52})
+    assert (second.label, second.steps[:2], set(second.step_times)) == ("b", (2, 4), {0.62})
+    assert "values are means over the runs of a W&B group" in first.warnings
+    path = tmp_path / "epochs.csv"
+    path.write_text(
+        "epoch," + ",".join(f'"a - train/loss{end}"' for end in ("", "__MIN", "__MAX")) + "\n1,2,2,2\n",
+        encoding="utf-8",
+    )
+    (source,) = sources.log_sources([str(path)])[0]
+    assert "or there are no steps (x axis: epoch)" in sources.read_source(source)[0]
 
 
 def test_a_chart_of_a_metric_with_a_dash(tmp_path):
@@ -239,6 +344,15 @@ class TestColumns:
     def test_what_is_wrong(self, tmp_path, monkeypatch, capsys, columns, words):
         assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 2
         assert words in capsys.readouterr().err
+
+
+def test_an_error_about_odd_columns_is_one_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"one\ntwo",\x1b[1mthree\n1,2\n', encoding="utf-8")
+    given = GivenValues(columns={"step": "x", "time": "y"})
+    (source,) = sources.log_sources([str(path)])[0]
+    problem, _ = sources.read_source(source, given)
+    assert problem.endswith("it has no column 'x'; columns: one two, three")
 
 
 class TestSameTraining:

@@ -3,11 +3,15 @@
 import importlib.util
 import random
 import sys
+from pathlib import Path
 
+import made_files
+import made_logs
 import pytest
 
 from tprimat import read
 from tprimat.read.megatron import reader as megatron
+from tprimat.read.parsing import text
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +29,36 @@ def test_damaged_logs_are_read_or_refused(fuzzer, seed):
     assert [fault for fault in fuzzer.fuzz(seed, inputs=60) if fault] == []
 
 
+def is_read(reader, content):
+    for line in text.lines([content]):
+        reader.feed(line)
+    return reader.recognised and reader.finish()
+
+
+def test_every_reader_reads_an_input_that_is_not_damaged(fuzzer, monkeypatch):
+    """No format is left out."""
+    monkeypatch.setattr(fuzzer, "SAMPLES", Path("none"))
+    monkeypatch.setattr(fuzzer, "damaged", lambda rng, logs, whole=False: logs[0])
+    files, lines = set(), set()
+    for name, logs in fuzzer.originals().items():
+        content = fuzzer.made(random.Random(0), name, logs)
+        if (file_format := read.file_format_of(content[: read.HEAD])) is not None:
+            files.add(file_format.looks_for)
+        elif name not in made_files.TABLES:
+            lines |= {each.name for each in read.LOG_FORMATS if is_read(each(), content)}
+        assert fuzzer.fault_of(content, random.Random(0), name) is None
+    # Workbooks are there as real ones alone.
+    assert {each.looks_for for each in read.FILE_FORMATS} - files == {"a workbook of TraceLens (a sheet gpu_timeline)"}
+    assert {each.name for each in read.LOG_FORMATS} - lines == set()
+
+
+@pytest.mark.parametrize("name", [*made_logs.LOGS, *made_files.FILES, *made_files.RECORDS, *made_files.TABLES])
+def test_damaged_files_of_each_newer_format_are_read_or_refused(fuzzer, name):
+    assert [fault for fault in fuzzer.fuzz(1, inputs=20, formats=[name]) if fault] == []
+
+
 def test_the_same_seed_damages_in_the_same_way(fuzzer):
-    logs = fuzzer.originals()
+    logs = [each for group in fuzzer.originals().values() for each in group]
     one, other = (fuzzer.damaged(random.Random("5 7"), logs) for _ in range(2))
     assert one == other
 

@@ -17,7 +17,7 @@ from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, UnreadableError, UsageError
 from tprimat.location import REPOSITORY
-from tprimat.log_import import find_logs, inputs, sources
+from tprimat.log_import import bundle, find_logs, inputs, load, sources
 from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.importer import ImportedResult, LogImport
 from tprimat.read import mapped
@@ -41,19 +41,22 @@ def main(arguments: argparse.Namespace) -> int:
     given = GivenValues(override=arguments.override, columns=arguments.columns and mapped.columns(arguments.columns))
     given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)
-    logs, skipped, errors = sources.log_sources(names)
-    if errors and not logs and not skipped:
-        raise errors[0]
-    if not logs and not skipped:
-        raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
-    batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
-    batch.skipped += skipped
-    batch.errors += [(error.problem, error.hint) for error in errors]
-    given.check([*names, *(path for source in logs for path in source.paths)])
-    with _progress(len(logs)) as advance:
-        for source, outcome in sources.read_sources(logs, arguments.jobs, given):
-            batch.add(source, outcome)
-            advance(source.title)
+    with bundle.Unpacked(names) as unpacked:
+        logs, skipped, errors = sources.log_sources(unpacked.names)
+        errors[:0] = unpacked.errors
+        if errors and not logs and not skipped:
+            raise errors[0]
+        if not logs and not skipped:
+            raise UnreadableError(", ".join(names), "directory has no files", heading="not-a-training-log")
+        batch = LogImport(Path(arguments.output_dir), arguments.label, _record)
+        batch.skipped += [dataclasses.replace(each, path=unpacked.named(each.path)) for each in skipped]
+        batch.errors += [(error.problem, error.hint) for error in errors]
+        given.check([*names, *(path for source in logs for path in source.paths)])
+        with _progress(len(logs)) as advance:
+            for source, outcome in sources.read_sources(logs, arguments.jobs, given):
+                title = unpacked.named(source.title)
+                batch.add(source, load.under_names(outcome, unpacked.named), title)
+                advance(title)
     batch.save()
     return _report(batch)
 

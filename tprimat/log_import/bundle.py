@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -37,6 +38,8 @@ _GZIP = b"\x1f\x8b"
 # command line, or prints the environment.
 _SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16})\b")
 _BLANK = b"[removed]"
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
+"""Names that are devices on Windows, whatever their ending."""
 
 
 def check(path: Path | None, anonymise: bool = False) -> None:
@@ -139,10 +142,49 @@ def unpack(path: Path, folder: Path) -> None:
         raise UnreadableError(path, f"not a readable archive: {error}", heading="unreadable-file") from error
 
 
+class Unpacked:
+    """The names of a command line with a folder for each bundle among them, until the end of the context."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Unpack the bundles; `errors` has one for each that is none."""
+        self._stack = contextlib.ExitStack()
+        self._bundles: dict[str, str] = {}
+        self.names: list[str] = []
+        self.errors: list[TensorPrimatError] = []
+        for name in names:
+            folder = name
+            if is_packed(Path(name)):
+                # Below the bundle's own path: options for some of several logs name a part of it.
+                parts = [part for part in Path(name).parts if part not in (Path(name).anchor, "..")]
+                place = Path(self._stack.enter_context(tempfile.TemporaryDirectory()), *parts)
+                folder = str(place)
+                self._bundles[folder] = name
+                try:
+                    place.mkdir(parents=True)
+                    unpack(Path(name), place)
+                except UnreadableError as error:
+                    self.errors.append(error)
+                    continue
+            self.names.append(folder)
+
+    def __enter__(self) -> Unpacked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def named(self, text: str) -> str:
+        """Return a path, or a text with one, with the bundle's name instead of its folder's."""
+        for folder, name in self._bundles.items():
+            text = text.replace(folder, name)
+        return text
+
+
 def place_of(name: str, folder: Path) -> Path:
-    """Return where a member of an archive is written: below the folder, whatever its name says."""
-    parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..")]
-    return folder.joinpath(*(re.sub(r"[^\w.+ -]", "_", part) for part in parts))
+    """Return where a member of an archive is written: below the folder, whatever its name says, on any system."""
+    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..")]
+    plain = (re.sub(r"[^\w.+ -]|[. ]$", "_", part) for part in parts)
+    return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
 
 def _files_in(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -233,7 +275,8 @@ def _packed(path: Path, members: dict[str, bytes]) -> bytes:
 
 
 def _free(name: str, members: dict[str, bytes]) -> str:
-    """Return a name that no member has: results of two folders may share one."""
+    """Return a name that no member has, on systems that ignore case too: results of two folders may share one."""
     stem, dot, ending = name.partition(".")
     names = itertools.chain([name], (f"{stem}_{number}{dot}{ending}" for number in itertools.count(2)))
-    return next(each for each in names if each not in members)
+    taken = {each.casefold() for each in members}
+    return next(each for each in names if each.casefold() not in taken)

@@ -5,8 +5,10 @@ Megatron training's start, the description of an MLPerf system.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import socket
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +72,8 @@ class GivenValues:
         return dataclasses.replace(self, by_file=(), **{field: value for _, field, value in self._for(path)})
 
     def _for(self, path: str) -> list[tuple[str, str, Any]]:
-        return [each for each in self.by_file if each[0] in path or each[0] == self.label]
+        path, label = _comparable(path), _comparable(self.label or "")
+        return [each for each in self.by_file if _comparable(each[0]) in path or _comparable(each[0]) == label]
 
     def check(self, paths: Iterable[str]) -> None:
         """Raise UsageError where a value is for a file that is not among these."""
@@ -83,6 +86,14 @@ class GivenValues:
 
 
 NOTHING_GIVEN = GivenValues()
+
+
+def _comparable(path: str) -> str:
+    """Return a path, or a part of one, in the form in which two of them are compared.
+
+    On Windows case and the kind of slash don't count; macOS gives accents apart from their letters, unlike keyboards.
+    """
+    return os.path.normcase(unicodedata.normalize("NFC", path))
 
 
 @dataclasses.dataclass(frozen=True)

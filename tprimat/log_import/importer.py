@@ -58,21 +58,22 @@ class LogImport:
         self._waiting: list[ImportedRun] = []
         self._used_paths: set[Path] = set()
 
-    def add(self, source: LogSource, outcome: Outcome) -> None:
-        """Add the outcome of reading a source."""
+    def add(self, source: LogSource, outcome: Outcome, title: str | None = None) -> None:
+        """Add the outcome of reading a source, under another title than its own if there is one."""
+        title = title or source.title
         if source.group != self._group:
             self.save()
             self._group = source.group
         if isinstance(outcome, list):
             self._waiting += outcome
             if not outcome:
-                self.skipped.append(SkippedFile(source.title, "no training data in it"))
+                self.skipped.append(SkippedFile(title, "no training data in it"))
             return
         if source.named:
             self.errors.append(outcome)
         else:
             path, _, reason = outcome[0].partition(": ")
-            self.skipped.append(SkippedFile(source.title, reason if source.title in path else outcome[0]))
+            self.skipped.append(SkippedFile(title, reason if title in path else outcome[0]))
 
     def save(self) -> None:
         """Save the trainings collected from one directory."""
@@ -100,7 +101,9 @@ class LogImport:
             for name in itertools.chain(names, (f"{hashed}_{number}" for number in itertools.count(2)))
         )
         return next(
-            path for path in paths if path not in self._used_paths and (not path.exists() or _same_source(path, run))
+            path
+            for path in map(store.with_its_case, paths)
+            if path not in self._used_paths and (not path.exists() or _same_source(path, run))
         )
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import re
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -84,6 +85,8 @@ def _apart(word: str) -> tuple[str | None, str]:
     name, _, path = word.partition("=")
     if not name or not path or re.search(r"[/\\]", name) or Path(word).exists() or glob.glob(word):  # noqa: PTH207
         return None, word
+    # As it is typed elsewhere: macOS gives names of files with accents apart from their letters.
+    name = unicodedata.normalize("NFC", name)
     # The shell expands neither after =.
     return name, str(Path(path).expanduser()) if path.startswith("~") else path
 
@@ -135,8 +138,7 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
         if not found.files:
             inputs.errors.append(UnreadableError(path, "no results or logs in it", heading="not-a-result"))
         return [
-            Loaded(named(file.name), file.sha256, tuple(_moved(run, named) for run in file.runs))
-            for file in found.files
+            Loaded(named(file.name), file.sha256, tuple(moved(run, named) for run in file.runs)) for file in found.files
         ]
 
 
@@ -160,7 +162,14 @@ def _load_logs(names: Sequence[str], given: GivenValues, jobs: int | None, input
     inputs.notes += [f"skipped: {each.path}: {each.reason}" for each in skipped]
 
 
-def _moved(run: Run, named: Callable[[str], str]) -> Run:
+def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
+    """Return what was read from a source, or why nothing was, with other names of files."""
+    if isinstance(outcome, tuple):
+        return named(outcome[0]), outcome[1]
+    return [dataclasses.replace(each, title=named(each.title), run=moved(each.run, named)) for each in outcome]
+
+
+def moved(run: Run, named: Callable[[str], str]) -> Run:
     """Return a run whose sources have other names."""
     if run.source is None:
         return run

@@ -28,7 +28,7 @@ from tprimat.files import unreadable
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, is_handed_over, read_small
 from tprimat.read import mapped
-from tprimat.read.parsing.parsed_log import InputFile
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile
 from tprimat.store.history import files_below
 
 PARALLEL_FROM = 1 << 23
@@ -152,7 +152,7 @@ def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
     reason = _why_no_log(path, head) if file_format is None else None
     if reason and (reason == MLPERF_SYSTEM or not named):
         raise _no_log(path, reason)
-    group = re.sub(r"[\\/]checkpoint-\d+$", "", str(path.parent))
+    group = re.sub(r"[\\/](?:checkpoint-\d+|files)$", "", str(path.parent))
     source = LogSource((str(path),), group, named, status.st_size)
     if file_format is None or file_format.together is None:
         return path, source
@@ -255,9 +255,7 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
         return with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
-    folder = Path(source.paths[0]).parent
-    names = file_format.beside if source.size is not None else ()
-    beside = {name: content for name in names if (content := read_small(folder / name)) is not None}
+    beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
     with contextlib.ExitStack() as stack:
         streams = [_spooled(log.name, content, stack) for log, content in zip(logs, contents, strict=True)]
         files = [InputFile(log.name, stream) for log, stream in zip(logs, streams, strict=True)]
@@ -266,6 +264,18 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
     return [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
+
+
+MOST_BESIDE = 2000
+"""Files that are read beside a source: each parameter of an MLflow run is one."""
+
+
+def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
+    """Return the small files that help to read a source, by their path in its folder."""
+    folder = Path(file_format.together(path) if file_format.together else Path(path).parent)
+    files = (file for pattern in file_format.beside for file in sorted(folder.glob(pattern)) if file.is_file())
+    contents = {str(file.relative_to(folder)): read_small(file) for file in itertools.islice(files, MOST_BESIDE)}
+    return {name: content for name, content in contents.items() if content is not None}
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:

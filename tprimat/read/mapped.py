@@ -15,6 +15,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import json_object, whole
 from tprimat.results.run import Timing
+from tprimat.text import plain
 
 VALUES = {
     "step": "",
@@ -116,7 +117,7 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
             absent = [name for name in absent if name not in row]
         yield line, {**empty, **row}
     if absent and columns:
-        raise ValueError(f"it has no column {absent[0]!r}; columns: {', '.join(columns)}")
+        raise ValueError(f"it has no column {absent[0]!r}; columns: {plain(', '.join(columns))}")
 
 
 def _objects(part: InputFile) -> Iterator[tuple[int, Mapping[str, object]]]:

@@ -3,14 +3,16 @@
 {"loss": 1.1, "grad_norm": 0.9, "learning_rate": 1e-05, "memory(GiB)": 30.2, "train_speed(iter/s)": 0.2012,
 "epoch": 0.01, "global_step/max_steps": "5/60", "percentage": "8.33%", "elapsed_time": "25s", …}
 
-Newer versions call the step `iteration` and the speed `train_speed(s/it)`; it is the mean since the start, so that step
-times follow from elapsed_time. Source: swift/trainers and swift/megatron of modelscope/ms-swift.
+Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the mean since the start,
+from which the elapsed time follows with more digits. Source: swift/trainers/patcher.py, the callback print.py of
+swift/megatron, and the log in docs/source_en/BestPractices/Metax-support.md of modelscope/ms-swift.
 """
 
 from __future__ import annotations
 
 import re
 
+from tprimat.read.hf_trainer.fields import since_start
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.step_lines import ElapsedReader
 from tprimat.read.parsing.text import Line
@@ -37,7 +39,7 @@ class Reader(ElapsedReader):
     name = "ms_swift"
     signs = ('"global_step/max_steps"', '"iteration"')
     timing = Timing(
-        clock="host clock of ms-swift's callback, in whole seconds",
+        clock="host clock of ms-swift's callback",
         covers="all between two log entries: data loading, evaluation and saving included",
         over_ranks="rank 0",
     )
@@ -55,6 +57,8 @@ class Reader(ElapsedReader):
             return True
         record = Record(step, line.number)
         record.put_all({name: value for name, value in found.items() if name in _NAMES}, _NAMES)
-        self.put_elapsed(record, _CLOCK.fullmatch(str(found["elapsed_time"])))
+        self.put_elapsed(
+            record, _CLOCK.fullmatch(str(found["elapsed_time"])), lambda whole: since_start(found, step, whole)
+        )
         self.sorter.take(record)
         return True

@@ -5,6 +5,8 @@ step 00010/21400 (0.05%) | loss: 5.9 | … | dt: 350.1ms | tok/sec: 1,497,000 | 
 step:2/1480 train_time:117ms step_avg:58.40ms                      modded-nanogpt: cumulative
 step     0 | loss: 10.955029 | lr 8.3916e-07 | norm: 15.3657 | dt: 260.55ms | tok/sec: 20156.63   build-nanogpt
 step    1/18865 | loss 11.0 (+nanz)| norm 15.4 (+nanz)| lr 1.00e-06 | 3289.60 ms | … | 159385 tok/s   llm.c
+step    1/10 | train loss 5.32 | norm 15.0 | lr 1.00e-04 | (3289.60 ms | 77 tok/s)   llm.c in Python
+step    1/74: train loss 4.36 (80.64 ms, 50791 tok/s)                  llm.c in fp32; on a CPU: (took 1452.12 ms)
 s:4768 trl:3.520843                                                llm.c's main.log, the first modded logs
 """
 
@@ -16,7 +18,7 @@ from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, without_prefixes
-from tprimat.read.parsing.values import count, read_statements, state, statements
+from tprimat.read.parsing.values import count, precision_of, read_statements, state, statements
 from tprimat.results.run import Timing
 from tprimat.units import gib_to_gb, round_figure
 
@@ -47,9 +49,15 @@ _BUILD = re.compile(
 _LLM_C_CONSOLE = re.compile(
     # Behind loss and norm stands by how many standard deviations they are off.
     rf"\bstep +{_STEP}/(\d{{1,12}}) \| (?:train )?loss (?P<loss>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| "
+    # Its Python twin puts time and rate in brackets.
     rf"norm (?P<grad_norm>{_NUMBER})(?: \(\S{{1,20}}\))? ?\| lr (?P<learning_rate>{_NUMBER}) \| "
-    rf"(?P<milliseconds>{_NUMBER}) ms \|(?: (?:-?(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
+    rf"\(?(?P<milliseconds>{_NUMBER}) ms \|(?: (?:-?(?P<mfu_percent>{_NUMBER})% )?(?:bf16|fp16|fp32) MFU \|)? "
     rf"(?P<tokens_per_second>{_NUMBER}) tok/s"
+)
+_LLM_C_EARLY = re.compile(
+    # Of train_gpt2_fp32.cu and train_gpt2.c.
+    rf"\bstep +{_STEP}(?:/(?P<max_steps>\d{{1,12}}))?: train loss (?P<loss>{_NUMBER}) \((?:took )?"
+    rf"(?P<milliseconds>{_NUMBER}) ms(?:, (?P<tokens_per_second>{_NUMBER}) tok/s)?\)"
 )
 _EVALUATED = re.compile(rf"^(?:.{{0,60}}\s)?s:\d{{1,12}} (?:tel|eval):{_NUMBER}")
 _FORMS = {
@@ -60,6 +68,7 @@ _FORMS = {
     "chat": ("dt:", _CHAT),
     "build": ("dt:", _BUILD),
     "llm.c console": (" tok/s", _LLM_C_CONSOLE),
+    "llm.c, early": (": train loss ", _LLM_C_EARLY),
 }
 _PEAK = re.compile(r"\bpeak memory (?:allocated: (\d{1,9}) MiB reserved: (\d{1,9}) MiB|consumption: (\d{1,9}) MiB)")
 _TOKENS = r"\d[\d,]{0,18}"
@@ -98,6 +107,12 @@ _STATEMENTS = statements(
         rf"num_processes=(?P<num_gpus>\d{{1,7}}) and total_batch_size=(?P<tokens_per_step>{_TOKENS})",
     ),
     ("| device  ", str.strip, 1, r"^\| device\s+\| (?P<device_name>(?:NVIDIA|AMD|Tesla) [\w .-]{2,40}?)\s+\|"),
+    ("| precision  ", precision_of, 1, r"^\| precision\s+\| (?P<precision>\w{2,8})\s+\|"),
+    ("| num_layers L", count, 1, r"^\| num_layers L\s+\| (?P<num_layers>\d{1,5})\s+\|"),
+    ("| num_heads NH", count, 1, r"^\| num_heads NH\s+\| (?P<num_attention_heads>\d{1,5})\s+\|"),
+    ("| channels C", count, 1, r"^\| channels C\s+\| (?P<hidden_size>\d{1,6})\s+\|"),
+    ("| vocab_size V", count, 1, r"^\| vocab_size V\s+\| (?P<vocab_size>\d{1,8})\s+\|"),
+    ("| num_parameters", count, 1, r"^\| num_parameters\s+\| (?P<num_parameters>\d{1,15})\s+\|"),
     ("world size", count, 1, r"^Distributed world size: (?P<num_gpus>\d{1,7})\b"),
 )
 
@@ -106,7 +121,7 @@ class Reader(StepReader):
     """A parsed_log.Reader of nanoGPT logs."""
 
     name = "nanogpt"
-    signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s")
+    signs = ("time ", "train_time:", "trl:", "dt:", "tel:", " tok/s", ": train loss ")
     timing = Timing(
         clock="host clock of the training script",
         covers="one iteration with its data and optimizer; an evaluation or checkpoint within it counts",
@@ -169,6 +184,7 @@ class Reader(StepReader):
 
     def _take(self, match: re.Match[str], text: str, line: Line) -> None:
         figures = match.groupdict()
+        state(self.stated, "max_steps", count(figures.pop("max_steps", None)), text, line.number)
         record = Record(int(figures.pop("step")), line.number, window=1)
         for name, printed in figures.items():
             record.put(name, printed)

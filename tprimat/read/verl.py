@@ -3,11 +3,13 @@
 (TaskRunner pid=4455) step:1 - actor/pg_loss:0.011 - actor/lr:1e-06 - perf/total_num_tokens:812345 -
 perf/time_per_step:40.010 - perf/throughput:2538.2 - timing_s/gen:20.5 - timing_s/step:40.010
 step:1 - train/loss:1.21 - train/lr(1e-3):0.01 - train/time(s):3.21
+step:1 - train/loss:1.21 - train/grad_norm:0.5 - train/lr:1e-05 - train/mfu:0.31 - train/global_tokens:65536
 
 perf/throughput is total_num_tokens / (time_per_step × GPUs): the number of GPUs follows from it. A step of
 reinforcement learning has as many tokens as its answers are long, so that no batch size × sequence length describes
-it; the parts of its time are in the result's breakdown. Source: verl/trainer/ppo/metric_utils.py and
-verl/utils/tracking.py of volcengine/verl.
+it; the parts of its time are in the result's breakdown. Newer fine-tuning prints no time. Source:
+verl/trainer/ppo/metric_utils.py, verl/trainer/sft_trainer.py and verl/utils/logger/aggregate_logger.py of
+volcengine/verl, and a console of a PPO training.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import number, state
+from tprimat.read.parsing.values import count, number, state
 from tprimat.results.run import Timing
 
 _STEP = re.compile(r"\bstep:(\d{1,12}) - ")
-_METRIC = re.compile(r"(?<!\S)([\w@./()-]{1,120}):(\S{1,40})")
+# Values of numpy 2 are printed as such: np.float64(0.5).
+_METRIC = re.compile(r"(?<!\S)([\w@./()-]{1,120}):(?:np\.\w{1,12}\()?([^\s()]{1,40})")
+_PROGRESS = re.compile(r"\bTraining Progress:.{0,400}?\| \d{1,12}/(\d{1,12}) \[")
 _NAMES = {
     "perf/time_per_step": "seconds",
     "timing_s/step": "seconds",
@@ -33,6 +37,8 @@ _NAMES = {
     "train/grad_norm": "grad_norm",
     "actor/lr": "learning_rate",
     "train/lr": "learning_rate",
+    "train/mfu": "mfu",
+    "train/global_tokens": "tokens_per_step",
     "perf/total_num_tokens": "tokens_per_step",
     "perf/throughput": "tokens_per_second_per_gpu",
     "perf/mfu/actor": "mfu_actor",
@@ -44,7 +50,7 @@ _NAMES = {
     "response_length/mean": "response_length",
 }
 _PART = "timing_s/"
-_ANY_TIME = ("perf/time_per_step:", "timing_s/step:", "train/time(s):")
+_SIGNS = ("perf/time_per_step:", "timing_s/step:", "train/time(s):", "train/global_tokens:")
 
 
 class Reader(StepReader):
@@ -52,10 +58,11 @@ class Reader(StepReader):
 
     name = "verl"
     rate = None
-    signs = _ANY_TIME
+    signs = _SIGNS
     timing = Timing(
         clock="host clock of verl's trainer",
-        covers="the whole step: generation, rewards, log probabilities and updates, or a batch of fine-tuning",
+        covers="the whole step: generation, rewards, log probabilities and updates, in versions before mid-2025 also "
+        "validation and saving; or a batch of fine-tuning",
         over_ranks="the controller; rank 0 in fine-tuning",
     )
 
@@ -86,12 +93,21 @@ class Reader(StepReader):
         self.sorter.take(record)
         return True
 
+    def other(self, line: Line) -> None:
+        """Read the progress bar's number of steps."""
+        if "Training Progress:" in line.text and (bar := _PROGRESS.search(line.text[:2000])):
+            state(self.stated, "max_steps", count(bar[1]), line.text[:300], line.number)
+
     def builder(self, training: LoggedTraining) -> RunBuilder:
         """Return what makes the Run of a training; its first step may be numbered 0."""
         run = super().builder(training)
         if any("tokens_per_step" in record.native for record in training.records.values()):
             run.unknown["batch"] = (
                 "tokens per step vary with the length of the answers; token rates are in native_metrics"
+            )
+        if all(record.seconds is None for record in training.records.values()):
+            run.unknown["step_times"] = (
+                "no step times: this fine-tuning prints none; read W&B's run file, if there is one"
             )
         return run
 

@@ -222,13 +222,25 @@ def _save(
 
 def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:
     """Return the path of the file of a run's setup, and the runs in it."""
-    path, suffix = usual, ""
+    path, suffix = with_its_case(usual), ""
     while taken := _runs_in(path):
         if all(setup_key(each) == setup_key(run) for each in taken):
             return path, taken
         suffix += f"_{difference(run, taken[0])}"
-        path = usual.with_name(f"{_base(usual)}{suffix}.json")
+        path = with_its_case(usual.with_name(f"{_base(usual)}{suffix}.json"))
     return path, ()
+
+
+def with_its_case(path: Path) -> Path:
+    """Return the file that is there under a name, or under one that differs in case alone: elsewhere both are one."""
+    if path.exists():
+        return path
+    same = (
+        file
+        for file in (path.parent.iterdir() if path.parent.is_dir() else ())
+        if file.name.casefold() == path.name.casefold()
+    )
+    return next(same, path)
 
 
 def _base(path: Path) -> str:

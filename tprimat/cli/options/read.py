@@ -8,8 +8,9 @@ from tprimat.cli.options._training import at_least
 
 EPILOG = """\
 Log formats are detected from the content, not the file name: console logs of Megatron-LM, Primus, NeMo, torchtitan,
-Hugging Face Trainer, Axolotl, DeepSpeed, MLPerf and others, trainer_state.json, TensorBoard event files, Lightning's
-metrics.csv and TraceLens reports. Several files of the same run are merged; structured data wins over console logs.
+Hugging Face Trainer, Axolotl, DeepSpeed, MLPerf and others, trainer_state.json, TensorBoard event files, runs of W&B
+and MLflow, Lightning's metrics.csv and TraceLens reports. Several files of the same run are merged; structured data
+wins over console logs.
 
 Exit status: 0 a result was written (even of a failed training), 2 wrong usage, a named file could not be read, or
 no training was found.
@@ -24,7 +25,7 @@ def parser() -> Parser:
         "paths",
         metavar="PATH",
         nargs="*",
-        help="log files, directories, globs, or - for stdin (default: logs found here)",
+        help="log files, directories, globs, bundles, or - for stdin (default: logs found here)",
     )
     option(parser, "--output-dir DIR", "write results to DIR (default: output)", default="output")
     option(parser, "--label NAME", "name this configuration; becomes part of file names")

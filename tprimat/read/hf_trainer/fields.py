@@ -21,6 +21,11 @@ _CUMULATIVE_TIMING = Timing(
     covers="all between two logs, with data, evaluation and saving, mean of their steps",
     over_ranks="rank 0",
 )
+_TRL_TIMING = Timing(
+    clock="host clock of TRL's trainer, without a device synchronize",
+    covers="the calls of training_step: generation, rewards, forward and backward; not the optimizer, data and saving",
+    over_ranks="rank 0",
+)
 _NO_STEP_TIMES = (
     "no step times: Hugging Face's Trainer logs none; its whole-run rates (native_metrics) include "
     "evaluation, saving and warm-up"
@@ -39,6 +44,12 @@ _NAMES = {
     # Of TRL.
     "mean_token_accuracy": "token_accuracy",
     "entropy": "entropy",
+    "step_time": "seconds",
+    "reward": "reward",
+    "reward_std": "reward_std",
+    "kl": "kl",
+    "completions/mean_length": "response_length",
+    "completion_length": "response_length",
     "tokens/total": "tokens_seen",
     "tokens/trainable": "trainable_tokens_seen",
     # With include_num_input_tokens_seen: since the start.
@@ -105,13 +116,28 @@ def add_record(training: LoggedTraining, step: int, line: int, entry: Mapping[st
     """Add the record of a dictionary to a training, as its last one."""
     record = Record(step, line, window=window)
     record.put_all(entry, _NAMES)
+    if "reward" in entry and record.loss is not None:
+        # Of reinforcement learning: it isn't that of a language model.
+        record.put("policy_loss", record.loss)
+        record.drop("loss")
     elapsed = re.fullmatch(_ELAPSED, str(entry.get("elapsed_time", "")))
-    if elapsed and (mean := record.native.get("cumulative_seconds_per_step")):
+    if elapsed and elapsed[0]:
+        # Under ms-swift the time since the start contradicts step_time, which may be that of a micro-batch.
+        record.drop("seconds")
         seconds = sum(int(part or 0) * unit for part, unit in zip(elapsed.groups(), (86400, 3600, 60, 1), strict=True))
-        # Of a resumed training the mean covers fewer steps than the number says.
-        if abs(mean * step - seconds) <= 1:
-            record.put("cumulative_train_seconds", round(mean * step, 4))
+        record.put("cumulative_train_seconds", since_start(entry, step, seconds))
     training.records[step] = training.last = record
+
+
+def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float | None:
+    """Return the time since the start, s, from the mean speed that ms-swift prints; None where `seconds` contradict it.
+
+    Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the number says.
+    """
+    mean, rate = number(entry.get("train_speed(s/it)")), number(entry.get("train_speed(iter/s)"))
+    if not mean and rate and rate > 0:
+        mean = 1 / rate
+    return round(mean * step, 4) if mean and abs(mean * step - seconds) <= 1 else None
 
 
 def builder(
@@ -122,7 +148,11 @@ def builder(
     `numbered` is whether the numbers of its steps are known, so that a time between two records is of so many.
     """
     known["unknown"] = {"step_times": _NO_STEP_TIMES} | known.get("unknown", {})
-    timing = _CUMULATIVE_TIMING if numbered and _set_step_times(training.ordered()) else _TIMING
+    timing = _TIMING
+    if numbered and _set_step_times(training.ordered()):
+        timing = _CUMULATIVE_TIMING
+    elif any(record.seconds is not None for record in training.records.values()):
+        timing = _TRL_TIMING
     return RunBuilder(name, f"{name} ({form})", training, timing, rate=None, **known)
 
 

@@ -35,7 +35,9 @@ _FIELDS = {
     "Gradient Accumulation steps": "gradient_accumulation_steps",
     "Num examples": "examples",
     # Of Unsloth's banner.
-    "Num GPUs(?: used)?": "num_gpus",
+    "Num GPUs": "num_gpus",
+    "Num GPUs used": "gpus_per_process",
+    "Data Parallel GPUs": "data_parallel_size",
     "Batch size per device": "micro_batch_size",
     r"Total batch size(?: \(.*?\))?": "global_batch_size",
     "Gradient accumulation steps": "gradient_accumulation_steps",
@@ -48,7 +50,8 @@ _STATEMENTS = statements(
         "Max memory: ",
         str,
         COMPUTED,
-        r"\bGPU: (?P<device_name>[\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?Max memory: [\d.]{1,12} GB",
+        r"(?:\bGPU: |/\|    )(?P<device_name>[A-Z][\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?"
+        r"Max memory: [\d.]{1,12} GB",
     ),
     # Of PEFT. The Trainer's own count may be that of one rank's share.
     (
@@ -268,5 +271,9 @@ def _complete(stated: LoggedValues) -> None:
         processes, rest = divmod(total.value, micro * accumulation)
         if rest == 0:
             state(stated, "num_gpus", processes or None, total.text, total.line)
+    if (used := stated.get("gpus_per_process")) is not None:
+        # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are those of the machine.
+        replicas = stated.count("data_parallel_size") or 1
+        state(stated, "num_gpus", used.value * replicas if used.value else None, used.text, used.line, COMPUTED + 1)
     deepspeed_setup.world_from_replicas(stated)
     state(stated, "only_data_parallel", True)

@@ -117,6 +117,41 @@ _HPARAMS = (
 _ROW = re.compile(r"^\s*(?:- )?['\"]?(\w{1,60})['\"]?:\s+['\"]?([^#'\"\n!&*{\[]{1,200}?)['\"]?\s*(?:#.*)?$")
 
 
+_MODEL_CONFIG = _options(
+    count,
+    "hidden_size num_attention_heads vocab_size",
+    num_layers="num_hidden_layers",
+    num_query_groups="num_key_value_heads",
+    ffn_hidden_size="intermediate_size",
+) | _options(_name, model="_name_or_path")
+"""Entries of a model's configuration in transformers."""
+
+
+def state_config(config: Mapping[str, Any], stated: LoggedValues, source: str) -> None:
+    """Add what an experiment tracker keeps of a training's configuration: of names and plain values, not nested ones.
+
+    The same names within an object may be of something else: an evaluation, or the critic of a reinforcement learning.
+    """
+    per_device = "per_device_train_batch_size" in config
+    known = {**_OPTIONS, **_HPARAMS, **_MODEL_CONFIG}
+    own = LoggedValues()
+    for name, value in config.items():
+        # What transformers calls train_batch_size is of one process.
+        if name in known and not (per_device and name == "train_batch_size"):
+            field, read = known[name]
+            state(own, field, read(str(value)), f"{source}: {name}: {value}", 1, ECHOED)
+    state(own, "precision", precision_of(config.get("precision")), f"{source}: precision: {config.get('precision')}")
+    if per_device:
+        state(own, "only_data_parallel", True)
+    stated.absorb(own)
+
+
+def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
+    """Add the shape and the name in a configuration of transformers."""
+    for name, (field, read) in _MODEL_CONFIG.items():
+        state(stated, field, read(str(config.get(name))))
+
+
 def state_hparams(beside: Mapping[str, bytes], stated: LoggedValues) -> None:
     """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
 

@@ -106,9 +106,9 @@ class FileFormat:
         recognises: whether a file that begins with these bytes is one.
         read: the trainings of the files that belong together; gets small neighbouring files by
             name. Raises ValueError, with the reason, for content that can't be read.
-        together: maps a file's path to what all files of its training share; None where each file
-            is a training.
-        beside: names of helpful files in the same folder.
+        together: maps a file's path to the folder, or another path, that all files of its training
+            share; None where each file is a training.
+        beside: patterns of helpful files, in that folder or in the file's own.
     """
 
     name: str

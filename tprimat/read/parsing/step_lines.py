@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tprimat.read.parsing.options import options_in
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -149,16 +149,29 @@ class ElapsedReader(StepReader):
 
     rate = None
 
-    def put_elapsed(self, record: Record, clock: re.Match[str] | None) -> None:
-        """Set the time of a record from a match with the groups days, hours, minutes and seconds."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_coarse = False
+
+    def put_elapsed(
+        self, record: Record, clock: re.Match[str] | None, exactly: Callable[[float], float | None] = lambda _: None
+    ) -> None:
+        """Set the time of a record from a match with the groups days, hours, minutes and seconds.
+
+        `exactly` returns a time with decimals that agrees with the whole seconds, if there is one.
+        """
         if clock:
-            days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-            record.put("elapsed_seconds", ((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+            days, hours, minutes, rest = (float(part or 0) for part in clock.groups())
+            seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+            exact = exactly(seconds)
+            self._is_coarse = self._is_coarse or exact is None
+            record.put("elapsed_seconds", seconds if exact is None else exact)
 
     def done(self, run: RunBuilder) -> None:
         """Set the step times."""
         if run.training.records:
             set_times(run.training.ordered())
+        if run.training.records and self._is_coarse:
             run.training.warnings.append("step times are differences of elapsed_time, which has whole seconds")
 
 

@@ -17,7 +17,7 @@ from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.megatron.line import Kind
 from tprimat.read.megatron.line import Record as MegatronRecord
-from tprimat.read.parsing.options import options_in, state_hparams
+from tprimat.read.parsing.options import options_in, state_hparams, state_model_config
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, folder_of
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -265,21 +265,8 @@ def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
     """Read the Trainer's arguments and the model's configuration, each JSON text."""
     options_in(texts.get("args/text_summary", texts.get("args", "")), 1, stated)
     config = object_at(texts.get("model_config/text_summary", texts.get("model_config", "")).lstrip()) or {}
-    for key, field in _CONFIG.items():
-        state(stated, field, config.get(key) or None)
+    state_model_config(config, stated)
     state(stated, "weights_precision", precision_of(config.get("torch_dtype")))
-
-
-_CONFIG = {
-    "num_hidden_layers": "num_layers",
-    "hidden_size": "hidden_size",
-    "num_attention_heads": "num_attention_heads",
-    "num_key_value_heads": "num_query_groups",
-    "intermediate_size": "ffn_hidden_size",
-    "vocab_size": "vocab_size",
-    "_name_or_path": "model",
-}
-"""Entries of a model's configuration, and the fields that they state."""
 
 
 def _state_batch(sizes: Mapping[int, float], scalars: Mapping[str, list[Point]], training: LoggedTraining) -> None:

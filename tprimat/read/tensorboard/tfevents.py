@@ -15,9 +15,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import struct
-from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
+
+from tprimat.read.parsing.protobuf import fields_of, varint
 
 LONGEST_RECORD = 1 << 28
 """Bytes. Graphs and images take some megabytes; a length beyond is no length."""
@@ -107,59 +108,25 @@ def _records(stream: BinaryIO, events: Events) -> Iterator[bytes]:
         yield body
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
-    value, shift = content[place], 0
-    # The highest bit of a byte, which is not of the number, says that another one follows.
-    while value >> shift >= 0x80:
-        place, shift = place + 1, shift + 7
-        if shift > 63:
-            raise ValueError("a number of more than ten bytes")
-        value += (content[place] - 1) << shift
-    return value, place + 1
-
-
-def _fields(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
-    """Return the values by number and wire type of their fields: integers for wire type 0, else bytes."""
-    fields: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
-    value: Any
-    place = 0
-    while place < len(content):
-        key, place = _varint(content, place)
-        kind = key & 7
-        if kind == 0:
-            value, place = _varint(content, place)
-        else:
-            size, place = _varint(content, place) if kind == 2 else (_SIZES[kind], place)
-            value, place = content[place : place + size], place + size
-        fields[key >> 3, kind].append(value)
-    if place > len(content):
-        raise ValueError("a field exceeds the record")
-    return fields
-
-
-_SIZES = {1: 8, 5: 4}
-"""Bytes of the types of fixed size."""
-
-
 def _number(form: str, values: list[bytes]) -> float | None:
     """Return the last of some numbers; None where there is none."""
     return float(struct.unpack(form, values[-1])[0]) if values else None
 
 
 def _add_event(content: bytes, events: Events) -> None:
-    fields = _fields(content)
+    fields = fields_of(content)
     wall_time = _number("<d", fields[1, 1]) or 0.0
     step = fields[2, 0][-1] if fields[2, 0] else 0
     step -= 1 << 64 if step >= 1 << 63 else 0
     if wall_time > 0:
         events.first_time = min(wall_time, events.first_time or wall_time)
-    if any(1 in _fields(log)[1, 0] for log in fields[7, 2][-1:]):
+    if any(1 in fields_of(log)[1, 0] for log in fields[7, 2][-1:]):
         # A session that starts at a step takes back what was written for it and later ones.
         for tag, points in events.scalars.items():
             events.scalars[tag] = [point for point in points if point.step < step]
     for summary in fields[5, 2]:
-        for value in _fields(summary)[1, 2]:
-            parts = _fields(value)
+        for value in fields_of(summary)[1, 2]:
+            parts = fields_of(value)
             tag = b"".join(parts[1, 2][-1:]).decode("utf-8", errors="replace")
             known = _tensor(parts[8, 2][-1]) if parts[8, 2] else _number("<f", parts[2, 5])
             if isinstance(known, str):
@@ -177,7 +144,7 @@ _RAW = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 
 def _tensor(content: bytes) -> float | str | None:
     """Return a scalar tensor's number or text; None for other shapes and types."""
-    fields = _fields(content)
+    fields = fields_of(content)
     if fields[8, 2]:
         return str(fields[8, 2][0], "utf-8", "replace")
     form = _RAW.get(fields[1, 0][-1] if fields[1, 0] else 0)
@@ -190,7 +157,7 @@ def _tensor(content: bytes) -> float | str | None:
         for value in values
         for known in _first_two(_PACKED[number], value)
     ]
-    sizes = [_fields(dimension)[1, 0] for shape in fields[2, 2][-1:] for dimension in _fields(shape)[2, 2]]
+    sizes = [fields_of(dimension)[1, 0] for shape in fields[2, 2][-1:] for dimension in fields_of(shape)[2, 2]]
     return numbers[0] if len(numbers) == 1 and math.prod(size[0] for size in sizes if size) == 1 else None
 
 
@@ -205,6 +172,6 @@ def _first_two(form: str | None, value: int | bytes) -> list[float]:
     numbers: list[float] = []
     place = 0
     while place < len(value) and len(numbers) < 2:
-        number, place = _varint(value, place)
+        number, place = varint(value, place)
         numbers.append(float(number))
     return numbers

@@ -1,0 +1,118 @@
+"""Reader of MLflow: a run's folder, mlruns/EXPERIMENT/RUN, and metric histories as CSV.
+
+metrics/train/loss    a line per value: time in ms since 1970, value, step: 1700000001500 1.99 1
+params/max_steps      a file per parameter, of a value alone
+meta.yaml             start_time in ms, status (3: finished, 4: failed, 5: killed), run_name
+
+run_id,key,value,step,timestamp
+69c1732aabb5,loss,1.99,1,1700000001500
+
+Source: mlflow/store/tracking/file_store.py and convertMetricsToCsv in MetricsPlotPanel.tsx of mlflow/mlflow; checked
+with folders of version 3.17.2.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from tprimat.read import tracked
+from tprimat.read.parsing.options import state_config
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of
+from tprimat.read.parsing.values import number, whole
+
+_LINE = re.compile(rb"\d{13} [-+\w.]{1,40} \d{1,18}(?: [^\r\n]*)?(?:\r?\n|$)")
+_ENTRY = re.compile(r"^(\w{1,40}): '?([^'\n]{0,200}?)'?\s*$", re.MULTILINE)
+_COLUMNS = {"run_id", "key", "value", "step", "timestamp"}
+_ENDINGS = {"4": "failed", "5": "killed", "FAILED": "failed", "KILLED": "killed"}
+
+Point = tuple[str, str, str, str]
+"""A metric's name, value, step and time in ms since 1970."""
+
+
+def _run_folder(path: str) -> str:
+    """Return the folder of the run that a metric's file belongs to; a metric `train/loss` is in a folder of its own."""
+    parents = PurePath(path).parents
+    return str(next((parent.parent for parent in parents if parent.name == "metrics"), parents[0]))
+
+
+def _points(parts: Sequence[InputFile]) -> Iterator[Point]:
+    for part in parts:
+        name = re.split(r"[\\/]metrics[\\/]", part.name)[-1].replace("\\", "/")
+        for line in part.stream:
+            # The last line of a run that goes on may be torn.
+            if line.endswith(b"\n") and _LINE.fullmatch(line):
+                time, value, step, *_ = line.decode("ascii", "replace").split()
+                yield name, value, step, time
+
+
+def _rows(points: Iterator[Point]) -> list[tuple[int, dict[str, object]]]:
+    """Return a row per step, the last value counts. Raises ValueError where there are values, but no steps."""
+    rows: dict[int, dict[str, object]] = {}
+    several = False
+    for name, value, printed, time in points:
+        step, milliseconds = whole(printed), number(time)
+        if step is None or name not in tracked.READ:
+            continue
+        row = rows.setdefault(step, {"global_step": step})
+        several = several or name in row
+        row[name] = value
+        if milliseconds is not None and (name in tracked.NAMES["loss"] or tracked.WALL_TIME not in row):
+            row[tracked.WALL_TIME] = milliseconds / 1e3
+    if several and rows.keys() == {0}:
+        raise ValueError("its metrics have no steps: all are logged at step 0")
+    return [(0, rows[step]) for step in sorted(rows)]
+
+
+def _folder(parts: Sequence[InputFile], beside: Mapping[str, bytes]) -> list[ParsedLog]:
+    texts = {name.replace("\\", "/"): content.decode("utf-8", "replace") for name, content in beside.items()}
+    parameters = {name.removeprefix("params/"): text for name, text in texts.items() if name.startswith("params/")}
+    meta = dict(_ENTRY.findall(texts.get("meta.yaml", "")))
+    known: dict[str, Any] = {"notes": (f"{len(parts)} metrics, {len(parameters)} parameters",)}
+    if name := meta.get("run_name"):
+        known["notes"] += (f"MLflow run {name}",)
+    if meta.get("status") in ("3", "FINISHED"):
+        known["ended"] = True
+    elif ending := _ENDINGS.get(meta.get("status", "")):
+        known["fixed_status"] = ("incomplete", f"MLflow recorded the run as {ending}")
+    started = number(meta.get("start_time"))
+    if started and 0 < started < 4e12:
+        time = datetime.datetime.fromtimestamp(started / 1e3, datetime.timezone.utc)
+        known["timestamp"] = time.isoformat(timespec="seconds")
+    trainings = tracked.trainings_of(_rows(_points(parts)))
+    for training in trainings:
+        state_config(parameters, training.around.stated, "MLflow's params")
+    return [tracked.parsed(training, "mlflow", "run folder", lines=False, **known) for training in trainings]
+
+
+def _csv(part: InputFile) -> list[ParsedLog]:
+    points: dict[str, list[Point]] = {}
+    for _, row in part.table():
+        points.setdefault(row["run_id"], []).append((row["key"], row["value"], row["step"], row["timestamp"]))
+    runs = {run: tracked.trainings_of(_rows(iter(each))) for run, each in points.items()}
+    return [
+        tracked.parsed(training, "mlflow", "CSV export", lines=False, label=run[:80] if len(runs) > 1 else None)
+        for run, trainings in runs.items()
+        for training in trainings
+    ]
+
+
+FILE_FORMATS = (
+    FileFormat(
+        "mlflow",
+        "a metric in the folder of an MLflow run (time, value, step)",
+        lambda head: _LINE.match(head) is not None,
+        _folder,
+        together=_run_folder,
+        beside=("meta.yaml", "params/**/*"),
+    ),
+    FileFormat(
+        "mlflow",
+        "metric histories of MLflow as CSV (“run_id,key,value,step,timestamp”)",
+        lambda head: set(columns_of(head)) >= _COLUMNS,
+        lambda parts, _beside: [each for part in parts for each in _csv(part)],
+    ),
+)

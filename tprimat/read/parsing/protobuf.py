@@ -1,0 +1,43 @@
+"""Protocol buffers without their schema: the fields of a message by number and wire type."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+_SIZES = {1: 8, 5: 4}
+"""Bytes of the wire types of fixed size."""
+
+
+def varint(content: bytes, place: int) -> tuple[int, int]:
+    """Return the number at a place, and the place after it. Raises ValueError or LookupError where there is none."""
+    value, shift = content[place], 0
+    # The highest bit of a byte, which is not of the number, says that another one follows.
+    while value >> shift >= 0x80:
+        place, shift = place + 1, shift + 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
+        value += (content[place] - 1) << shift
+    return value, place + 1
+
+
+def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
+    """Return the values by number and wire type of their fields: integers for wire type 0, else bytes.
+
+    Raises ValueError or LookupError for what is no message.
+    """
+    fields: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
+    value: Any
+    place = 0
+    while place < len(content):
+        key, place = varint(content, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = varint(content, place)
+        else:
+            size, place = varint(content, place) if kind == 2 else (_SIZES[kind], place)
+            value, place = content[place : place + size], place + size
+        fields[key >> 3, kind].append(value)
+    if place > len(content):
+        raise ValueError("a field exceeds the record")
+    return fields

@@ -1,0 +1,145 @@
+"""Histories of experiment trackers (W&B, MLflow): rows of metrics, and what trainings and frameworks call them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import (
+    CONTRADICTION,
+    LEAST_BLOCKS,
+    LoggedTraining,
+    Record,
+    check_stamps,
+    set_times,
+)
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.values import whole
+from tprimat.read.tensorboard.reader import LAYOUTS
+from tprimat.results.run import Timing
+
+_OWN: Mapping[str, tuple[str, ...]] = {
+    **LIGHTNING,
+    "loss": (*LIGHTNING["loss"], "train/lm_loss"),
+    "learning_rate": ("train/learning_rate", "learning_rate", "lr", "train/lr", "actor/lr"),
+    "grad_norm": (*LIGHTNING["grad_norm"], "actor/grad_norm"),
+    "seconds": (*LIGHTNING["seconds"], "train/step_time_s", "perf/time_per_step", "timing_s/step"),
+    "tokens_per_second_per_gpu": (*LIGHTNING["tokens_per_second_per_gpu"], "perf/throughput", "tps_per_gpu"),
+    "tokens_per_second": (*LIGHTNING["tokens_per_second"], "train/tokens_per_second", "tokens_per_second", "tps"),
+    "policy_loss": ("actor/pg_loss", "actor/loss"),
+}
+_SHARED = ("loss", "learning_rate", "grad_norm", "seconds", "tokens_per_second_per_gpu")
+NAMES: Mapping[str, tuple[str, ...]] = {
+    field: (*names, *(tag for layout in LAYOUTS for tag in layout.tags.get(field, ()) if field in _SHARED))
+    for field, names in _OWN.items()
+}
+"""What people and frameworks call a value; the first that is there counts."""
+
+STEPS = ("train/global_step", "trainer/global_step", "global_step", "training/global_step", "Step", "_step")
+"""What counts steps; the first that is there in any row of a training counts."""
+
+_COUNTER = "_step"
+ELAPSED, WALL_TIME = "_runtime", "_timestamp"
+"""When a row was logged: s since the start of the run, or since 1970."""
+
+_SUMMARIES = ("train/train_runtime", "train_runtime")
+"""A row with one of these is the summary that Hugging Face's Trainer logs at the end."""
+
+READ = frozenset((*STEPS, ELAPSED, WALL_TIME, *_SUMMARIES, *(name for names in NAMES.values() for name in names)))
+"""All that is read of a row."""
+
+Row = Mapping[str, object]
+
+
+def values_of(row: Row) -> dict[str, object]:
+    """Return the values of a row by the fields of a record."""
+    values = {field: next((row[name] for name in names if name in row), None) for field, names in NAMES.items()}
+    return {field: value for field, value in values.items() if value is not None}
+
+
+def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
+    """Return the trainings in a history, from its rows with their lines (0: none), in the order of the file.
+
+    Step times that no row holds are differences of the time since the start. Raises ValueError where there is no step.
+    """
+    logged = []
+    for line, row in rows:
+        steps = {name: step for name in STEPS if (step := whole(row.get(name))) is not None}
+        values = {} if any(name in row for name in _SUMMARIES) else values_of(row)
+        clocks = {name: row[name] for name in (ELAPSED, WALL_TIME) if name in row}
+        logged.append((line, steps, values if {"loss", "seconds", "policy_loss"} & values.keys() else {}, clocks))
+    training_rows = [each for each in logged if each[2] and each[1]]
+    column = next((name for name in STEPS if any(name in steps for _, steps, _, _ in training_rows)), "")
+    clock = ELAPSED if any(ELAPSED in clocks for _, _, _, clocks in training_rows) else WALL_TIME
+    numbers = [steps[_COUNTER] for _, steps, _, _ in logged if _COUNTER in steps]
+    # A tracker that is told no step counts its rows: one of an evaluation is no step of the training.
+    counts_rows = column == _COUNTER and all(later - earlier in (0, 1) for earlier, later in pairwise(numbers))
+    others = 0
+    sorter = RecordSequencer()
+    for line, steps, values, clocks in logged:
+        if column in steps and values:
+            record = Record(steps[column] - others, line, window=1)
+            for field, value in {**values, "elapsed_seconds": clocks.get(clock)}.items():
+                record.put(field, value)
+            sorter.take(record)
+        elif column in steps and counts_rows:
+            others += 1
+    trainings = sorter.finish()
+    if not trainings:
+        raise ValueError("no row has a training loss or a step time")
+    for training in trainings:
+        _set_times(training, clock)
+    return trainings
+
+
+def _set_times(training: LoggedTraining, clock: str) -> None:
+    records = training.ordered()
+    if any(record.seconds is not None for record in records):
+        _check_times(records, training.warnings)
+        return
+    # The run starts before its training: the first step's time is unknown.
+    started = records[0].native.get("elapsed_seconds", 0.0)
+    for record in records:
+        if "elapsed_seconds" in record.native:
+            record.native["elapsed_seconds"] -= started
+    set_times(records)
+    training.warnings.append(f"step times are differences of {clock}: evaluation and saving count where they occur")
+
+
+def _check_times(records: Sequence[Record], warnings: list[str]) -> None:
+    """Warn where the step times contradict when the rows were logged."""
+    rows = [
+        (later.native["elapsed_seconds"], 0.0, (later.seconds or 0.0) * (later.step - record.step) or None)
+        for record, later in pairwise(records)
+        if "elapsed_seconds" in later.native
+    ]
+    warnings += check_stamps(rows)
+    printed, passed = sum(seconds or 0.0 for _, _, seconds in rows[1:]), rows[-1][0] - rows[0][0] if rows else 0.0
+    if len(rows) > LEAST_BLOCKS and printed > CONTRADICTION * passed > 0:
+        warnings.append(
+            f"step times add up to {printed / passed:.3g}× the time that passed: they may have another unit than s"
+        )
+
+
+def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> ParsedLog:
+    """Return a training from a form of a tracker's files; `known` holds further attributes of a RunBuilder."""
+    records = training.ordered()
+    training.last = records[-1]
+    return RunBuilder(
+        tracker,
+        f"{tracker} ({form})",
+        training,
+        Timing(
+            clock="the tracker's record of when a row was logged, or what the training's own code measured",
+            covers="unknown: the file has the figure alone",
+            over_ranks="the process that logs",
+        ),
+        shift=0 if records[0].step else 1,
+        rate=None,
+        unknown={"step_times": "no step times: export a chart of the step time, or the whole history"},
+        **known,
+    ).reading()
