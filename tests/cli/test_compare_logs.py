@@ -290,3 +290,23 @@ def test_a_log_without_a_model_beside_one_with_a_model(here, capsys):
     assert "models are not compared with each other" in " ".join(out.split())
     assert "Next: state what you know: --model-name NAME" in out
     assert len(out.splitlines()) <= 24
+
+
+def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, tps in (("amd-logs/llama/train.log", 8400), ("nvi-logs/llama3_1_8b_pretrain_fp8/train.log", 7000)):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).write_text("".join(BARE.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31)))
+    sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048"]
+    status, out, _ = compared(capsys, "AMD=amd-logs", "NVIDIA=nvi-logs", *sizes)
+    assert status == ExitStatus.OK, out
+    assert out.startswith("Llama 3.1 8B")
+    assert "i model from the name of the log's directory, not the log" in out
+    # What the user or the log says comes first; a name that means no model is none.
+    assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen")[1].startswith("Qwen 2.5 7B")
+    Path("llama2_70b").mkdir()
+    Path("amd-logs/llama/train.log").rename("llama2_70b/train.log")
+    assert tprimat.read_log("llama2_70b/train.log").runs[0].model is None
+    Path("qwen").mkdir()
+    Path("qwen/train.log").write_text(titan("NVIDIA H100 80GB HBM3", 79.1, 7000))
+    assert tprimat.load("qwen/train.log").runs[0].model == "llama"
