@@ -211,6 +211,7 @@ def _details(out: Terminal, comparison: Comparison) -> None:
             _group(out, comparison, group, footnotes)
         _breakdowns(out, model)
         out.entries("Published results", _dashed(published.beside(model)))
+    out.entries("Files", _dashed(f"{plain(file.name)}: {counted(len(file.runs), 'run')}" for file in comparison.files))
     out.entries("Notes", _dashed(comparison.notes))
     out.entries("Warnings", [(f"[{number}]", text) for number, text in footnotes.entries()])
 

@@ -116,9 +116,9 @@ def _first(group: Group, most: int) -> Group:
 
 def report(comparison: Comparison) -> Report:
     """Return a comparison with the verdict on each group of systems."""
-    names = {system.name for system in comparison.systems}
+    names = {system.full_name for system in comparison.systems}
     answers = (
-        Answer(model, group, _verdict(group, names - {system.name for system in model.systems}))
+        Answer(model, group, _verdict(group, names - {system.full_name for system in model.systems}))
         for model in comparison.models
         for group in model.groups
     )
