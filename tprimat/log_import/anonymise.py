@@ -27,7 +27,9 @@ _KEPT = {
 _SYSTEM = r"(?:usr|opt|dev|proc|sys|etc|lib|lib64|bin|sbin|run|tmp)/"
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_IPV6 = r"(?<![\w:.])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]+:){7})(?:fe80::|(?:[0-9A-Fa-f]{0,4}:){3,7})[0-9A-Fa-f]{1,4}(?![\w:])"
+_IPV6 = (
+    r"(?<![\w:.])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]+:){7})(?:fe80::|(?:[0-9A-Fa-f]{0,4}:){3,7})[0-9A-Fa-f]{1,4}(?![\w:])"
+)
 _HOSTS = (
     r"\bNODE-\d+\(([A-Za-z][\w.-]*)\)",
     r"\b([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL",
