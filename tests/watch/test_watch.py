@@ -188,6 +188,21 @@ def test_an_idle_log_is_not_read_again(tmp_path, monkeypatch):
     assert len(training.slept) > 50
 
 
+def test_a_log_that_takes_long_to_read_is_no_stall(tmp_path, monkeypatch):
+    training = Training(tmp_path / "train.log", log_lines((100, 1.0)), at_once=1)
+    logs = GrowingLogs(str(training.log), GIVEN)
+    read = logs.read
+
+    def slow():
+        training.now += 30.0
+        return read()
+
+    monkeypatch.setattr(logs, "read", slow)
+    updates = list(watch(logs, 10.0, (), Conditions(max_stall_s=100), training.clock, training.sleep))
+    assert events(updates)[-1] == "the training is complete: 100 steps"
+    assert not [event for event in events(updates) if "no step" in event]
+
+
 def test_a_failure_ends_the_watch(tmp_path):
     text = [
         "Traceback (most recent call last):",
