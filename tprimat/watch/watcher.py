@@ -113,7 +113,7 @@ class _Watcher:
         quiet_s = max(0.0, self._clock() - self._progress)
         events += self._stall(quiet_s)
         ending, status = self._ending(quiet_s, ended and not self._unread)
-        events += [*self._logs.notes, *([ending] if ending else [])]
+        events = [*self._logs.notes, *events, *([ending] if ending else [])]
         self._logs.notes.clear()
         return Update(self._state, quiet_s, tuple(events), status)
 
@@ -140,6 +140,8 @@ class _Watcher:
             yield f"steady from step {state.summary.steady.first_step} on"
         if state.cause and (before is None or state.cause != before.cause):
             yield f"an error in the log: {state.cause}"
+        if state.implausible and (before is None or not before.implausible):
+            yield f"implausible: {state.implausible}"
         changes = lines.changes(state)
         yield from changes[self._changes :]
         self._changes = max(self._changes, len(changes))
