@@ -34,7 +34,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         reason,
         config_diff,
         training.same_training(baseline.run, system.run),
-        windows.sensitivity(baseline.run, system.run) if ratio and single else (),
+        windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample) if ratio and single else (),
     )
 
 
