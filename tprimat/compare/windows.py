@@ -33,7 +33,8 @@ WINDOWS = (
 def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
-    Above 1 where the system is faster; in tokens, or in samples where these are compared. Empty where a rate is unknown or a record averages steps.
+    Above 1 where the system is faster; of samples where these are compared. Empty where a rate is unknown or a record
+    averages steps.
     """
     work = []
     for run in (baseline, system):

@@ -33,8 +33,9 @@ Values = tuple[tuple[float | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Rates of the systems (tokens/s/GPU, or samples/s/GPU) and their ratios to the baseline's, by window; in the order of the systems.
+    """Rates of the systems and their ratios to the baseline's, by window; in the order of the systems.
 
+    Rates are in tokens/s/GPU, or in samples/s/GPU where these are compared.
     A window holds the steps after one stop up to another. None where a run holds too little there.
     """
 
@@ -154,7 +155,7 @@ def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
 
 
 def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
-    """Return tokens/s/GPU, or samples/s/GPU, of the records of a run whose steps are all after one stop and up to another.
+    """Return the rate of the records of a run whose steps are all after one stop and up to another, per s and GPU.
 
     None where these are fewer than LEAST steps, or where the run holds no step up to the last: a
     window that one run fills to a half isn't the same window.
