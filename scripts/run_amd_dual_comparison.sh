@@ -37,13 +37,13 @@ while (($#)); do
             break
             ;;
         -*)
-            printf 'error: there is no option %s: words for Primus go after -- (docs/troubleshooting.md#wrong-usage)\n' \
+            printf 'error: no option %s\nhint:  options for Primus go after --\nsee:   docs/troubleshooting.md#wrong-usage\n' \
                 "$1" >&2
             exit 2
             ;;
         *)
             if [[ -n $result ]]; then
-                printf 'error: two results are named, %s and %s: name one (docs/troubleshooting.md#wrong-usage)\n' \
+                printf 'error: two results, %s and %s\nhint:  name one\nsee:   docs/troubleshooting.md#wrong-usage\n' \
                     "$result" "$1" >&2
                 exit 2
             fi
@@ -62,9 +62,9 @@ if [[ -z $result && -f $output/benchmark_cuda_$model.json ]]; then
     result=$output/benchmark_cuda_$model.json
 fi
 if [[ $fair == 1 && ! -f $result ]]; then
-    printf 'error: FAIR_CONFIG=1 takes its configuration from a result of the other platform, and %s: %s\n' \
-        "${result:-none is named} is not there" \
-        "name one as the first argument (docs/troubleshooting.md#cant-match)" >&2
+    if [[ -z $result ]]; then result=$output/benchmark_cuda_$model.json; fi
+    printf 'error: FAIR_CONFIG=1 needs a result of the other platform: %s: no such file\nhint:  %s\nsee:   %s\n' \
+        "$result" "name the result as the first argument" "docs/troubleshooting.md#cant-match" >&2
     exit 2
 fi
 

@@ -383,3 +383,27 @@ class TestDocs:
         assert len(shown) == len([cell for cell in cells if cell["cell_type"] == "code"])
         assert shown[2].startswith("('fp32', 22.6")
         assert [text for text in shown if text == "None"] == []
+
+
+class TestErrorsNameArguments:
+    def test_a_value_against_the_log(self, here):
+        (here / "b.log").write_text("  global_batch_size ........ 64\n" + MEGATRON)
+        with pytest.raises(UsageError) as error:
+            tprimat.read_log("b.log", global_batch_size=32)
+        assert "--" not in str(error.value)
+        assert ", global_batch_size as 32" in error.value.problem
+        assert error.value.hint == "remove the argument, or add override=True"
+        assert str(error.value) == error.value.message == f"{error.value.problem}: {error.value.hint}"
+
+    def test_of_a_comparison(self, results):
+        with pytest.raises(UsageError, match=r"^reference: no system matches 'B200'"):
+            tprimat.compare(results, reference="B200")
+        with pytest.raises(UsageError, match=r"^cost_per_gpu_hour: no system matches 'B200'"):
+            tprimat.compare(results, cost_per_gpu_hour={"B200": 3.0, "H100": 2.0})
+
+
+MEGATRON = "".join(
+    f" iteration {n:8d}/      30 | elapsed time per iteration (ms): {1000 + n:.1f} | "
+    "global batch size: 64 | lm loss: 9.0 |\n"
+    for n in range(1, 31)
+)

@@ -10,9 +10,11 @@ Errors that a user can mend are tprimat.errors.TensorPrimatError.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,7 +23,7 @@ from tprimat.catalog.gpus import PRECISIONS
 from tprimat.checks.compute import Mode
 from tprimat.compare import Caveat, Pair, cost
 from tprimat.compare import compare as compare_files
-from tprimat.errors import UsageError
+from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
@@ -168,6 +170,30 @@ class Comparison:
         return self._answer.group.leaders
 
 
+_ARGUMENTS = {"cost": "cost_per_gpu_hour"}
+"""Arguments that are called otherwise than their option of the command line."""
+
+
+@contextlib.contextmanager
+def _named_arguments() -> Iterator[None]:
+    """Name arguments, not options of the command line, in the errors of what is called."""
+    try:
+        yield
+    except TensorPrimatError as error:
+        error.problem = _in_python(error.problem)
+        error.hint = _in_python(error.hint) if error.hint else None
+        error.message = ": ".join(filter(None, (error.problem, error.hint)))
+        error.args = (error.message,)
+        raise
+
+
+def _in_python(text: str) -> str:
+    text = text.replace("remove the option, or add --override", "remove the argument, or add override=True")
+    name = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)\b")
+    return name.sub(lambda found: _ARGUMENTS.get(found[1], found[1].replace("-", "_")), text)
+
+
+@_named_arguments()
 def load(*paths: StrPath | Iterable[StrPath]) -> Results:
     """Load results and logs: files, folders with all below them, patterns, bundles; without paths, output/.
 
@@ -179,6 +205,7 @@ def load(*paths: StrPath | Iterable[StrPath]) -> Results:
     return _loaded(paths, NOTHING_GIVEN)
 
 
+@_named_arguments()
 def read_log(
     *paths: StrPath | Iterable[StrPath],
     model_name: str | None = None,
@@ -218,6 +245,7 @@ def read_log(
     return _loaded(paths, given)
 
 
+@_named_arguments()
 def compare(
     *sources: Results | StrPath | Iterable[StrPath],
     reference: str | None = None,

@@ -7,10 +7,10 @@ import pytest
 from made_runs import MI300X, make_run, shape
 
 from tprimat.analysis import efficiency
-from tprimat.analysis.efficiency import Options, largest_micro_batch, of_runs
+from tprimat.analysis.efficiency import Options, Value, largest_micro_batch, of_runs
 from tprimat.analysis.summary import summarize
 from tprimat.catalog.prices import Price
-from tprimat.results.run import MemoryMetrics, Run
+from tprimat.results.run import Disturbance, MemoryMetrics, Run
 from tprimat.store import store
 
 
@@ -180,7 +180,7 @@ class TestEnergy:
 
 
 def memory_run(used, *, micro=1, kind="peak_memory_reserved_gb"):
-    run = make_run(memory_metrics=MemoryMetrics(**{kind: used}))
+    run = make_run(step_time=2.4, memory_metrics=MemoryMetrics(**{kind: used}))
     return msgspec.structs.replace(
         run, training_config=msgspec.structs.replace(run.training_config, micro_batch_size=micro)
     )
@@ -258,3 +258,48 @@ class TestEpochs:
 def test_of_an_unknown_gpu_there_is_no_tdp():
     value = worth(make_run("NVIDIA Q1000"), tdp_energy=True).values["tdp_joules_per_token"]
     assert value.reason == "TDP of this device unknown"
+
+
+class TestChecklist:
+    def hints(self, **fields):
+        return worth(full_run(**{"memory_metrics": MemoryMetrics(peak_memory_reserved_gb=60.0), **fields})).hints
+
+    def test_a_usual_run_has_no_hint(self):
+        assert self.hints(step_time=2.4) == ()
+
+    def test_an_mfu_below_the_published_ones(self):
+        (hint,) = self.hints(step_time=8.0)
+        assert hint.startswith("MFU of 10% with full attention: published BF16 trainings")
+        # The bound is of BF16 and of whole models.
+        assert self.hints(step_time=8.0, precision="fp8") == self.hints(step_time=8.0, scale="tiny") == ()
+
+    def test_what_keeps_the_gpu_waiting(self):
+        waiting = {
+            "breakdown": {"data_wait_s": 0.6, "compute_s": 1.8},
+            "native_metrics": {"gpu_utilisation_percent": 71.0},
+        }
+        busy, data = self.hints(step_time=2.4, **waiting)
+        assert busy.startswith("GPU utilization of 71%")
+        assert data.startswith("25% of the time is spent waiting for data")
+        (others,) = self.hints(step_time=2.4, disturbance=Disturbance(other_programs_cpu_share=0.31))
+        assert others.startswith("other programs used 31% of the CPU")
+
+
+def test_the_micro_batch_that_fits_by_hand():
+    run = make_run(memory_metrics=MemoryMetrics(peak_memory_reserved_gb=20.0))
+    run = msgspec.structs.replace(run, training_config=msgspec.structs.replace(run.training_config, micro_batch_size=4))
+    # 4 × 0.95 × 85 / 20 = 16.15
+    assert worth(run).values["micro_batch_that_fits"] == Value(16.0, reason="from 20.0 GB at 4")
+    full = msgspec.structs.replace(run, memory_metrics=MemoryMetrics(peak_memory_reserved_gb=84.9))
+    assert worth(full).values["micro_batch_that_fits"].value == 4
+    assert "micro_batch_that_fits" not in worth(make_run(None, stack="cpu", gpus=1)).values
+
+
+def test_tokens_per_watt_hour_by_hand():
+    run = make_run(energy_metrics={"energy_joules": 6000.0, "measured_tokens": 2000.0})
+    assert worth(run, tdp_energy=True).values["tokens_per_watt_hour"] == Value(1200.0)
+    values = worth(make_run(), tdp_energy=True).values
+    # 5,120 tokens/s × 3600 s / 700 Wh
+    assert values["tokens_per_watt_hour"].value == pytest.approx(5120 * 3600 / 700, rel=0.01)
+    assert "not measured" in values["tokens_per_watt_hour"].reason
+    assert "tokens_per_watt_hour" not in worth(make_run()).values

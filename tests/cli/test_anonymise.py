@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tarfile
+from pathlib import Path
 
 from test_verify import log_text
 
@@ -17,6 +18,18 @@ gpu-18:1234:5678 [1] NCCL INFO NET/IB : Using eth0:10.11.12.14<0>
 USER=ada --master_addr gpu-17 --master_port 29500, mail ada.l@example.com, see https://wandb.ai/ada/runs
 cache C:\\Users\\ada\\.cache\\hf, link 52:54:00:12:34:56, GPU-01234567-89ab-cdef-0123-456789abcdef
 nvidia-cublas-cu12==12.1.3.1, driver 570.86.10.01, torch /usr/lib/python3/torch, tokens/s/GPU 5/10635
+"""
+
+CLUSTER = """\
+SLURM_JOB_NODELIST=node-[07-08,11],login3 SLURM_SUBMIT_HOST=frontend.cluster.acme.com
+[node-08:0] INFO start
+node-11: [rank8] INFO start
+ada@login3:~/x$ sbatch run.sh
+Linux frontend 5.15.0 #1 SMP
+login9.cluster.acme.com is up
+wandb: Currently logged in as: ada (acme-ai). --wandb-entity acme-ai
+SSH_CONNECTION=203.0.113.9 51422 10.0.0.3 22, peer fe80::1ff:fe23:4567:890a, at 12:34:56, std::vector, :::MLLOG
+PWD=/home/ada/acme --save s3://acme-bucket/runs/last --load gs://acme-2/x
 """
 
 
@@ -43,6 +56,28 @@ class TestBundle:
         assert status == 0
         private = ("gpu-17", "gpu-18", "lab.example.com", "ada", "10.11.12", "52:54", "89ab")
         assert not [name for name, content in contents(path).items() for each in private if each in content]
+
+    def test_a_cluster_s_names_are_gone(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "acme-runs").mkdir()
+        log = Path("acme-runs", "train_node-07.log")
+        log.write_text(CLUSTER + "WANDB_API_KEY=0123456789abcdef0123 MY_PASSWORD=hunter2\n" + log_text())
+        arguments = [
+            "--log-file",
+            str(log),
+            "--bundle",
+            "mine.zip.tar.gz",
+            "--anonymise",
+            "--model-name",
+            "llama3.1_8B",
+        ]
+        assert cli.run("extract-primus", [*arguments, "--gpu", "H200"]) == 0
+        private = ("node-", "login", "frontend", "acme", "ada", "203.0", "fe80", "0123456789", "hunter2")
+        found = contents(tmp_path / "mine.zip.tar.gz")
+        assert not [(name, each) for name, text in found.items() for each in private if each in text]
+        log = next(text for name, text in found.items() if "/logs/" in name)
+        assert "at 12:34:56, std::vector, :::MLLOG" in log
+        assert cli.run("verify", ["mine.zip.tar.gz"]) == 0
 
     def test_the_bundle_still_verifies(self, tmp_path, capsys):
         path, _ = bundled(tmp_path, "--anonymise")

@@ -41,6 +41,20 @@ def earlier(samples, tmp_path):
     return folder
 
 
+def test_logs_with_the_values_that_they_leave_open(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    for name, rate in (("one", 7000), ("two", 8400)):
+        line = "step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {rate:,}\n"
+        text = "".join(line.format(n=n, rate=rate + n % 3) for n in range(1, 31))
+        (tmp_path / "logs" / f"{name}.log").write_text(text)
+    sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048", "--model-name", "llama"]
+    options = ["--results-dir", "logs", "--no-plot", "--gpu", "one=H100", "--gpu", "two=H200", *sizes]
+    for command in ("nvd-compare", "compare-frameworks"):
+        assert run(command, options) == ExitStatus.OK
+        assert "8×H200 is 20% faster per GPU than 8×H100" in capsys.readouterr().out
+
+
 class TestNvdCompare:
     def test_header_tables_and_summary(self, results, capsys):
         assert run("nvd-compare", []) == ExitStatus.OK

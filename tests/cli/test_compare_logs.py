@@ -259,3 +259,54 @@ class TestUnnamedGpus:
         monkeypatch.setattr(extract.platforms, "detect", lambda torch: SimpleNamespace(devices=(device,) * devices))
         run_found = self.a_run(191.98, environment=Environment(hostname=host))
         assert extract.with_inferred_gpu(run_found).gpu_info.device_name == name
+
+
+BARE = (
+    "[rank0]:[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: {tps:,}"
+)
+
+
+def test_a_log_that_states_nothing_is_told_the_options_and_compared_with_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, tps in (("old.log", 7000), ("new.log", 8400)):
+        Path(name).write_text("".join(BARE.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31)))
+    status, out, _ = compared(capsys, "old=old.log", "new=new.log")
+    assert status == ExitStatus.NOT_COMPARABLE
+    hint = "--model-name NAME --num-gpus N --global-batch-size N --sequence-length N"
+    assert hint in " ".join(out.split())
+    options = hint.replace("NAME", "llama").replace("-gpus N", "-gpus 8").replace("size N", "size 16")
+    status, out, _ = compared(capsys, "old=old.log", "new=new.log", *options.replace("length N", "length 2048").split())
+    assert (status, "new is 20% faster per GPU than old" in out) == (ExitStatus.OK, True)
+    out = compared(capsys, "old=old.log", "new=new.log", "--model-name", "llama")[1]
+    assert "old has no step times: torchtitan prints none, and the log lacks the global batch size" in " ".join(
+        out.split()
+    )
+    assert "state what you know: --num-gpus N --global-batch-size N" in " ".join(out.split())
+
+
+def test_a_log_without_a_model_beside_one_with_a_model(here, capsys):
+    Path("bare.log").write_text("".join(BARE.format(n=n, tps=7000) + "\n" for n in range(1, 31)))
+    out = compared(capsys, "nv.log", "bare.log")[1]
+    assert "models are not compared with each other" in " ".join(out.split())
+    assert "Next: state what you know: --model-name NAME" in out
+    assert len(out.splitlines()) <= 24
+
+
+def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, tps in (("amd-logs/llama/train.log", 8400), ("nvi-logs/llama3_1_8b_pretrain_fp8/train.log", 7000)):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).write_text("".join(BARE.format(n=n, tps=tps + n % 3) + "\n" for n in range(1, 31)))
+    sizes = ["--num-gpus", "8", "--global-batch-size", "16", "--sequence-length", "2048"]
+    status, out, _ = compared(capsys, "AMD=amd-logs", "NVIDIA=nvi-logs", *sizes)
+    assert status == ExitStatus.OK, out
+    assert out.startswith("Llama 3.1 8B")
+    assert "i model from the name of the log's directory, not the log" in out
+    # What the user or the log says comes first; a name that means no model is none.
+    assert compared(capsys, "amd-logs", "nvi-logs", *sizes, "--model-name", "qwen")[1].startswith("Qwen 2.5 7B")
+    Path("llama2_70b").mkdir()
+    Path("amd-logs/llama/train.log").rename("llama2_70b/train.log")
+    assert tprimat.read_log("llama2_70b/train.log").runs[0].model is None
+    Path("qwen").mkdir()
+    Path("qwen/train.log").write_text(titan("NVIDIA H100 80GB HBM3", 79.1, 7000))
+    assert tprimat.load("qwen/train.log").runs[0].model == "llama"

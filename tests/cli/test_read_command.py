@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -357,3 +358,16 @@ def test_the_script_runs_from_any_folder(repository, tmp_path):
     done = subprocess.run([sys.executable, str(script), "train.log"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list((tmp_path / "output").glob("*.json"))) == 1
+
+
+def test_without_arguments_the_directories_of_the_older_tool_are_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    line = "step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  tps: 7,000\n"
+    for folder in ("amd-logs/llama", "nvi-logs/qwen25_7b_test_fp8"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "train.log").write_text("".join(line.format(n=n) for n in range(1, 4)))
+    assert run("read", ["--quiet"]) == 0
+    assert sorted(Path(each).name for each in capsys.readouterr().out.split()) == [
+        "train_torchtitan_llama.json",
+        "train_torchtitan_qwen.json",
+    ]

@@ -168,3 +168,57 @@ def test_a_member_outside_of_the_archive_stays_inside(packed, tmp_path, capsys):
         archive.add(tmp_path / "train.log", "../../../escaped.log")
     assert cli.run("verify", [str(path)]) == ExitStatus.USAGE
     assert "no results in it" in capsys.readouterr().err
+
+
+class TestOtherValues:
+    @pytest.fixture
+    def packed(self, tmp_path, capsys):
+        """A bundle of a log with rates and memory of its own."""
+        lines = "".join(
+            f"[titan] 2026-01-01 00:00:{n:02} - root - INFO - step: {n:2}  loss: 9.1  memory: 31.0GiB(25%)  "
+            f"tps: 7,00{n}\n"
+            for n in range(1, 10)
+        )
+        log = tmp_path / "train.log"
+        log.write_text("[titan] INFO - Model llama3 8B size: 8,030,261,248 total parameters\n" + lines)
+        output = tmp_path / "output"
+        assert cli.run("read", [str(log), "--output-dir", str(output)]) == 0
+        path = tmp_path / "mine.tar.gz"
+        bundle.write(path, list(output.glob("*.json")), [log])
+        capsys.readouterr()
+        return path
+
+    @pytest.mark.parametrize(
+        ("field", "change"),
+        [
+            ("native_metrics.tokens_per_second_per_gpu, step 3", lambda run: native(run, 2)),
+            ("run.model", lambda run: run | {"model": "qwen"}),
+            ("run.framework", lambda run: run | {"framework": "nemo"}),
+        ],
+    )
+    def test_a_change_in_all_copies_is_found(self, packed, capsys, field, change):
+        def everywhere(content: bytes) -> bytes:
+            result = change(json.loads(content))
+            return json.dumps(result | {"runs": [change(run) for run in result["runs"]]}).encode()
+
+        status, found = verified(changed(packed, "results/*.json", everywhere), capsys)
+        assert status == ExitStatus.IMPLAUSIBLE
+        assert field in [each["field"] for run in found["runs"] for each in run["differences"]]
+
+    def test_a_change_at_the_top_level_alone_is_found(self, packed, capsys):
+        def memory(content: bytes) -> bytes:
+            result = json.loads(content)
+            result["memory_metrics"]["peak_memory_reserved_gb"] *= 2
+            return json.dumps(result).encode()
+
+        _, found = verified(changed(packed, "results/*.json", memory), capsys)
+        assert "top level" in [each["field"] for run in found["runs"] for each in run["differences"]]
+
+    def test_unchanged_it_is_the_same(self, packed, capsys):
+        assert verified(packed, capsys)[0] == ExitStatus.OK
+
+
+def native(run: dict, index: int) -> dict:
+    rates = list(run["native_metrics"]["tokens_per_second_per_gpu"])
+    rates[index] *= 1.5
+    return run | {"native_metrics": run["native_metrics"] | {"tokens_per_second_per_gpu": rates}}

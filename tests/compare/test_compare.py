@@ -8,7 +8,7 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus, UsageError
-from tprimat.results.run import MemoryMetrics
+from tprimat.results.run import MemoryMetrics, ModelConfig
 
 AMD = {"device": MI300X, "stack": "rocm"}
 
@@ -242,3 +242,15 @@ class TestSettings:
         ]
         rows = self.rows(make_run(environment=environments[0]), make_run(**AMD, environment=environments[1]))
         assert rows["other versions"].values == ("nemo 2.5", "primus 0.3")
+
+
+def test_a_model_under_its_name_in_a_log_is_the_model_of_its_shape():
+    full = ModelConfig(num_parameters=8_030_261_248)
+    earlier = make_run(model="llama3 8B", scale=None, model_config=full, framework="torchtitan")
+    (model,) = comparison(earlier, make_run(MI300X, stack="rocm")).models
+    assert (model.model, len(model.systems)) == ("llama", 2)
+    assert model.pairs[0].ratio is not None
+    assert len(comparison(earlier, make_run(MI300X, stack="rocm"), model="llama").systems) == 2
+    # Another shape is another model.
+    small = make_run(model="llama3 8B", scale=None, model_config=ModelConfig(num_parameters=1_923_125_248))
+    assert [each.model for each in comparison(small, make_run()).models] == ["llama3 8B", "llama"]

@@ -311,8 +311,20 @@ class TestPlan:
             planned(tree, primus_request("llama", passed=("--tensor_model_parallel_size", "3")))
 
     def test_refuses_a_precision_that_primus_has_not(self, tree):
-        with pytest.raises(UsageError, match="Primus trains in bf16, fp8, mxfp8, mxfp4"):
+        with pytest.raises(UsageError, match="Primus trains in bf16, fp16, fp8, mxfp8, mxfp4"):
             planned(tree, primus_request("llama", precision="fp32"))
+
+    @pytest.mark.parametrize("model", ["llama", "mistral"])
+    def test_fp16_is_the_configuration_of_bf16_switched(self, tree, model):
+        made = planned(tree, primus_request(model, precision="fp16"))
+        assert made.configuration.path.name == "llama3.1_8B-BF16-pretrain.yaml"
+        assert {name: told(made.arguments)[name] for name in ("bf16", "fp16", "fp8")} == {
+            "bf16": False,
+            "fp16": True,
+            "fp8": None,
+        }
+        assert made.setup.training_config.precision == "fp16"
+        assert any("is for bf16: --bf16 False --fp16 True" in note for note in made.notes)
 
     def test_a_configuration_of_ones_own(self, tree, tmp_path):
         path = tmp_path / "mine.yaml"
@@ -564,7 +576,7 @@ class TestFramework:
         request, _ = self.resolve("llama", wishes, tmp_path)
         assert (request.steps, request.global_batch_size, request.num_gpus, request.seed) == (60, 64, 4, 7)
 
-    @pytest.mark.parametrize("wishes", [RequestedConfig(scale="tiny"), RequestedConfig(precision="fp16")])
+    @pytest.mark.parametrize("wishes", [RequestedConfig(scale="tiny"), RequestedConfig(precision="fp32")])
     def test_refuses_what_primus_cannot(self, wishes, tmp_path):
         with pytest.raises(UsageError):
             self.resolve("llama", wishes, tmp_path)

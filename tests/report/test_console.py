@@ -145,3 +145,11 @@ class TestVerbosity:
     def test_verbose_holds_what_the_normal_one_holds(self, name):
         normal = console.render(report(CASES[name]())).split("Caveats")[0].split("Next")[0]
         assert normal in console.render(report(CASES[name]()), verbosity=Verbosity.VERBOSE)
+
+
+def test_verbose_lists_the_files():
+    text = console.render(report(comparison(make_run(), make_run(**AMD))), verbosity=Verbosity.VERBOSE)
+    lines = text.splitlines()
+    files = lines[lines.index("Files") + 1 :][:2]
+    assert [line[:2] for line in files] == ["- ", "- "]
+    assert all("1 run" in line for line in files)

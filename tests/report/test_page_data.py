@@ -141,6 +141,18 @@ class TestWindows:
         found = self.grid(make_run(), make_run(**AMD, step_time=2.4))
         assert found.ratios[0][found.stops.index(3)][-1] == pytest.approx(3.2 / 2.4, rel=1e-9)
 
+    def test_in_samples_where_the_sequence_length_is_unknown(self):
+        runs = [
+            make_run(framework="mlperf", length=None),
+            make_run(**AMD, framework="mlperf", step_time=2.4, batch=32, length=2048),
+        ]
+        found = self.grid(*runs)
+        rates = sorted(rate[found.stops.index(3)][-1] for rate in found.rates)
+        assert rates == pytest.approx([32 / 2.4 / 8, 64 / 3.2 / 8], rel=1e-3)
+        ((group,),) = (model.groups for model in comparison(*runs).models)
+        (pair,) = group.pairs
+        assert dict(pair.sensitivity)["last 10"] == pytest.approx(1.5, rel=1e-2)
+
     def test_records_of_several_steps_count_whole_or_not_at_all(self):
         run = make_run(steps=6, step_times=(9.0, 1.0, 1.0, 1.0, 1.0, 1.0), warmup=())
         run = msgspec.structs.replace(run, steps=(10, 20, 30, 40, 50, 60), window_steps=(10,) * 6)

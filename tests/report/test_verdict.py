@@ -116,6 +116,14 @@ class TestHeadline:
         assert found.headline.startswith("Only one system found (8×H100 80GB HBM3 (BF16), 5,120 tokens/s/GPU)")
         assert found.standing == "single"
 
+    def test_two_systems_that_trained_different_models(self):
+        first, second = report(comparison(make_run(), make_run(**AMD, model="qwen"))).answers
+        for found in (first, second):
+            assert found.verdict.headline.startswith("Only one system trained this model (8×")
+        # Of one machine's models, a result of another machine is what is missing.
+        alone = report(comparison(make_run(), make_run(model="qwen", batch=128))).answers
+        assert all(found.verdict.headline.endswith("add a second result to compare") for found in alone)
+
     def test_equal_reasons_are_one_sentence(self):
         found = answer(make_run(), make_run(label="a", length=4096), make_run(label="b", length=4096), reference="H100")
         assert found.headline.startswith("Not compared: a and b with 8×H100 80GB HBM3: workload mismatch")

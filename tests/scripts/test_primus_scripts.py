@@ -244,7 +244,7 @@ class TestDualComparison:
     def test_nothing_to_be_identical_to(self, place):
         done = place.run(self.script, FAIR_CONFIG="1")
         assert done.returncode == 2
-        assert "none is named" in done.stderr
+        assert "benchmark_cuda_llama.json: no such file" in done.stderr
         assert place.seen() == []
 
     def test_what_would_stop_the_second_run_is_found_before_the_first(self, place, theirs):
@@ -272,7 +272,7 @@ class TestDualComparison:
     def test_two_results_are_one_too_many(self, place, theirs):
         done = place.run(self.script, "a.json", "b.json")
         assert done.returncode == 2
-        assert "two results are named" in done.stderr
+        assert "two results, a.json and b.json" in done.stderr
 
 
 class TestOthers:

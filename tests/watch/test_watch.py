@@ -188,6 +188,31 @@ def test_an_idle_log_is_not_read_again(tmp_path, monkeypatch):
     assert len(training.slept) > 50
 
 
+def test_a_log_that_takes_long_to_read_is_no_stall(tmp_path, monkeypatch):
+    training = Training(tmp_path / "train.log", log_lines((100, 1.0)), at_once=1)
+    logs = GrowingLogs(str(training.log), GIVEN)
+    read = logs.read
+
+    def slow():
+        training.now += 30.0
+        return read()
+
+    monkeypatch.setattr(logs, "read", slow)
+    updates = list(watch(logs, 10.0, (), Conditions(max_stall_s=100), training.clock, training.sleep))
+    assert events(updates)[-1] == "the training is complete: 100 steps"
+    assert not [event for event in events(updates) if "no step" in event]
+
+
+def test_what_cant_be_true_is_told_once(tmp_path):
+    updates = Training(tmp_path / "train.log", log_lines((100, 0.3))).watched()
+    told = [event for event in events(updates) if event.startswith("implausible: ")]
+    assert len(told) == 1
+    assert "of the dense BF16 peak of MI300X" in told[0]
+    screen = lines.screen(updates[-1].state, "train.log", None)
+    assert any(line.startswith("  implausible ") for line in screen)
+    assert max(map(len, screen)) <= 80
+
+
 def test_a_failure_ends_the_watch(tmp_path):
     text = [
         "Traceback (most recent call last):",
@@ -279,6 +304,7 @@ def test_an_empty_pipe_is_an_error(tmp_path):
     done = subprocess.run(command, input="hello\n", capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.returncode == ExitStatus.USAGE
     assert "the pipe was closed" in done.stdout
+    assert done.stderr.startswith("error: standard input: no supported training log in it\nhint: ")
 
 
 def test_a_missing_log_is_an_error(tmp_path):

@@ -53,7 +53,7 @@ MODELS = (
             source="https://huggingface.co/meta-llama/Llama-3.1-8B/blob/main/config.json",
         ),
         settings={"rope_theta": 500000.0, "rms_norm_eps": 1e-5},
-        patterns=("llama3.1_8b", "llama3.1-8b", "llama-3.1-8b", "llama31_8b", "meta-llama-3.1-8b"),
+        patterns=("llama3.1_8b", "llama3.1-8b", "llama-3.1-8b", "llama31_8b", "llama3_1_8b", "meta-llama-3.1-8b"),
         nemo_recipe="llama31_8b",
         pretraining_tokens=15e12,
         pretraining_source="https://huggingface.co/meta-llama/Llama-3.1-8B: over 15 trillion tokens",

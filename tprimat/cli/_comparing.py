@@ -17,6 +17,7 @@ from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.load import Inputs
+from tprimat.log_import.sources import NO_LOG_BY_NAME
 from tprimat.report import plot
 from tprimat.report.verdict import Report
 
@@ -40,7 +41,7 @@ def load(
         return inputs
     if inputs.errors:
         raise inputs.errors[-1]
-    notes = inputs.notes
+    notes = [note for note in inputs.notes if not note.endswith(NO_LOG_BY_NAME)]
     more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
     skipped = f" ({notes[0]}{more})" if notes else ""
     raise UsageError(

@@ -53,7 +53,8 @@ def _print(report: verdict.Report, arguments: argparse.Namespace) -> None:
 
 def _comparison(arguments: argparse.Namespace, folder: Path, platform: str | None) -> tuple[Comparison, Inputs]:
     hint = "name the directory of your results with --results-dir"
-    inputs = _comparing.load(_comparing.result_folders(folder, hint), hint)
+    given = _comparing.given_values(arguments)
+    inputs = _comparing.load(_comparing.result_folders(folder, hint), hint, given=given)
     files = inputs.files
     if platform is not None:
         files = _only(files, lambda run: run.platform == platform)

@@ -35,9 +35,13 @@ def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. What can't be read doesn't keep the rest from being read."""
     if not arguments.paths:
         where = find_logs.folders(Path.cwd(), Path(arguments.output_dir), REPOSITORY, os.environ)
-        arguments.paths = [str(log.path) for log in find_logs.search(models.names(), where, os.environ).logs]
-    if not arguments.paths:
-        raise UsageError("no log given", hint="give a log file, a directory, or - for stdin", heading="wrong-usage")
+        found = find_logs.search(models.names(), where, os.environ).logs
+        arguments.paths = [each for each in find_logs.EARLIER_FOLDERS if Path(each).is_dir()]
+        arguments.paths += [str(log.path) for log in found]
+        if not arguments.paths:
+            hint = "name a log file, a directory, or - for stdin"
+            text = "no log of a known model found here, in output/ or in logs/"
+            raise UsageError(text, hint=hint, heading="not-a-training-log")
     given = GivenValues(override=arguments.override, columns=arguments.columns and mapped.columns(arguments.columns))
     given = given.with_options(arguments.log_values or ())
     names = inputs.named_files(arguments.paths)

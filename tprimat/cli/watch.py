@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from tprimat import console
 from tprimat.cli import _comparing
-from tprimat.errors import ExitStatus
+from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.log_import.extract import GivenValues
 from tprimat.report import json_values
 from tprimat.text import plain
@@ -40,6 +40,9 @@ def main(arguments: argparse.Namespace) -> int:
         status = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE
     else:
         status = update.status or ExitStatus.OK
+    if update.state is None and status == ExitStatus.USAGE:
+        hint = "tprimat read --help lists the formats"
+        raise UnreadableError(logs.title, logs.problem, hint=hint, heading="not-a-training-log")
     _finish(arguments, logs, update, status)
     return status
 
@@ -90,8 +93,9 @@ def _line_by_line(arguments: argparse.Namespace, logs: GrowingLogs) -> Show:
 def _screen(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, width: int) -> list[str]:
     if update.state is None:
         return [f"{plain(logs.title)}: waiting for the first step ({plain(logs.problem)})"]
-    quiet_s = update.quiet_s if update.status is None else None
-    return lines.screen(update.state, logs.title, quiet_s, arguments.until_ci, width)
+    if update.status is not None:
+        return lines.screen(update.state, logs.title, None, None, width)
+    return lines.screen(update.state, logs.title, update.quiet_s, arguments.until_ci, width)
 
 
 def _finish(arguments: argparse.Namespace, logs: GrowingLogs, update: Update, status: ExitStatus) -> None:

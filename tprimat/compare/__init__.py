@@ -93,7 +93,7 @@ def compare(
         files = _of_model(files, model)
     by_model: dict[str | None, dict[tuple[object, ...], list[tuple[Run, str]]]] = {}
     for run, file in _entries(precision.fill(files, options, remarks), remarks):
-        name = plain(run.model) or None if run.model else None
+        name = _model(run)
         # Runs of models that nobody names may be of different ones, but for those of one file.
         unknown = file if name is None and run.model_config.num_layers is None else None
         by_model.setdefault(name, {}).setdefault((same_system(run), unknown), []).append((run, file))
@@ -155,8 +155,14 @@ def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
     return kept
 
 
-def _names(run: Run) -> tuple[str, str]:
-    return plain(run.model or "unnamed model"), models.title(run.model)
+def _model(run: Run) -> str | None:
+    """Return the name of a run's model; that of the shape where an earlier import has it under its name in the log."""
+    row = None if models.find(run.model) else models.with_shape(run.model_config)
+    return row.name if row else plain(run.model or "") or None
+
+
+def _names(run: Run) -> tuple[str, str, str]:
+    return plain(run.model or "unnamed model"), _model(run) or "", models.title(_model(run))
 
 
 def _in_samples(groups: Iterable[Sequence[tuple[Run, str]]]) -> bool:

@@ -10,13 +10,14 @@ from tprimat import units
 from tprimat.analysis.run_order import Order
 from tprimat.checks.compute import ConfigDiff
 from tprimat.compare.result import Caveat, Pair, SystemResult
-from tprimat.results.run import FROM_DESCRIPTION
+from tprimat.results.run import FROM_DESCRIPTION, MODEL_FROM_DIRECTORY
 from tprimat.text import counted, join_names, plain
 
 CODES = (
     "precision-unknown",
     "precision-differs",
     "precision-source",
+    "model-source",
     "timer-differs",
     "bf16-emulated",
     "incomplete",
@@ -79,6 +80,10 @@ def _of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
         yield Caveat("precision-differs", "warning", f"{text} ({source})" if described else text)
     elif described:
         yield Caveat("precision-source", "info", f"precision {source}")
+    guessed = [system for system in systems if any(w.startswith(MODEL_FROM_DIRECTORY) for w in system.run.warnings)]
+    if guessed:
+        whose = "" if len(guessed) == len(systems) else f" of {join_names([system.name for system in guessed])}"
+        yield Caveat("model-source", "info", f"{MODEL_FROM_DIRECTORY}{whose}, not the log")
     scopes = {system.name: system.run.timing.covers for system in systems if system.run.timing.covers}
     if len(set(scopes.values())) > 1:
         first, second = itertools.islice(dict.fromkeys(scopes.values()), 2)

@@ -34,7 +34,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         reason,
         config_diff,
         training.same_training(baseline.run, system.run),
-        windows.sensitivity(baseline.run, system.run) if ratio and single else (),
+        windows.sensitivity(baseline.run, system.run, per_sample=system.per_sample) if ratio and single else (),
     )
 
 
@@ -69,7 +69,8 @@ def _no_values(system: SystemResult) -> str | None:
     if system.run.environment.emulated:
         return f"{name} ran on an emulated device; its timings are not valid"
     if system.value("avg_step_time_seconds") is None:
-        return f"{name} has no step times: its run {system.exit_summary}"
+        why = next((text for text in system.run_warnings if text.startswith("no step times: ")), None)
+        return f"{name} has {why.partition(';')[0] if why else f'no step times: its run {system.exit_summary}'}"
     return None
 
 

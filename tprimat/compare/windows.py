@@ -30,16 +30,18 @@ WINDOWS = (
 )
 
 
-def sensitivity(baseline: Run, system: Run) -> tuple[tuple[str, float], ...]:
+def sensitivity(baseline: Run, system: Run, *, per_sample: bool = False) -> tuple[tuple[str, float], ...]:
     """The ratio of throughputs by each window that both runs are long enough for.
 
-    Above 1 where the system is faster. Empty where a rate is unknown or a record averages steps.
+    Above 1 where the system is faster; of samples where these are compared. Empty where a rate is unknown or a record
+    averages steps.
     """
     work = []
     for run in (baseline, system):
-        if run.tokens_per_step is None or not run.num_gpus or any(window != 1 for window in run.window_steps):
+        per_step = run.training_config.global_batch_size if per_sample else run.tokens_per_step
+        if not per_step or not run.num_gpus or any(window != 1 for window in run.window_steps):
             return ()
-        work.append(run.tokens_per_step / run.num_gpus)
+        work.append(per_step / run.num_gpus)
     times = [[time for time in unprofiled(run).step_times if time is not None] for run in (baseline, system)]
     found = []
     for window in WINDOWS:

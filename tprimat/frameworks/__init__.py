@@ -39,7 +39,7 @@ FRAMEWORKS: tuple[Framework, ...] = (
         "primus",
         trains="AMD's own configurations, `$PRIMUS_PATH`",
         use_when="what AMD recommends for its GPUs",
-        precisions=("bf16", "fp8", "mxfp8", "mxfp4"),
+        precisions=("bf16", "fp16", "fp8", "mxfp8", "mxfp4"),
         automatic_on=("amd",),
         on_cpu=False,
         full_size_only=True,

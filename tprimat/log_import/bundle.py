@@ -36,7 +36,11 @@ MOST_MEMBERS = 10_000
 _GZIP = b"\x1f\x8b"
 # What the hub, hosted git and clouds hand out as tokens. A log holds one when somebody has it on a
 # command line, or prints the environment.
-_SECRET = re.compile(rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16})\b")
+_SECRET = re.compile(
+    rb"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16}|sk-[\w-]{20,})\b"
+    # Of an environment that is printed: WANDB_API_KEY=…
+    rb"|(?<=_API_KEY=)[\w-]{16,}|(?<=_TOKEN=)[\w-]{16,}|(?<=_SECRET=)[\w-]{16,}|(?<=_PASSWORD=)\S+"
+)
 _BLANK = b"[removed]"
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 """Names that are devices on Windows, whatever their ending."""

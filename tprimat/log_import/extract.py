@@ -24,7 +24,7 @@ from tprimat.machine import platforms
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.values import LoggedValue, json_object
-from tprimat.results.run import GpuInfo, Run
+from tprimat.results.run import MODEL_FROM_DIRECTORY, GpuInfo, Run
 from tprimat.units import GB, GIB
 
 _OPTIONS = {
@@ -185,7 +185,23 @@ def imported(
     )
     lines = {name: value.line for name, value in parsed.stated.items()}
     run = _checked(completed(with_system(run, Path(logs[0].path)), given), given, logs[0].name)
-    return ImportedRun(title, run, parsed.notes, lines, structured)
+    return ImportedRun(title, _with_directory_model(run, logs[0].path), parsed.notes, lines, structured)
+
+
+def _with_directory_model(run: Run, path: str) -> Run:
+    """Return a run, whose log states neither model nor shape, with the model that the log's directory is named after.
+
+    Such a directory is amd-logs/llama or nvi-logs/qwen25_7b_test_fp8.
+    """
+    shape = run.model_config
+    if run.model is not None or path == STANDARD_INPUT or shape.num_layers or shape.num_parameters:
+        return run
+    name = Path(path).absolute().parent.name
+    row = models.find(name.lower()) or models.recognize(name)
+    if row is None:
+        return run
+    warning = f"{MODEL_FROM_DIRECTORY} '{name}': {row.title}; the log doesn't state it"
+    return msgspec.structs.replace(run, model=row.name, warnings=(warning, *run.warnings))
 
 
 def _checked(run: Run, given: GivenValues, name: str) -> Run:

@@ -28,6 +28,9 @@ MOST_LOOKS = 100
 
 MOST_FILES = 5000
 _DEEPEST = 4
+EARLIER_FOLDERS = ("amd-logs", "nvi-logs")
+"""Directories in which an earlier tool kept profiler reports and event files, one directory for each model."""
+
 _WORKSPACE = Path("/workspace")
 _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profiler")
 """Folders below Primus' own output that hold other things, or one log for each rank."""

@@ -46,6 +46,7 @@ _CODE = re.compile(
 )
 """Names of files that a folder holds beside logs: left alone there, and read when they are named."""
 
+NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
 
 MLPERF_SYSTEM = "MLPerf system description, read with the logs that it belongs to"
 """Why such a file is no source, whether a folder holds it or the user names it."""
@@ -190,7 +191,7 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
     if first == b"[" and path.suffix == ".json":
         return "JSON of another kind"
     if _CODE.search(path.name):
-        return "not a log by its name: name it explicitly to import it"
+        return NO_LOG_BY_NAME
     # UTF-16 has a NUL in every other byte and says so with its mark.
     if head.count(0) > len(head) // 3 and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "unknown binary file"

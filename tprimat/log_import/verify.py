@@ -21,6 +21,7 @@ from tprimat.text import plain
 
 _SERIES = ("window_steps", "step_times", "loss_values", "learning_rates", "grad_norms")
 _SECTIONS = ("gpu_info", "model_config", "training_config", "parallelism_config", "optimizer", "memory_metrics")
+_FIGURES = ("performance_metrics", "steady", "memory_metrics", "energy_metrics", "native_metrics", "breakdown")
 _LISTED = re.compile(r"^  ([0-9a-f]{64})  (\S.*)$", re.MULTILINE)
 """A line of a bundle's README.txt: the SHA-256 of a file, and its name."""
 
@@ -128,7 +129,7 @@ def _top_level(file: ResultFile) -> Difference | None:
     """Compare what stands at the top level, for readers that know nothing of `runs`, with the runs."""
 
     def values(run: ResultFile | RecordedRepetition) -> list[object]:
-        return [getattr(run, name) for name in (*SERIES, "performance_metrics")]
+        return [getattr(run, name) for name in (*SERIES, *_FIGURES)]
 
     same = not file.runs or values(file) in [values(run) for run in file.runs]
     return None if same else Difference("top level", "a run of its own", "one of `runs`", "its runs")
@@ -156,7 +157,19 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
         stated = {key: value for key, value in getattr(log, section).known().items() if key not in overridden}
         stored = {key: value for key, value in getattr(run, section).known().items() if key in stated}
         yield from _fields(section, stored, stated, name)
+    # A model from the command line is another name for what the log states, or no statement of it.
+    is_given = any(warning.startswith("the model (") for warning in run.warnings)
+    names = ("framework", *(() if is_given or "model" in overridden else ("model",)))
+    stated = {key: value for key in names if (value := getattr(log, key)) is not None}
+    yield from _fields("run", {key: getattr(run, key) for key in stated}, stated, name)
     places = {step: index for index, step in enumerate(log.steps)}
+    natives = []
+    for key, values in run.native_metrics.items():
+        again = log.native_metrics.get(key)
+        if isinstance(values, tuple) and isinstance(again, tuple):
+            natives.append((f"native_metrics.{key}", values, again))
+        else:
+            yield None if values == again else Difference(f"native_metrics.{key}", values, again, name)
     for index, step in enumerate(run.steps):
         if (other := places.get(step)) is None:
             yield Difference(f"steps, step {step}", step, None, name)
@@ -165,6 +178,9 @@ def _with_log(run: Run, log: Run) -> Iterator[Difference | None]:
             values = getattr(run, series)[index], getattr(log, series)[other]
             place = f"{name}, line {log.lines[other]}" if log.lines[other] else name
             yield None if values[0] == values[1] else Difference(f"{series}, step {step}", *values, place)
+        for key, values, again in natives:
+            if values[index] != again[other]:
+                yield Difference(f"{key}, step {step}", values[index], again[other], place)
     for step in places.keys() - set(run.steps):
         yield Difference(f"steps, step {step}", None, step, name)
 

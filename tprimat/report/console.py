@@ -114,6 +114,8 @@ def _short_names(systems: Sequence[SystemResult]) -> dict[str, str]:
 def _group_table(out: Terminal, comparison: Comparison, group: Group) -> None:
     """Add the table of a group: systems as columns where there are two, else as rows."""
     rows = tables.screen_rows(comparison, group)
+    if len(group.systems) == 1 and all(cell.text == units.UNKNOWN for row in rows for cell in row.cells):
+        return
     longest = LONGEST_NAME if len(group.systems) <= 2 else 24
     names = [shortened(plain(system.name), longest) for system in group.systems]
     if len(group.systems) <= 2:
@@ -209,6 +211,7 @@ def _details(out: Terminal, comparison: Comparison) -> None:
             _group(out, comparison, group, footnotes)
         _breakdowns(out, model)
         out.entries("Published results", _dashed(published.beside(model)))
+    out.entries("Files", _dashed(f"{plain(file.name)}: {counted(len(file.runs), 'run')}" for file in comparison.files))
     out.entries("Notes", _dashed(comparison.notes))
     out.entries("Warnings", [(f"[{number}]", text) for number, text in footnotes.entries()])
 

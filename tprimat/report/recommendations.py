@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tprimat.checks.compute import Entry
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
+from tprimat.compare.result import RATE
 from tprimat.text import join_names
 
 MOST = 4
@@ -19,7 +20,7 @@ def next_steps(group: Group) -> tuple[str, ...]:
     if compared:
         steps = sorted(_of_compared(group, compared), key=lambda step: CODES.index(step[0]))
         return tuple(dict.fromkeys([*_of_excluded(group.systems), *(text for _, text in steps)]))[:MOST]
-    excluded = tuple(dict.fromkeys(_of_excluded(group.systems)))
+    excluded = tuple(dict.fromkeys([*_of_excluded(group.systems), *_of_open_values(group.systems)]))
     if not excluded and any(pair.config_diff.verdict == "not comparable" for pair in group.pairs):
         return ("measure both with the same workload: ./benchmark.py --match RESULT",)
     return excluded[:MOST]
@@ -96,3 +97,22 @@ def _of_excluded(systems: Sequence[SystemResult]) -> Iterator[str]:
             likely = [each.partition(":")[0].partition(" (")[0] for each in finding.explanations[:1]]
             why = f" ({likely[0]}?)" if likely else ""
             yield f"check the log and configuration of {name}{why}, then import it again"
+
+
+def _of_open_values(systems: Sequence[SystemResult]) -> Iterator[str]:
+    """Yield the options for what the sources of systems without a throughput leave open."""
+    runs = [system.run for system in systems if system.exclusion is None]
+    unrated = [system.run for system in systems if system.exclusion is None and system.value(RATE) is None]
+    options = ["--model-name NAME"] if any(run.model is None for run in runs) else []
+    for name, option in _SIZES.items():
+        if any(getattr(run.training_config, name) is None for run in unrated):
+            options.append(option)
+    if options:
+        yield f"state what you know: {' '.join(options)} (FILE=VALUE for one of them)"
+
+
+_SIZES = {
+    "num_gpus": "--num-gpus N",
+    "global_batch_size": "--global-batch-size N",
+    "sequence_length": "--sequence-length N",
+}

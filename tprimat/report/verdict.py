@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import Method
@@ -122,15 +122,22 @@ def _first(group: Group, most: int) -> Group:
 
 def report(comparison: Comparison) -> Report:
     """Return a comparison with the verdict on each group of systems."""
-    answers = (Answer(model, group, _verdict(group)) for model in comparison.models for group in model.groups)
+    names = {system.full_name for system in comparison.systems}
+    answers = (
+        Answer(model, group, _verdict(group, names - {system.full_name for system in model.systems}))
+        for model in comparison.models
+        for group in model.groups
+    )
     return Report(comparison, tuple(answers))
 
 
-def _verdict(group: Group) -> Verdict:
+def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
+    """Return the verdict on a group; `elsewhere` are systems that trained only other models."""
     steps = recommendations.next_steps(group)
     if len(group.systems) == 1:
         (system,) = group.systems
-        return Verdict(_headline_single(system), next_steps=steps if system.exclusion else (), standing="single")
+        shown = system.exclusion is not None or (bool(elsewhere) and system.run.model is None)
+        return Verdict(_headline_single(system, elsewhere), next_steps=steps if shown else (), standing="single")
     excluded = tuple(_excluded(group))
     if group.leaders is None:
         return Verdict(excluded[0], "", excluded[1:], group.caveats, steps)
@@ -223,7 +230,7 @@ def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
     return f"{_gain(pairs[0], values)} {where}"
 
 
-def _headline_single(system: SystemResult) -> str:
+def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     name, step = system.name, system.value("avg_step_time_seconds")
     if step is None:
         return f"Only one system found ({name}), and its run {system.exit_summary}"
@@ -237,6 +244,8 @@ def _headline_single(system: SystemResult) -> str:
     files = len({result.file for result in system.runs})
     if files > 1:
         return f"Only one system found ({name}, {speed}, {files} files); --baseline and --candidate compare two of them"
+    if elsewhere:
+        return f"Only one system trained this model ({name}, {speed}); models are not compared with each other"
     return f"Only one system found ({name}, {speed}); add a second result to compare"
 
 

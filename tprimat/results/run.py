@@ -61,6 +61,9 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return msgspec.structs.replace(other, **stated)
 
 
+MODEL_FROM_DIRECTORY = "model from the name of the log's directory"
+"""How the warning begins where the log doesn't state the model and its directory is named after one."""
+
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system description does."""
 

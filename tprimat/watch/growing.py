@@ -107,7 +107,8 @@ class GrowingLogs:
             if isinstance(outcome, list):
                 runs += [dataclasses.replace(each, title=self._named(each.title)) for each in outcome]
             else:
-                self.problem = self._named(": ".join(filter(None, outcome)))
+                problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
+                self.problem = "empty" if problem == "is empty" else problem
         return sorted(importer.merged(runs, []), key=self._written)
 
     def running(self, runs: list[ImportedRun]) -> list[ImportedRun]:

@@ -12,6 +12,7 @@ import msgspec
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
+from tprimat.checks import physics
 from tprimat.compare import Pair, compare
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -36,7 +37,8 @@ class State:
         mfu: percent; None where GPU, model or rate are unknown.
         pair: the comparison with the baseline, which comes first; None without one, or where they can't be compared.
         pair_problem: why they can't.
-        caveats: what could overturn the comparison.
+        caveats: what is doubtful in its values, and what could overturn the comparison.
+        implausible: why its values can't be true, if so.
         ranks: step times of the logs of one training, s, by the names of the logs; empty for a single log.
     """
 
@@ -47,6 +49,7 @@ class State:
     pair: Pair | None = None
     pair_problem: str | None = None
     caveats: tuple[str, ...] = ()
+    implausible: str | None = None
     ranks: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -118,7 +121,10 @@ def state_of(run: Run, alike: Sequence[tuple[str, Run]] = (), baseline: Sequence
     """
     summary = summarize(run)
     value = efficiency.of_runs([run], [summary], efficiency.Options()).values["mfu"].value
-    state = State(run, summary, _recent(run), value)
+    findings = physics.findings(run, summary)
+    implausible = next((each.text for each in findings if each.severity == "error"), None)
+    doubts = tuple(each.text for each in findings if each.severity == "warning")
+    state = State(run, summary, _recent(run), value, caveats=doubts, implausible=implausible)
     if len(alike) > 1:
         times = {name: time for name, each in alike if (time := _recent(each)) is not None}
         state = dataclasses.replace(state, ranks=times)
@@ -151,7 +157,7 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
             if sides[0].run.label == WATCHED:
                 pair = dataclasses.replace(pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted())
             weighty = [each for each in group.caveats if each.severity == "warning" and each.code not in _EVIDENT]
-            return dataclasses.replace(state, pair=pair, caveats=tuple(each.text for each in weighty))
+            return dataclasses.replace(state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty)))
     return dataclasses.replace(state, pair_problem="it has no complete run of this model")
 
 

@@ -88,7 +88,7 @@ class _Watcher:
         self._state: State | None = None
         self._progress = clock()
         self._unread = False
-        self._read_next = 0.0
+        self._read_next = self._read_last = self._reading_s = 0.0
         self._changes = 0
         self._stalled = self._warm = False
 
@@ -99,15 +99,21 @@ class _Watcher:
         self._unread = self._logs.has_grown() or self._unread
         began = self._clock()
         events: list[str] = []
-        if self._unread and (ended or began >= self._read_next):
+        # Before steps are reported as missing, what was written is read.
+        patience = min(STALL_S, self._conditions.max_stall_s or STALL_S)
+        is_late = began - self._progress > patience / 2 and began - self._read_last > self._reading_s
+        if self._unread and (ended or began >= self._read_next or is_late):
             self._unread = False
+            is_first = self._state is None
             events += self._read()
-            now = self._clock()
-            self._read_next = now + (now - began) / READING_SHARE
+            self._read_last = now = self._clock()
+            self._reading_s = now - began
+            # The first time, the readers are imported too.
+            self._read_next = now if is_first else now + self._reading_s / READING_SHARE
         quiet_s = max(0.0, self._clock() - self._progress)
         events += self._stall(quiet_s)
         ending, status = self._ending(quiet_s, ended and not self._unread)
-        events += [*self._logs.notes, *([ending] if ending else [])]
+        events = [*self._logs.notes, *events, *([ending] if ending else [])]
         self._logs.notes.clear()
         return Update(self._state, quiet_s, tuple(events), status)
 
@@ -134,6 +140,8 @@ class _Watcher:
             yield f"steady from step {state.summary.steady.first_step} on"
         if state.cause and (before is None or state.cause != before.cause):
             yield f"an error in the log: {state.cause}"
+        if state.implausible and (before is None or not before.implausible):
+            yield f"implausible: {state.implausible}"
         changes = lines.changes(state)
         yield from changes[self._changes :]
         self._changes = max(self._changes, len(changes))

@@ -9,17 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tprimat.analysis.efficiency import table
+from tprimat.analysis.efficiency import checklist, table
+from tprimat.analysis.efficiency.subject import ROOM_ABOVE, Subject, highest_memory
 from tprimat.analysis.efficiency.subject import Options as Options
-from tprimat.analysis.efficiency.subject import Subject, highest_memory
 from tprimat.analysis.efficiency.subject import Value as Value
 from tprimat.analysis.efficiency.table import METRICS as METRICS
 from tprimat.analysis.metrics import Metric
 from tprimat.analysis.summary import SegmentMetrics, Summary, rounding_variance
 from tprimat.results.run import Run
-
-ROOM_BELOW = 0.50
-ROOM_ABOVE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,13 +89,4 @@ def _speed(segment: SegmentMetrics) -> Value:
 
 def _efficiency(steps: str, subject: Subject) -> Efficiency:
     values = table.values(subject)
-    used = values["memory_used_share"]
-    hints: tuple[str, ...] = ()
-    if used.value is not None and used.value < 100 * ROOM_BELOW:
-        hints = (f"only {used.value:.0f}% of the memory is used ({used.reason}): a larger micro-batch may be faster",)
-    elif used.value is not None and used.value > 100 * ROOM_ABOVE:
-        hints = (
-            f"{used.value:.0f}% of the memory is used ({used.reason}): the allocator may have to retry; a "
-            "smaller micro-batch, or expandable segments, may be faster",
-        )
-    return Efficiency(steps, values, hints)
+    return Efficiency(steps, values, checklist.hints(subject, values))

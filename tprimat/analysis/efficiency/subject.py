@@ -12,6 +12,9 @@ from tprimat.catalog import gpus as hardware
 from tprimat.catalog.prices import Price
 from tprimat.results.run import FROM_DESCRIPTION, Run
 
+ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
+"""Shares of a card's memory: less leaves room for a larger micro-batch, more leaves none for the allocator."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Value:

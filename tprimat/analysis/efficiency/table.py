@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 from tprimat.analysis import intervals
-from tprimat.analysis.efficiency.subject import Subject, Value
+from tprimat.analysis.efficiency.subject import ROOM_ABOVE, Subject, Value
 from tprimat.analysis.metrics import Metric
 from tprimat.catalog import models
 from tprimat.results.run import Run
@@ -213,6 +213,21 @@ def _memory_per_token_kb(subject: Subject) -> Value | None:
     return subject.memory(GB / 1e3 / (config.micro_batch_size * config.sequence_length))
 
 
+@_metric(
+    "Micro-batch that fits, at least",
+    "sequences",
+    None,
+    "micro_batch_size × 95% of total_memory_gb / highest memory, rounded down; weights don't grow, so more fits",
+)
+def _micro_batch_that_fits(subject: Subject) -> Value | None:
+    size, total, used = subject.run.training_config.micro_batch_size, subject.run.gpu_info.total_memory_gb, None
+    if (highest := subject.memory(1)) is not None:
+        used = highest.value
+    if not size or not total or not used:
+        return None
+    return Value(max(size, int(size * ROOM_ABOVE * total / used)), reason=f"from {used:.1f} GB at {size}")
+
+
 @_metric("Energy per token, measured", "J/token", "lower", "energy_joules / measured tokens")
 def _joules_per_token(subject: Subject) -> Value | None:
     measured = [
@@ -236,6 +251,19 @@ def _tdp_joules_per_token(subject: Subject) -> Value | None:
     if gpu is None or gpu.tdp_w is None:
         return Value(None, reason="TDP of this device unknown")
     return subject.speed.inverted(gpu.tdp_w, f"TDP {gpu.tdp_w:g} W; not measured")
+
+
+@_metric(
+    "Tokens per watt-hour",
+    "tokens/Wh",
+    "higher",
+    "3600 / energy per token, measured; with --energy-from-tdp and no measured energy, from TDP (lower bound)",
+)
+def _tokens_per_watt_hour(subject: Subject) -> Value | None:
+    energy = _joules_per_token(subject) or _tdp_joules_per_token(subject)
+    if energy is None or energy.value is None:
+        return None
+    return energy.inverted(HOUR_S, energy.reason)
 
 
 @_metric("Tokens per dollar", "tokens/$", "higher", "tokens_per_second_per_gpu × 3600 / price per GPU-hour")

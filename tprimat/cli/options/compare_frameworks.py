@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options, option
 from tprimat.cli.options.compare import add_precision
 
@@ -36,5 +37,6 @@ def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
         verbose="show all caveats, settings, warnings and files",
         json="print JSON, as compare does",
     )
+    add_log_values(parser, precision=False)
     parser.set_defaults(only_platform=platform)
     return parser

@@ -15,6 +15,7 @@ from tprimat.catalog import gpus
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import LAUNCHERS
+from tprimat.frameworks.primus.match import PRECISION_ARGUMENTS
 from tprimat.frameworks.request import Device
 from tprimat.results.run import GpuInfo
 from tprimat.units import GB, GIB
@@ -104,9 +105,11 @@ class Installation:
         """Return the configuration of a model for a GPU, by the key of its row. Raises UsageError without one."""
         name = FILES[BORROWED.get(model, model)]
         folders = self._folders(gpu)
-        candidates = [folder / f"{name}-{precision.upper()}-pretrain.yaml" for folder in folders]
+        # Primus has no configuration in FP16: that in BF16 is switched to it.
+        in_file = "bf16" if precision == "fp16" else precision
+        candidates = [folder / f"{name}-{in_file.upper()}-pretrain.yaml" for folder in folders]
         plain = f"{name}-pretrain.yaml"
-        if precision in ("bf16", "fp8"):
+        if in_file in ("bf16", "fp8"):
             # Older versions have one file a model, in bf16.
             candidates += [folder / plain for folder in (*folders, CONFIGS)]
         file = next((file for file in candidates if (self.path / file).is_file()), None)
@@ -118,7 +121,9 @@ class Installation:
                 heading="primus-config",
             )
         notes = []
-        added = ("--fp8", "hybrid") if precision == "fp8" and file.name == plain else ()
+        added: tuple[str, ...] = ()
+        if precision == "fp16" or (precision == "fp8" and file.name == plain):
+            added = PRECISION_ARGUMENTS[precision]
         if added:
             notes.append(f"{file} is for bf16: {' '.join(added)} is added")
         if gpu and file.parent in folders and file.parent.name.lower() != gpu:

@@ -33,8 +33,9 @@ Values = tuple[tuple[float | None, ...], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Rates of the systems (tokens/s/GPU) and their ratios to the baseline's, by window; in the order of the systems.
+    """Rates of the systems and their ratios to the baseline's, by window; in the order of the systems.
 
+    Rates are in tokens/s/GPU, or in samples/s/GPU where these are compared.
     A window holds the steps after one stop up to another. None where a run holds too little there.
     """
 
@@ -44,10 +45,8 @@ class Grid:
 
 
 def grid(group: Group) -> Grid | None:
-    """Return the grid of a group; None where no two are compared in tokens, and for more runs than the page holds."""
+    """Return the grid of a group; None where no two are compared, and for more runs than the page holds."""
     if not any(pair.ratio for pair in group.pairs) or sum(len(system.runs) for system in group.systems) > MOST_RUNS:
-        return None
-    if group.baseline.per_sample:
         return None
     usable = [
         system
@@ -146,7 +145,7 @@ def _other_windows(view: View, pairs: list[Pair]) -> Iterator[Part]:
 
 def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     """Return the geometric mean of the runs' rates, as the verdict uses it."""
-    rates = [_rate_between(result.run) for result in system.valid_runs]
+    rates = [_rate_between(result.run, per_sample=system.per_sample) for result in system.valid_runs]
 
     def mean(begin: int, end: int) -> float | None:
         known = [each for rate in rates if (each := rate(begin, end)) is not None]
@@ -155,15 +154,16 @@ def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
     return tuple(tuple(mean(begin, end) for end in found) for begin in found)
 
 
-def _rate_between(run: Run) -> Callable[[int, int], float | None]:
-    """Return tokens/s/GPU of the records of a run whose steps are all after one stop and up to another.
+def _rate_between(run: Run, *, per_sample: bool) -> Callable[[int, int], float | None]:
+    """Return the rate of the records of a run whose steps are all after one stop and up to another, per s and GPU.
 
     None where these are fewer than LEAST steps, or where the run holds no step up to the last: a
     window that one run fills to a half isn't the same window.
     """
     series = zip(run.steps, run.window_steps, run.step_times, strict=True)
     records = [(step, window, time) for step, window, time in series if time is not None]
-    work = (run.tokens_per_step or 0) / (run.num_gpus or 1)
+    per_step = run.training_config.global_batch_size if per_sample else run.tokens_per_step
+    work = (per_step or 0) / (run.num_gpus or 1)
     ends, begins = [step for step, *_ in records], [step - window for step, window, _ in records]
     # Sums up to each record, so that a window costs two look-ups.
     times = [0.0, *itertools.accumulate(time * window for _, window, time in records)]
