@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
@@ -36,6 +36,9 @@ PARALLEL_FROM = 1 << 23
 
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
+
+STREAMED = 1 << 20
+"""Bytes of a file that is read once from its start that are held for its reader."""
 
 LARGEST_UNPACKED = 1 << 32
 """Bytes; a compressed file of a structured kind that grows beyond is no result of a training."""
@@ -259,13 +262,37 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     names = file_format.beside if source.size is not None else ()
     beside = {name: content for name in names if (content := read_small(folder / name)) is not None}
     with contextlib.ExitStack() as stack:
-        streams = [_spooled(log.name, content, stack) for log, content in zip(logs, contents, strict=True)]
+        streams: list[BinaryIO] = [
+            io.BufferedReader(_Chunks(content), STREAMED)
+            if file_format.is_streamed
+            else _spooled(log.name, content, stack)
+            for log, content in zip(logs, contents, strict=True)
+        ]
         files = [InputFile(log.name, stream) for log, stream in zip(logs, streams, strict=True)]
         try:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
     return [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
+
+
+class _Chunks(io.RawIOBase):
+    """A stream of chunks, which can be read once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = memoryview(next(self._chunks, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:
