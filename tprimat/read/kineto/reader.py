@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
 from tprimat.analysis.traces.timeline import Timeline
@@ -12,7 +13,7 @@ from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, wi
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
-from tprimat.results.run import Timing
+from tprimat.results.run import ModelConfig, Timing
 from tprimat.results.trace import IDLE, Trace
 
 NAME = "torch_profiler"
@@ -33,11 +34,18 @@ _WORKER = re.compile(r"[^/\\]*(?=\.pt\.trace\.json)")
 
 
 class _TraceBuilder(RunBuilder):
-    """A trace states nothing of the training but its GPU, so that this needs no list of what is unknown."""
+    """A trace states nothing of the training but its GPU: no warning for what a log would state."""
+
+    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
+        """Return the user's name for the model, if any."""
+        return given.get("model"), None, []
 
     def unknowns(self, sizes: object, series: object) -> list[str]:
         """Return a warning where the GPU is unknown."""
         return [] if self.stated.word("device_name") else ["the source doesn't state the GPU's name"]
+
+    def started(self, warnings: object) -> None:
+        """Return None: a trace counts from the machine's start."""
 
 
 def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
@@ -89,7 +97,7 @@ def _state(training: LoggedTraining, timeline: Timeline) -> None:
 def _doubts(trace: Trace) -> list[str]:
     doubts = []
     if not trace.steps[0].name:
-        doubts.append("the trace marks no steps: the breakdown covers all of it (torch.profiler's step() marks them)")
+        doubts.append("no steps in the trace: the breakdown covers all of it; call step() of torch.profiler")
     parts = mean_parts(trace.steps)
     busy = sum(time for part, time in parts.items() if part not in IDLE)
     share = parts.get("other", 0.0) / busy if busy else 0.0
