@@ -19,7 +19,6 @@ from tprimat.frameworks.request import Request
 from tprimat.results.run import ModelConfig, Run
 from tprimat.store import store
 
-
 GPU_WORK = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 10.0, "dur": 5.0, "tid": 7, "args": {"device": 0}}
 CPU_WORK = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1.0, "dur": 5.0, "tid": 1, "args": {}}
 

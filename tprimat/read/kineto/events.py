@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -28,9 +28,9 @@ _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*\\?(?:"|\Z)|[{}\[\]]', re.DOTALL)
 """A string, also one that is cut off, or a bracket outside of strings."""
 
-_REPAIRS = (
+_REPAIRS: tuple[tuple[re.Pattern[bytes], Any], ...] = (
     (re.compile(rb"(:\s*)-?(?:nan|inf(?:inity)?)\b", re.IGNORECASE), rb"\1null"),
-    (re.compile(rb'\\(?![\\"/bfnrtu])'), rb"\\\\"),
+    (re.compile(rb'\\((?:["\\/bfnrt]|u[0-9a-fA-F]{4})?)'), lambda escape: escape[0] if escape[1] else rb"\\"),
     (re.compile(rb"[\x00-\x1f]"), b" "),
 )
 """What Kineto writes and JSON doesn't know: numbers that are none, paths and names with bare backslashes."""
