@@ -8,6 +8,7 @@ from pathlib import PurePath
 from tprimat import units
 from tprimat.compare import ModelComparison, RunResult
 from tprimat.report.blocks import Table
+from tprimat.report.explain import of_model
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -44,7 +45,8 @@ def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, s
     found = []
     for kind, note in _NOTES.items():
         names, runs = _named(model, (kind,))
-        if len(runs) > 1:
+        # Of two systems with traces, the difference is explained instead.
+        if len(runs) > 1 and not (kind == "trace" and of_model(model)):
             rows = [[_title(part), *(_cell(run, part) for run in runs)] for part in _parts(runs)]
             found.append((Table(["", *names], rows, caption=caption), note))
     return found

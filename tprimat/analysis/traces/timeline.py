@@ -109,6 +109,7 @@ class Timeline:
         loads: ranges in which data are loaded or prepared, by thread.
         steps: the steps that annotations mark: name, start, end, thread.
         rank, world_size, device_name, software_stack, software_version: as the trace states them.
+        memory_bytes, compute_units: of each GPU, where all are alike.
     """
 
     work: list[Work] = dataclasses.field(default_factory=list)
@@ -120,6 +121,8 @@ class Timeline:
     rank: int | None = None
     world_size: int | None = None
     device_name: str | None = None
+    memory_bytes: int | None = None
+    compute_units: int | None = None
     software_stack: str | None = None
     software_version: str | None = None
 

@@ -64,6 +64,8 @@ class Device(msgspec.Struct, gc=False):
 
     id: int = -1
     name: str = ""
+    memory: int = msgspec.field(name="totalGlobalMem", default=0)
+    compute_units: int = msgspec.field(name="numSms", default=0)
 
 
 class DistributedInfo(msgspec.Struct, gc=False):

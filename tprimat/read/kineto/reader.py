@@ -15,6 +15,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import state
 from tprimat.results.run import ModelConfig, Timing
 from tprimat.results.trace import IDLE, Trace
+from tprimat.units import GB
 
 NAME = "torch_profiler"
 
@@ -69,6 +70,8 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
     training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
     training.warnings += _doubts(trace)
     _state(training, first)
+    memory, units = first.memory_bytes, first.compute_units
+    gpu = {**({"total_memory_gb": memory / GB} if memory else {}), **({"compute_units": units} if units else {})}
     return [
         _TraceBuilder(
             NAME,
@@ -76,6 +79,7 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
             training,
             TIMING,
             lines=False,
+            gpu=gpu,
             breakdown=breakdown_of(trace),
             trace=trace,
             fixed_status=("complete", None),

@@ -35,8 +35,11 @@ def _state(timeline: Timeline, properties: Properties) -> None:
     used = {each.device for each in timeline.work}
     rows = [each for each in properties.devices if each.name]
     # Numbers of devices need not be those of the list.
-    names = {each.name for each in rows if each.id in used} or {each.name for each in rows}
-    timeline.device_name = names.pop() if len(names) == 1 else None
+    rows = [each for each in rows if each.id in used] or rows
+    alike = {(each.name, each.memory, each.compute_units) for each in rows}
+    timeline.device_name = rows[0].name if len({each.name for each in rows}) == 1 else None
+    if len(alike) == 1:
+        timeline.memory_bytes, timeline.compute_units = rows[0].memory or None, rows[0].compute_units or None
     if version := properties.cuda_version:
         timeline.software_stack, timeline.software_version = "cuda", f"{version // 1000}.{version % 1000 // 10}"
     elif version := properties.hip_version:
