@@ -384,14 +384,14 @@ def _by_limit(limits: Sequence[Limit], names: Sequence[str]) -> list[tuple[Limit
 def _share(explanation: Explanation, limit: Limit) -> str:
     """Return the shares of the step that idle time, or communication, takes where it limits a step."""
     shares = []
-    for traced, each in zip((explanation.before, explanation.after), explanation.limits, strict=True):
+    for system, each in zip((explanation.before, explanation.after), explanation.limits, strict=True):
         if each == limit:
             seconds = sum(
-                bar.before if traced is explanation.before else bar.after
+                bar.before if system is explanation.before else bar.after
                 for bar in explanation.bars
                 if (bar.part.startswith("communication_") if limit == "communication" else bar.part == limit)
             )
-            shares.append(f"{seconds / traced.seconds:.0%}")
+            shares.append(f"{seconds / system.seconds:.0%}")
     return " and ".join(shares)
 
 
