@@ -184,7 +184,7 @@ def waterfall(model: ModelComparison) -> Chart | None:
     bars = explain.waterfall(explanation)
     return {
         "kind": "waterfall",
-        "title": f"From {explanation.before.name} to {explanation.after.name}: ms per step",
+        "title": chart_text(f"From {explanation.before.name} to {explanation.after.name}"),
         "x": "ms per step",
         **bars,
         "names": [chart_text(name) for name in bars["names"]],
