@@ -63,9 +63,9 @@ def make(source: Path, target: Path, size: int) -> int:
 
 
 def read(way: str, path: str) -> dict[str, float]:
-    """Read a trace in one way; return seconds, the peak of memory in MB, and what was found."""
+    """Read a trace in one way; return wall and CPU time in s, the peak of memory in MB, and what was found."""
     found = 0.0
-    before = time.perf_counter()
+    before, worked_before = time.perf_counter(), time.process_time()
     if way == OURS:
         from tprimat.log_import import sources
 
@@ -91,9 +91,9 @@ def read(way: str, path: str) -> dict[str, float]:
 
         analysis = TraceAnalysis(trace_files={0: path}, trace_dir="")
         found = float(analysis.get_temporal_breakdown(visualize=False)["idle_time(us)"].iloc[0])
-    seconds = time.perf_counter() - before
+    seconds, cpu_seconds = time.perf_counter() - before, time.process_time() - worked_before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB
-    return {"seconds": seconds, "peak_mb": peak, "found": found}
+    return {"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak, "found": found}
 
 
 def measured(python: str, way: str, path: Path) -> dict[str, float] | None:
@@ -130,11 +130,16 @@ def main() -> None:
             for python, way in ways:
                 if (values := measured(python, way, path)) is not None:
                     results.setdefault(way, []).append(values)
-    own = statistics.median(each["seconds"] for each in results[OURS])
     for way, values in results.items():
-        seconds = statistics.median(each["seconds"] for each in values)
+        wall, cpu = (statistics.median(each[name] for each in values) for name in ("seconds", "cpu_seconds"))
+        # Of each round, as the load of the machine may change between them.
+        ratio = statistics.median(
+            each["cpu_seconds"] / own["cpu_seconds"] for each, own in zip(values, results[OURS], strict=False)
+        )
         peak = max(each["peak_mb"] for each in values)
-        print(f"  {way:<22} {seconds:7.1f} s, {seconds / own:5.2f} times {OURS}, {peak:7,.0f} MB at most")
+        print(
+            f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS}; {peak:7,.0f} MB at most"
+        )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 
@@ -16,6 +17,7 @@ from tprimat.frameworks.loops.profiled import Window
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.profiling import WINDOW
 from tprimat.frameworks.request import Request
+from tprimat.record import memory
 from tprimat.results.run import ModelConfig, Run
 from tprimat.store import store
 
@@ -162,7 +164,9 @@ class TestFigures:
         assert read.step_times == (1.0,) * 8
 
 
-def test_torchs_trace_of_a_training(tmp_path, monkeypatch):
+@pytest.fixture
+def train_lightning(tmp_path, monkeypatch):
+    """Train ten steps of a tiny model on the CPU, profiled by torch; return the result."""
     pytest.importorskip("torch")
     pytest.importorskip("lightning")
     pytest.importorskip("transformers")
@@ -196,9 +200,33 @@ def test_torchs_trace_of_a_training(tmp_path, monkeypatch):
         ),
         profile="torch",
     )
-    lightning_loop.train(request)
-    (path,) = tmp_path.glob("*.json")
-    run = store.read(path)[-1]
+
+    def train():
+        lightning_loop.train(request)
+        (path,) = tmp_path.glob("*.json")
+        return store.read(path)[-1]
+
+    return train
+
+
+def test_nothing_after_the_measured_steps_reaches_the_memory(train_lightning, monkeypatch):
+    highest = [50e9]
+
+    @contextlib.contextmanager
+    def profile(*_):
+        highest.append(90e9)
+        yield lambda: None
+
+    monkeypatch.setattr(memory, "peak_resident_bytes", lambda: int(highest[-1]))
+    monkeypatch.setattr(profiled, "torch_profile", profile)
+    run = train_lightning()
+    assert highest == [50e9, 90e9]
+    assert run.profiled_steps == (11, 12, 13, 14)
+    assert run.memory_metrics.peak_memory_process_gb == 50.0
+
+
+def test_torchs_trace_of_a_training(train_lightning, tmp_path):
+    run = train_lightning()
     assert run.status == "complete"
     assert run.steps == tuple(range(1, 15))
     assert run.profiled_steps == (11, 12, 13, 14)

@@ -9,6 +9,9 @@ from tprimat.analysis.traces.timeline import Launch, RangeKind, Ranges, Timeline
 from tprimat.catalog import kernels
 from tprimat.read.kineto.events import Event, EventStream, Properties
 
+LATEST = 1e17
+"""µs; some 3000 years."""
+
 _COPIES = ("gpu_memcpy", "gpu_memset")
 _RUNTIME = ("cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtime")
 
@@ -61,7 +64,7 @@ class _Builder:
         base = self._base
         for event in events:
             category = event.cat
-            if event.ph != "X":
+            if event.ph != "X" or not (abs(event.ts) < LATEST and event.dur < LATEST):
                 continue
             name = event.name
             if category == "python_function" and not kernels.python_matters(name):
@@ -79,7 +82,7 @@ class _Builder:
                         Work(start, end, name, category != "kernel", arguments.device, event.tid, arguments.correlation)
                     )
             elif category in _RUNTIME:
-                if arguments is not None and arguments.correlation >= 0:
+                if arguments is not None and arguments.correlation > 0:
                     timeline.launches.setdefault(arguments.correlation, Launch(start, end, event.tid))
                 if kernels.waits_for_gpu(name):
                     timeline.waits.setdefault(event.tid, []).append((start, end))
