@@ -137,9 +137,7 @@ def main() -> None:
             each["cpu_seconds"] / own["cpu_seconds"] for each, own in zip(values, results[OURS], strict=False)
         )
         peak = max(each["peak_mb"] for each in values)
-        print(
-            f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS}; {peak:7,.0f} MB at most"
-        )
+        print(f"  {way:<22} {wall:7.1f} s, of the CPU {cpu:6.1f} s, {ratio:5.2f} times {OURS}; {peak:7,.0f} MB at most")
 
 
 if __name__ == "__main__":
