@@ -262,6 +262,15 @@ class TestFiles:
             "this is a trace of PyTorch's profiler, but it has no GPU work: profile with ProfilerActivity.CUDA on a GPU"
         )
 
+    def test_a_trace_that_is_cut_before_its_gpu_work(self, tmp_path):
+        trace = MadeTrace()
+        trace.operator("aten::mm", 0, 10)
+        trace.kernel("gemm", 0, 10, 30)
+        content = trace.text()
+        (tmp_path / "trace.json").write_bytes(content[: content.index(b"cudaLaunchKernel")])
+        ((reason, _),) = self.read(tmp_path / "trace.json")
+        assert "it has no GPU work: the trace ends within an event" in reason
+
     def test_a_compressed_file_that_is_cut(self, tmp_path):
         trace = MadeTrace()
         for number in range(500):

@@ -36,6 +36,7 @@ def part_title(part: str) -> str:
 def kernel_title(kernel: str) -> str:
     """Return a kernel's name without its type, namespaces and arguments."""
     name = re.sub(r"^std::enable_if<.*?>::type |\(anonymous namespace\)::|^void ", "", kernel)
+    name = re.sub(r"^cutlass\w*::Kernel2?<(\w+).*", r"\1", name)
     name = re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1]
     return plain(name or kernel)
 

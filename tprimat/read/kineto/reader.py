@@ -65,7 +65,8 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
         breakdown.add(timeline)
     trace = breakdown.trace()
     if trace is None or first is None:
-        raise ValueError("it has no GPU work: profile with ProfilerActivity.CUDA on a GPU")
+        why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"
+        raise ValueError(f"it has no GPU work: {why}")
     training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
     training.warnings += _doubts(trace)
     _state(training, first)
