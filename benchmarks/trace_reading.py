@@ -113,7 +113,6 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1000, metavar="MB", help="of the trace to read (default: 1000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each way reads it (default: 3)")
     parser.add_argument("--others", metavar="PYTHON", help="an interpreter that has TraceLens or HolisticTraceAnalysis")
-    parser.add_argument("--keep-original", action="store_true", help="read the trace as it is")
     parser.add_argument("--way", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.way:
@@ -123,7 +122,7 @@ def main() -> None:
     ways += [(arguments.others, name) for name in (TRACELENS, HTA) if arguments.others]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rank0.pt.trace.json"
-        count = make(arguments.trace, path, 1 if arguments.keep_original else arguments.size * MB)
+        count = make(arguments.trace, path, arguments.size * MB)
         print(f"{path.stat().st_size / MB:,.0f} MB, {arguments.trace.name} {count} times")
         results: dict[str, list[dict[str, float]]] = {}
         for _ in range(arguments.rounds):

@@ -144,6 +144,16 @@ class TestSteps:
         annotations = [(name, 10 * index, 10 * index + 10, 1) for index, name in enumerate(names)]
         assert [name for name, *_ in choose_steps(annotations)] == right
 
+    def test_a_step_s_annotation_launches_nothing(self):
+        trace = MadeTrace()
+        for number in range(2):
+            trace.event("user_annotation", f"train_step {number}", 100 * number, 100 * number + 100)
+            trace.kernel("gemm", 100 * number + 5, 100 * number + 10, 100 * number + 30)
+        breakdown = Breakdown()
+        breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
+        (work,) = breakdown.trace().work
+        assert (work.operator, work.phase, work.calls) == (None, None, 1)
+
     def test_two_gpus_of_one_process(self):
         trace = MadeTrace()
         trace.kernel("gemm", 0, 10, 30)

@@ -242,16 +242,21 @@ class TestFiles:
         assert run.breakdown["total"] == pytest.approx(30e-6)
         assert run.num_gpus == 2
         assert run.gpu_info.device_name == "NVIDIA H100 80GB HBM3"
-        assert imported.notes == ("means of 2 ranks",)
+        assert imported.notes == ("means over 2 traces",)
 
     def test_names_by_torchs_handler(self, tmp_path):
-        for process in (71, 72):
+        for process, time in ((71, 1), (71, 2), (72, 1)):
             trace = MadeTrace()
             trace.kernel("gemm", 0, 10, 30)
-            path = tmp_path / f"node-1_{process}.1700000000{process}.pt.trace.json.gz"
+            path = tmp_path / f"node-1_{process}.170000000000{time}.pt.trace.json.gz"
             path.write_bytes(gzip.compress(trace.text()))
         ((imported,),) = self.read(tmp_path)
-        assert [step.rank for step in imported.run.trace.steps] == [0, 1]
+        assert [step.rank for step in imported.run.trace.steps] == [0, 0, 1]
+
+    def test_traces_of_other_names_are_other_trainings(self, tmp_path):
+        for name in ("llama.pt.trace.json", "qwen.pt.trace.json"):
+            (tmp_path / name).write_bytes(made().text())
+        assert len(self.read(tmp_path)) == 2
 
     def test_a_trace_of_the_cpu_alone(self, tmp_path):
         trace = MadeTrace()
@@ -261,6 +266,15 @@ class TestFiles:
         assert reason.endswith(
             "this is a trace of PyTorch's profiler, but it has no GPU work: profile with ProfilerActivity.CUDA on a GPU"
         )
+
+    def test_a_trace_that_is_cut_before_its_gpu_work(self, tmp_path):
+        trace = MadeTrace()
+        trace.operator("aten::mm", 0, 10)
+        trace.kernel("gemm", 0, 10, 30)
+        content = trace.text()
+        (tmp_path / "trace.json").write_bytes(content[: content.index(b"cudaLaunchKernel")])
+        ((reason, _),) = self.read(tmp_path / "trace.json")
+        assert "it has no GPU work: the trace ends within an event" in reason
 
     def test_a_compressed_file_that_is_cut(self, tmp_path):
         trace = MadeTrace()

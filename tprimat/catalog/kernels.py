@@ -12,7 +12,7 @@ import re
 from typing import Literal
 
 from tprimat.catalog.gpus import read_table
-from tprimat.results.trace import COMMUNICATION, COPIES, Phase
+from tprimat.results.trace import COMMUNICATION, Phase
 
 MatchedOn = Literal["scope", "python", "operator", "kernel", "module", "data", "waiting"]
 
@@ -90,7 +90,7 @@ def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = 
     functions = [each for each in ranges if is_python(each)]
     operators = [each for each in ranges if not is_python(each)]
     if _COLLECTIVE_KERNEL.search(kernel) or (operators and _COLLECTIVE_OPERATOR.search(operators[0])):
-        return COMMUNICATION + _collective(kernel, *operators, collective)
+        return COMMUNICATION + _collective(kernel, collective, *operators)
     scope = next(filter(None, (_part("scope", each) for each in operators)), None)
     scope = scope or next(filter(None, (_part("python", each) for each in functions)), None)
     if scope:
@@ -102,11 +102,6 @@ def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = 
     by_operator = next(filter(None, (_part("operator", each) for each in operators)), None)
     by_name = by_operator or _part("kernel", kernel)
     return by_name or next(filter(None, (_part("module", each) for each in functions)), None) or "other"
-
-
-def part_of_copy(_name: str) -> str:
-    """Return the part that copies and buffer clears belong to."""
-    return COPIES
 
 
 @functools.lru_cache(maxsize=1 << 14)

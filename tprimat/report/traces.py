@@ -36,11 +36,8 @@ def part_title(part: str) -> str:
 def kernel_title(kernel: str) -> str:
     """Return a kernel's name without its type, namespaces and arguments."""
     name = re.sub(r"^std::enable_if<.*?>::type |\(anonymous namespace\)::|^void ", "", kernel)
-    head, _, arguments = name.partition("<")
+    name = re.sub(r"^cutlass\w*::Kernel2?<(\w+).*", r"\1", name)
     name = re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1]
-    if re.fullmatch(r"Kernel\d?", name) and head.startswith("cutlass") and arguments:
-        # CUTLASS has one kernel, whose first argument tells which it is.
-        return plain(re.split(r"[<>,(]", arguments, maxsplit=1)[0])
     return plain(name or kernel)
 
 

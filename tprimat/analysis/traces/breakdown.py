@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ class Breakdown:
         for each in timeline.work:
             by_device.setdefault(each.device, []).append(each)
         for device in sorted(by_device):
-            self._add(timeline, sorted(by_device[device]))
+            self._add(timeline, sorted(by_device[device], key=lambda each: each[:2]))
 
     def trace(self) -> Trace | None:
         """Return the steps and the work of all processes; None where no GPU did anything."""
@@ -83,7 +83,8 @@ class Breakdown:
         return Trace(steps=tuple(self._steps), work=tuple(work))
 
     def _add(self, timeline: Timeline, work: list[Work]) -> None:
-        keys = {id(each): self._key(timeline, each) for each in work}
+        steps = {name for name, *_ in timeline.steps}
+        keys = {id(each): self._key(timeline, each, steps) for each in work}
         causes = IdleCauses(timeline, work)
         for period, concerned in _by_period(periods(timeline, work), work):
             division = divide(period.start, period.end, concerned, [keys[id(each)][1] for each in concerned])
@@ -102,10 +103,12 @@ class Breakdown:
                     sums[cause] = sums.get(cause, 0) + time
             self._steps.append(_step(timeline, period, concerned, sums, division.communication))
 
-    def _key(self, timeline: Timeline, work: Work) -> _Key:
+    def _key(self, timeline: Timeline, work: Work, steps: Set[str]) -> _Key:
         launch = timeline.launches.get(work.correlation)
         ranges = timeline.ranges.get(launch.thread) if launch else None
         around = ranges.around(launch.start) if ranges and launch else ()
+        # A step's annotation is no operator.
+        around = tuple(each for each in around if each.name not in steps)
         known = self._keys.get((work.name, work.is_copy, around))
         if known is None:
             known = self._keys[work.name, work.is_copy, around] = _key(work, around)

@@ -30,8 +30,8 @@ MOST_OTHER = 0.05
 
 _SIGNS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"distributedInfo"')
 _ARRAY = re.compile(rb'\s*\[\s*\{[^{}]{0,2000}"ph"\s*:\s*"[A-Za-z]"')
-_WORKER = re.compile(r"[^/\\]*(?=\.pt\.trace\.json)")
-"""What torch.profiler calls a process: host, process and time."""
+_WORKER = re.compile(r"([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
+"""How tensorboard_trace_handler names files: host and process, then the time."""
 
 
 class _TraceBuilder(RunBuilder):
@@ -54,8 +54,11 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
     training = LoggedTraining()
     first: Timeline | None = None
     idle: list[str] = []
-    for number, part in enumerate(parts):
+    workers: dict[str, int] = {}
+    for part in parts:
         timeline, doubts = read_timeline(part.stream)
+        # A process that was profiled several times has written several files.
+        number = workers.setdefault(worker[1] if (worker := _WORKER.search(part.name)) else part.name, len(workers))
         if timeline.rank is None and len(parts) > 1:
             timeline.rank = number
         training.warnings += [f"{part.name}: {doubt}" if len(parts) > 1 else doubt for doubt in doubts]
@@ -66,7 +69,8 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
         breakdown.add(timeline)
     trace = breakdown.trace()
     if trace is None or first is None:
-        raise ValueError("it has no GPU work: profile with ProfilerActivity.CUDA on a GPU")
+        why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"
+        raise ValueError(f"it has no GPU work: {why}")
     training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
     training.warnings += _doubts(trace)
     _state(training, first)
@@ -83,7 +87,7 @@ def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[Pars
             breakdown=breakdown_of(trace),
             trace=trace,
             fixed_status=("complete", None),
-            notes=(f"means of {len(parts)} ranks",) if len(parts) > 1 else (),
+            notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
         ).reading()
     ]
 
