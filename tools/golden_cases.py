@@ -178,10 +178,8 @@ def logs(below: Path, link: str, *, every: int = 1) -> Iterator[Case]:
 
 def is_log(path: Path) -> bool:
     """Return whether a file of the samples is one to read: not the lists and answers that we keep beside them."""
-    if path.name in ("INDEX.tsv", "truth.json", "kernels.tsv", "README.md") or "systems" in path.parts:
-        return False
-    # A profiler's trace is refused after its text was read whole, which takes up to 16 s: the small one will do.
-    return "traces" not in path.parts or path.stat().st_size < 10_000
+    answers = ("INDEX.tsv", "truth.json", "kernels.tsv", "README.md")
+    return path.name not in answers and "systems" not in path.parts
 
 
 def sample_comparisons() -> Iterator[Case]:

@@ -19,6 +19,7 @@ COMMANDS = {
     "convert": "convert a model between Hugging Face and NeMo formats",
     "doctor": "check this machine: hardware, software, frameworks",
     "efficiency": "compute MFU, cost, energy, memory and time to train",
+    "explain": "explain the difference of two profiler traces",
     "export": "export steps as CSV, JSON lines or Parquet",
     "extract-primus": "import a Primus or Megatron-LM log",
     "gpu-memory": "list processes using GPU memory; optionally stop yours",

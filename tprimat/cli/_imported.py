@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ from tprimat.analysis.summary import Summary
 from tprimat.console import info
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
+from tprimat.report import traces
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -65,6 +67,13 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
 def show_imported(result: ImportedResult) -> None:
     """Print what was recognised and the metrics."""
     run, training = result.run, result.run.training_config
+    if run.trace is not None and not run.steps:
+        _show(result.title, f"{_log_format(run)}, {run.gpu_info.device_name or 'unknown GPU'}", run, (), {})
+        for line in traces.lines(run.trace):
+            info(line)
+        _show_rest(run, dataclasses.replace(result.summary, warnings=()), result.notes)
+        info(f"Results saved to: {plain(str(result.path))}")
+        return
     time, rate = _speed(result.summary)
     rows: list[Row] = [
         ("model", run.model, None),

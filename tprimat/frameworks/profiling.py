@@ -1,4 +1,4 @@
-"""Profilers of the last steps of a training: what each needs, the command around it, its traces.
+"""Profilers of the steps after the measured ones: what each needs, the command around it, its traces.
 
 Nothing is imported and nothing started here; loops/profiled.py opens and closes the window.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from tprimat import frameworks
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, Launch, Request
+from tprimat.frameworks.request import NSYS, PROFILERS, ROCPROF, TORCH, WINDOW, Launch, Request
 from tprimat.machine.host import Host, is_emulated
 from tprimat.results.run import Platform
 from tprimat.store.naming import file_name
@@ -62,11 +62,8 @@ PROGRAMS = {
     ),
 }
 
-TRACED = 3
-WINDOW = 1 + TRACED
-"""Steps at a training's end that are profiled; in the first the profiler itself starts."""
-
 LEAST_STEPS = 2 * WINDOW
+"""Steps before the profiled ones, so that the training has come to its pace."""
 
 TRACE = "TPRIMAT_TRACE"
 """The environment variable with the path, without ending, of a training's trace."""
@@ -99,8 +96,8 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
         problem = f"{kind} needs {program.name} with {program.newest}, which this one lacks; or say --profile torch"
     elif request.steps < LEAST_STEPS:
         problem = (
-            f"watches the last {WINDOW} steps of a training that has come to its pace: --steps {LEAST_STEPS} is the "
-            "least"
+            f"watches {WINDOW} steps after the measured ones, when the training has come to its pace: "
+            f"--steps {LEAST_STEPS} is the least"
         )
     if problem is not None:
         raise UsageError(f"--profile {problem}", heading="profile")

@@ -25,6 +25,10 @@ DIVISION = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "conte
 """Fields that say how a model is divided over GPUs."""
 
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
+TRACED = 3
+WINDOW = 1 + TRACED
+"""Steps that are profiled, after those that are measured; in the first the profiler itself starts."""
+
 PROFILERS = {
     TORCH: "PyTorch's own: a Chrome trace with memory",
     NSYS: "Nsight Systems, for NVIDIA",
@@ -150,6 +154,11 @@ class Request:
             label=self.label,
             **known,
         )
+
+    @property
+    def all_steps(self) -> int:
+        """Optimizer steps that run: `steps`, which are measured, and those that a profiler watches after them."""
+        return self.steps + (WINDOW if self.profile else 0)
 
     def training_config(self, **known: Any) -> TrainingConfig:
         """Return the training's steps, batches and seed, with what else is known of them."""

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tprimat import read
 from tprimat.errors import INSTALL_ANALYSIS, TensorPrimatError, UnreadableError, missing_package
@@ -36,6 +36,12 @@ PARALLEL_FROM = 1 << 23
 
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them."""
+
+MOST_BESIDE = 2000
+"""Files that are read beside a source: each parameter of an MLflow run is one."""
+
+STREAMED = 1 << 20
+"""Bytes of a file that is read once from its start that are held for its reader."""
 
 LARGEST_UNPACKED = 1 << 32
 """Bytes; a compressed file of a structured kind that grows beyond is no result of a training."""
@@ -258,7 +264,12 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         return with_start([imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0])
     beside = _beside(file_format, source.paths[0]) if source.size is not None else {}
     with contextlib.ExitStack() as stack:
-        streams = [_spooled(log.name, content, stack) for log, content in zip(logs, contents, strict=True)]
+        streams: list[BinaryIO] = [
+            io.BufferedReader(_Chunks(content), STREAMED)
+            if file_format.is_streamed
+            else _spooled(log.name, content, stack)
+            for log, content in zip(logs, contents, strict=True)
+        ]
         files = [InputFile(log.name, stream) for log, stream in zip(logs, streams, strict=True)]
         try:
             parsed_logs = file_format.read(files, beside)
@@ -267,16 +278,31 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     return [imported(source.title, parsed, logs, given, structured=True) for parsed in parsed_logs]
 
 
-MOST_BESIDE = 2000
-"""Files that are read beside a source: each parameter of an MLflow run is one."""
-
-
 def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
     """Return the small files that help to read a source, by their path in its folder."""
     folder = Path(file_format.together(path) if file_format.together else Path(path).parent)
     files = (file for pattern in file_format.beside for file in sorted(folder.glob(pattern)) if file.is_file())
     contents = {str(file.relative_to(folder)): read_small(file) for file in itertools.islice(files, MOST_BESIDE)}
     return {name: content for name, content in contents.items() if content is not None}
+
+
+class _Chunks(io.RawIOBase):
+    """A stream of chunks, which can be read once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = memoryview(next(self._chunks, b""))
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:

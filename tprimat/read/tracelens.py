@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 import statistics
 import struct
 import zipfile
@@ -17,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, folder_of
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, folder_of, without_rank
 from tprimat.read.parsing.records import LoggedTraining
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import number
@@ -50,8 +49,6 @@ _PARTS = {
     "total_memcpy_time": "copies",
 }
 """Rows of gpu_timeline. Computation, exposed parts and idle time add up to the total; the last two overlap these."""
-
-_RANK = re.compile(r"(?<![a-zA-Z])(rank[_-]?)\d{1,6}", re.IGNORECASE)
 
 Table = dict[str, dict[str, dict[str, float]]]
 """Side -> kind (time, category, kernel, collective) -> name -> seconds."""
@@ -225,10 +222,6 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
     ).reading()
 
 
-def _without_rank(path: str) -> str:
-    return _RANK.sub(r"\1", path)
-
-
 def _is_table(head: bytes) -> bool:
     names = columns_of(head)
     return len(names) > 1 and _sheet_of(names) is not None
@@ -241,13 +234,13 @@ FILE_FORMATS = (
         lambda head: head.startswith(b"PK\x03\x04") and (b"[Content_Types].xml" in head or b"xl/" in head),
         lambda parts, _beside: _parsed_logs([_read_workbook(part) for part in parts], "xlsx"),
         # A trace of another rank is called alike, but for its number.
-        together=_without_rank,
+        together=without_rank,
     ),
     FileFormat(
         "tracelens",
         "CSV files of TraceLens (gpu_timeline and others)",
         _is_table,
         _read_tables,
-        together=lambda path: _without_rank(folder_of(path)),
+        together=lambda path: without_rank(folder_of(path)),
     ),
 )

@@ -81,6 +81,7 @@ class Recording:
         batch_varies: set by the adapter where the steps are not of one global batch.
         is_ending, has_ended: whether the result is being written, or is written (on the first process).
         run, path: the result at the end, and its file; None on other processes than the first.
+        measured_until: the last step that counts where others follow that a profiler watches.
     """
 
     def __init__(
@@ -117,6 +118,8 @@ class Recording:
         self.batch_varies = self.is_ending = self.has_ended = False
         self.run: Run | None = None
         self.path: Path | None = None
+        self.measured_until: int | None = None
+        self._measured: tuple[MemoryMetrics, dict[str, float | None], Disturbance] | None = None
         self._options = options
         self._module = module
         self._covers = covers
@@ -159,8 +162,14 @@ class Recording:
         rate, self.values.rate = self.values.rate, None
         self.recorder.step_end(step, values, rate if learning_rate is None else learning_rate)
         self.step = step
-        if self.platform != "cpu":
+        if self.platform != "cpu" and self.measured_until is None:
             self.memory.step_end()
+
+    def end_measuring(self) -> None:
+        """Keep memory, clocks and CPU load as they are: the steps from here on are profiled."""
+        self.memory.sample()
+        self._measured = self._figures()
+        self.measured_until = self.step
 
     def epoch_end(self, epoch: dict[str, float | None]) -> None:
         """Journal an epoch that has ended, with the metrics so far unless computing them took too much of the time."""
@@ -186,7 +195,7 @@ class Recording:
         self.is_ending = True
         try:
             self.recorder.finish(None if regular else TIMEOUT_S)
-            if regular:
+            if regular and self.measured_until is None:
                 self.memory.sample()
             self.run = self._run(outcome, self._gather(outcome, regular=regular))
             if self.process.rank == 0:
@@ -229,7 +238,9 @@ class Recording:
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size)
 
     def _take(self, record: Record) -> None:
-        """Journal a step with its time, and report it if due."""
+        """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
+        if self.measured_until is not None and record.step > self.measured_until:
+            return
         self._journal.step(record)
         if record.step - record.window > self.first_step and record.seconds is not None:
             self._seconds_after_first += record.seconds * record.window
@@ -258,7 +269,7 @@ class Recording:
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
-        memory = self.memory.metrics()  # before its warnings are taken
+        memory, energy, disturbance = self._measured or self._figures()  # before the memory's warnings are taken
         warnings = [
             *setup.warnings,
             *self.machine.warnings,
@@ -278,8 +289,8 @@ class Recording:
             status_reason=outcome.reason,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             memory_metrics=memory,
-            energy_metrics=setup.energy_metrics | self._power.metrics(),
-            disturbance=self._cpu_load.disturbance() if self._cpu_load else Disturbance(),
+            energy_metrics=setup.energy_metrics | energy,
+            disturbance=disturbance,
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),
             **series(gathered.records),
         )
@@ -287,6 +298,10 @@ class Recording:
             one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
             run = msgspec.structs.replace(run, training_config=one_less)
         return self._complete(run)
+
+    def _figures(self) -> tuple[MemoryMetrics, dict[str, float | None], Disturbance]:
+        disturbance = self._cpu_load.disturbance() if self._cpu_load else Disturbance()
+        return self.memory.metrics(), self._power.metrics(), disturbance
 
     def _write(self, run: Run) -> None:
         self._journal.final(run)

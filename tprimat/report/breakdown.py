@@ -8,6 +8,7 @@ from pathlib import PurePath
 from tprimat import units
 from tprimat.compare import ModelComparison, RunResult
 from tprimat.report.blocks import Table
+from tprimat.report.explain import of_model
 from tprimat.results.run import Run
 from tprimat.text import plain, shortened
 
@@ -28,28 +29,40 @@ _TRACED = (
     f"and times only where the traced work is equal. Kernels are the {MOST_KERNELS} longest of each run; their names "
     "differ between vendors."
 )
+_PROFILED = (
+    "Means per profiled step, from the traces of PyTorch's profiler, which slows what it watches. Categories, "
+    "collectives (as far as computation doesn't hide them), exposed copies and idle time by cause add up to the total."
+)
 _TIMED = "Seconds per step by each framework's own timers, which may cover different parts of a step."
+
+
+_NOTES = {"report": _TRACED, "trace": _PROFILED, "timers": _TIMED}
+"""What a table says, by where its breakdowns come from."""
 
 
 def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, str]]:
     """Return tables of the runs with a breakdown by the same means, each with a note; none for fewer than two runs."""
     found = []
-    for traced, note in ((True, _TRACED), (False, _TIMED)):
-        names, runs = _named(model, traced=traced)
-        if len(runs) > 1:
+    for kind, note in _NOTES.items():
+        names, runs = _named(model, (kind,))
+        # Of two systems with traces, the difference is explained instead.
+        if len(runs) > 1 and not (kind == "trace" and of_model(model)):
             rows = [[_title(part), *(_cell(run, part) for run in runs)] for part in _parts(runs)]
             found.append((Table(["", *names], rows, caption=caption), note))
     return found
 
 
-def _named(model: ModelComparison, *, traced: bool, needed: str | None = None) -> tuple[list[str], list[Run]]:
+def _kind(run: Run) -> str:
+    return "trace" if run.trace is not None else "report" if run.framework == "tracelens" else "timers"
+
+
+def _named(model: ModelComparison, kinds: Sequence[str], needed: str | None = None) -> tuple[list[str], list[Run]]:
     """Return names and runs. Each run is a column: traces seldom state their GPU, so two systems may look like one."""
     found = [
         (system.name, result)
         for system in model.systems
         for result in system.runs
-        if (result.run.breakdown.get(needed) if needed else result.run.breakdown)
-        and (result.run.framework == "tracelens") == traced
+        if (result.run.breakdown.get(needed) if needed else result.run.breakdown) and _kind(result.run) in kinds
     ]
     names = [name for name, _ in found]
     if len(set(names)) < len(names):
@@ -92,7 +105,7 @@ def _origin(result: RunResult) -> str:
 
 def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
     """Return the names of the runs with trace reports, and in % each part that adds up to the total."""
-    names, runs = _named(model, traced=True, needed="total")
+    names, runs = _named(model, ("report", "trace"), needed="total")
     parts: list[tuple[str, list[float | None]]] = []
     for part in ADDING_UP:
         times = [(run.breakdown.get(part), run.breakdown["total"]) for run in runs]

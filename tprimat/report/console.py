@@ -10,7 +10,7 @@ from tprimat import units
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SettingRow, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.systems import short_device
-from tprimat.report import published, tables, verdict
+from tprimat.report import explain, published, tables, verdict
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.tables import Footnotes, Row
@@ -72,8 +72,8 @@ def render(report: Report, *, width: int = 80, color: bool = False, verbosity: V
             out.line()
             _group_table(out, comparison, answer.group)
             _cost(out, comparison, [answer])
-            if answer.group.leaders is None and verbosity is Verbosity.NORMAL:
-                _breakdowns(out, answer.model)
+            if verbosity is Verbosity.NORMAL:
+                _where_time_goes(out, answer)
             _closing(out, [answer], verbosity)
     if verbosity is Verbosity.VERBOSE:
         _details(out, comparison)
@@ -216,8 +216,21 @@ def _details(out: Terminal, comparison: Comparison) -> None:
     out.entries("Warnings", [(f"[{number}]", text) for number, text in footnotes.entries()])
 
 
+def _where_time_goes(out: Terminal, answer: Answer) -> None:
+    """Add in a sentence why the slower system is slower; where there is no answer, all that is known of the time."""
+    explanation = explain.of_model(answer.model)
+    if answer.group.leaders is None:
+        _breakdowns(out, answer.model)
+    elif explanation is not None:
+        out.line(f"Profile: {explain.brief(explanation)}.", indent=2)
+        out.line()
+
+
 def _breakdowns(out: Terminal, model: ModelComparison) -> None:
     """Add where the time of a step goes, of runs that have a breakdown."""
+    explanation = explain.of_model(model)
+    if explanation is not None:
+        out.verbatim(explain.lines(explanation, width=out.width))
     for table, note in breakdowns(model):
         names = [shortened(str(name), LONGEST_NAME) for name in table.header[1:]]
         # The first parts of it; the report has the kernels.

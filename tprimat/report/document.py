@@ -13,7 +13,8 @@ from tprimat.checks.training import TrainingMatch
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import Sources, efficiency, published, rates, scaling, tables, verdict
+from tprimat.compare.explain import Explanation
+from tprimat.report import Sources, efficiency, explain, published, rates, scaling, tables, verdict
 from tprimat.report.blocks import (
     Block,
     Bullets,
@@ -239,8 +240,22 @@ def _details(model: ModelComparison) -> Iterator[Block]:
         yield Paragraph("Runs:")
         yield _runs(group)
     yield from titled_bullets("Warnings:", _by_text(model, lambda system: system.run_warnings))
+    explanation = explain.of_model(model)
+    if explanation is not None:
+        yield from explained(explanation)
     for table, note in breakdowns(model):
         yield from (Paragraph("Where the time goes:"), table, Paragraph(note))
+
+
+def explained(explanation: Explanation) -> Iterator[Block]:
+    """Yield why a step takes longer than another: its parts, and the operators behind each."""
+    yield Paragraph(f"Why: {explain.headline(explanation)}.")
+    look = explain.look_first(explanation)
+    yield plain_bullets([*explain.reasons(explanation), *([f"look first at: {look}"] if look else [])])
+    yield explain.table(explanation, "Parts of a step")
+    yield plain_bullets(list(explain.caveats(explanation)))
+    for table, title in explain.details(explanation):
+        yield from (Paragraph(f"Operators of {title}:"), table)
 
 
 def judgements(model: ModelComparison) -> Iterator[Block]:

@@ -41,6 +41,12 @@ class Terminal:
 
         self._console.print(Padding(Text(plain(text), style=style), (0, 0, 0, indent)))
 
+    def verbatim(self, text: str) -> None:
+        """Add lines as they are, such as a table whose columns are already aligned."""
+        from rich.text import Text
+
+        self._console.print(Text(text), no_wrap=True)
+
     def entries(self, title: str, entries: Iterable[tuple[str, str]], *, gap: bool = True) -> None:
         """Add a list of marks and texts, which are indented, below a title; nothing without entries."""
         from rich.table import Table

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from tprimat.results.trace import Trace
+
 BF16_INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """What Linux calls the instructions that multiply bf16, on x86-64 and on ARM."""
 
@@ -319,6 +321,7 @@ class RunRecord(_Series, frozen=True, kw_only=True):
         doc("values printed by the framework: one, or a series as long as `steps`"),
     ] = {}
     breakdown: Annotated[dict[str, float | None], doc("seconds of a step, by part")] = {}
+    trace: Annotated[Trace | None, doc("where the time of profiled steps goes, from profiler traces")] = None
     profile: Annotated[dict[str, str], doc("profiler traces of the run, by kind")] = {}
     profiled_steps: Annotated[tuple[Count, ...], doc("profiled steps, excluded from all metrics")] = ()
     epochs: Annotated[tuple[dict[str, float | None], ...], doc("metrics of each epoch, if there are epochs")] = ()

@@ -147,7 +147,7 @@ def _add_measuring(group: argparse._ArgumentGroup) -> None:
     option(group, "--label NAME", "name this configuration; becomes part of the file name", type=label)
     add_output_dir(group, "output")
     add_bundle(group, "bundle results, logs and environment into one archive")
-    text = f"profile the last steps: {', '.join(PROFILERS)} (excluded from results)"
+    text = f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}"
     option(group, "--profile NAME", text, choices=tuple(PROFILERS))
     # What an older tool's scripts show: pretrain_*.py and run_benchmark.sh.
     group.add_argument("--training-lines", action="store_true", help=argparse.SUPPRESS)

@@ -9,8 +9,8 @@ from tprimat.cli.options._training import at_least
 EPILOG = """\
 Log formats are detected from the content, not the file name: console logs of Megatron-LM, Primus, NeMo, torchtitan,
 Hugging Face Trainer, Axolotl, DeepSpeed, MLPerf and others, trainer_state.json, TensorBoard event files, runs of W&B
-and MLflow, Lightning's metrics.csv and TraceLens reports. Several files of the same run are merged; structured data
-wins over console logs.
+and MLflow, Lightning's metrics.csv, PyTorch profiler traces and TraceLens reports. Several files of the same run are
+merged; structured data wins over console logs.
 
 Exit status: 0 a result was written (even of a failed training), 2 wrong usage, a named file could not be read, or
 no training was found.

@@ -42,7 +42,7 @@ def _fit(tuned: Tuned, rank: int, *, several: bool) -> None:
         # Who started the processes: Lightning would take a Slurm job for its own launcher.
         plugins=[TorchElasticEnvironment() if several else LightningEnvironment()],
         precision=recipe.MIXED[request.precision],
-        max_steps=request.steps,
+        max_steps=request.all_steps,
         accumulate_grad_batches=request.gradient_accumulation_steps,
         gradient_clip_val=training.settings.gradient_clipping,
         callbacks=[RequestedBenchmark(request, tuned.setup)],

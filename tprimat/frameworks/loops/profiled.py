@@ -1,23 +1,26 @@
-"""The window of steps at a training's end that is profiled. Knows no framework.
+"""The window of steps after the measured ones that is profiled. Knows no framework.
 
-A profiler slows what it profiles, so its steps come last, and no metric includes them.
+A profiler slows what it profiles, so its steps come after those that are measured, and no metric includes them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gzip
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops.time_limit import TimeLimit
-from tprimat.frameworks.profiling import TRACED, WINDOW
-from tprimat.frameworks.request import NSYS, TORCH, Request
+from tprimat.frameworks.request import NSYS, TORCH, TRACED, WINDOW, Request
+from tprimat.read.kineto.timeline import read_timeline
 from tprimat.results.run import Run
+from tprimat.results.trace import Trace
 
 ROCTX = ("librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so", "/opt/rocm/lib/librocprofiler-sdk-roctx.so")
 """Through which rocprofv3 is switched on and off."""
@@ -99,8 +102,19 @@ def _switch_roctx(on: bool) -> None:
         raise RuntimeError(f"rocprofv3 didn't {'begin' if on else 'end'} to record: status {status}")
 
 
+def read_trace(path: str) -> tuple[Trace | None, list[str]]:
+    """Return where the time of the profiled steps goes, by a trace of torch.profiler, and what is doubtful of it."""
+    with gzip.open(path) as stream:
+        timeline, doubts = read_timeline(stream)  # type: ignore[arg-type]
+    breakdown = Breakdown()
+    breakdown.add(timeline)
+    trace = breakdown.trace()
+    none = "no breakdown: the trace has no GPU work" if trace is None else None
+    return trace, [f"--profile {TORCH}: {each}" for each in (*doubts, none) if each]
+
+
 class Window:
-    """The profiled steps; the training ends after its steps or when its time is up, and then not before they are over.
+    """The profiled steps, after those of the training or when its time is up; then it ends.
 
     Without a profile the time alone decides.
 
@@ -108,21 +122,31 @@ class Window:
         profile: entered and left by the window.
         traces: paths of what the profile leaves, by kind.
         kind: name of the profiler, for messages.
-        steps, limit: of the training.
+        steps, limit: of the training; it goes on for WINDOW more steps.
+        before: called before the profiler starts.
     """
 
     def __init__(
-        self, profile: Profile | None, traces: Mapping[str, str], kind: str | None, steps: int, limit: TimeLimit
+        self,
+        profile: Profile | None,
+        traces: Mapping[str, str],
+        kind: str | None,
+        steps: int,
+        limit: TimeLimit,
+        before: Callable[[], object] | None = None,
     ) -> None:
         self._profile = profile
         self._traces = traces
         self._kind = kind
         self._steps = steps
         self._limit = limit
+        self._before = before
         self._time_is_up = False
         self._opened_at: int | None = None
         self._last = 0
         self._problem: str | None = None
+        self._trace: Trace | None = None
+        self._doubts: list[str] = []
 
     def reached(self, step: int) -> str | None:
         """Return why the training is to end early after a step; None to go on.
@@ -134,8 +158,10 @@ class Window:
             return self._limit.reached(step)
         if opened_at is None:
             self._time_is_up = self._limit.reached(step) is not None
-            if self._time_is_up or step == self._steps - WINDOW:
+            if self._time_is_up or step == self._steps:
                 self._opened_at = self._last = step
+                if self._before is not None:
+                    self._before()
                 with self._any_problem():
                     self._end_step = profile.__enter__()
             return None
@@ -146,18 +172,26 @@ class Window:
                 self._end_step()
                 if step >= end:
                     profile.__exit__(None, None, None)
+                    if TORCH in self._traces:
+                        self._trace, self._doubts = read_trace(self._traces[TORCH])
         is_over = self._last >= end or self._problem is not None
-        return self._limit.reason(step) if self._time_is_up and is_over and step < self._steps else None
+        is_early = self._time_is_up and step < self._steps + WINDOW
+        return self._limit.reason(opened_at) if is_early and is_over else None
 
     def noted(self, run: Run) -> Run:
         """Return the run with its profiled steps marked, and where the traces are."""
         if self._opened_at is None:
             return run
         # From the attempt on: starting a profiler takes time too.
-        steps = tuple(step for step in run.steps if self._opened_at < step <= self._last)
-        warnings = run.warnings if self._problem is None else (*run.warnings, self._problem)
+        steps = tuple(step for step in run.steps if step > self._opened_at)
+        problems = [*self._doubts, *([] if self._problem is None else [self._problem])]
         return msgspec.structs.replace(
-            run, profile={**run.profile, **self._traces}, profiled_steps=steps, warnings=warnings
+            run,
+            profile={**run.profile, **self._traces},
+            profiled_steps=steps,
+            warnings=(*run.warnings, *problems),
+            trace=self._trace,
+            breakdown={**run.breakdown, **(breakdown_of(self._trace) if self._trace else {})},
         )
 
     @contextlib.contextmanager
@@ -169,8 +203,10 @@ class Window:
             self._problem = f"--profile {self._kind}: {type(error).__name__}: {error}".splitlines()[0]
 
 
-def window(request: Request, limit: TimeLimit, *, first_process: bool) -> Window:
-    """Return the window of a request's training."""
+def window(
+    request: Request, limit: TimeLimit, *, first_process: bool, before: Callable[[], object] | None = None
+) -> Window:
+    """Return the window of a request's training; `before` is called when it begins."""
     kind, traces = request.profile, dict[str, str]()
     profile: Profile | None = None
     if kind == TORCH and first_process:
@@ -180,4 +216,4 @@ def window(request: Request, limit: TimeLimit, *, first_process: bool) -> Window
         profile = contextlib.nullcontext(lambda: None)
     elif kind is not None:
         profile = outer_profile(kind, profiling.prefix(request), traces)
-    return Window(profile, traces, kind, request.steps, limit)
+    return Window(profile, traces, kind, request.steps, limit, before)

@@ -123,7 +123,7 @@ class MicroBatches:
     rank: int
 
     def __len__(self) -> int:
-        return self.training.request.steps * self.training.request.gradient_accumulation_steps
+        return self.training.request.all_steps * self.training.request.gradient_accumulation_steps
 
     def __getitem__(self, index: int) -> NDArray[np.int64]:
         """Return tokens, shape (micro_batch_size, sequence_length)."""

@@ -29,8 +29,9 @@ class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
         """Start the first step."""
         request = self.request
         limit = TimeLimit(request.steps, request.time_limit_s, trainer.world_size, self.agreement(trainer))
-        self._window = profiled.window(request, limit, first_process=bool(trainer.is_global_zero))
         super().on_train_start(trainer, pl_module)
+        before = self._recording.end_measuring if self._recording else None
+        self._window = profiled.window(request, limit, first_process=bool(trainer.is_global_zero), before=before)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """End a step, whose time is taken before a profiler is started or stopped."""

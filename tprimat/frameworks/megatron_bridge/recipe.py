@@ -43,7 +43,7 @@ def build(request: Request) -> Any:
     config.dataset.blend, config.dataset.random_seed = None, request.seed
     config.rng.seed = request.seed
     config.model.seq_length = config.dataset.seq_length = request.sequence_length
-    config.train.train_iters = config.scheduler.lr_decay_iters = request.steps
+    config.train.train_iters, config.scheduler.lr_decay_iters = request.all_steps, request.steps
     config.scheduler.lr_warmup_iters = min(WARMUP_STEPS, request.steps // 2)
     config.train.global_batch_size, config.train.micro_batch_size = request.global_batch_size, request.micro_batch_size
     _divide(config.model, request)

@@ -59,7 +59,7 @@ class BridgeBenchmark(Benchmark):
         }
         agree = processes.vote_of_the_first(ranks.open_store(), process.rank)
         limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, agree)
-        self._window = profiled.window(request, limit, first_process=process.is_first)
+        self._window = profiled.window(request, limit, first_process=process.is_first, before=recording.end_measuring)
         recording.start(describe(config, process.world_size), step=context.state.train_state.step)
 
     def on_train_step_start(self, context: Any) -> None:

@@ -107,4 +107,4 @@ def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
 
 def _sequences(request: Request) -> int:
     """Return the sequences that a training reads: one more, since each label is the token after."""
-    return request.steps * request.global_batch_size + 1
+    return request.all_steps * request.global_batch_size + 1

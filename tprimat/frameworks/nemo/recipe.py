@@ -119,9 +119,9 @@ def _data(request: Request, shape: ModelConfig) -> Any:
 
 def _trainer(recipe: Any, request: Request) -> None:
     trainer = recipe.trainer
-    trainer.max_steps = request.steps
+    trainer.max_steps = request.all_steps
     trainer.limit_val_batches = trainer.limit_test_batches = trainer.num_sanity_val_steps = 0
-    trainer.val_check_interval = request.steps
+    trainer.val_check_interval = request.all_steps
     trainer.enable_checkpointing = False
     trainer.logger = False
     recipe.log.ckpt = recipe.log.tensorboard = recipe.log.wandb = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, BinaryIO, Protocol
@@ -109,6 +110,7 @@ class FileFormat:
         together: maps a file's path to the folder, or another path, that all files of its training
             share; None where each file is a training.
         beside: patterns of helpful files, in that folder or in the file's own.
+        is_streamed: whether `read` goes through each file once, from its start: such files may be large.
     """
 
     name: str
@@ -117,11 +119,20 @@ class FileFormat:
     read: Callable[[Sequence[InputFile], Mapping[str, bytes]], list[ParsedLog]]
     together: Callable[[str], str] | None = None
     beside: tuple[str, ...] = ()
+    is_streamed: bool = False
 
 
 def folder_of(path: str) -> str:
     """Return the folder of a file: for formats whose files in one folder are one training."""
     return str(PurePath(path).parent)
+
+
+_RANK = re.compile(r"(?<![a-zA-Z])(rank[_-]?)\d{1,6}", re.IGNORECASE)
+
+
+def without_rank(path: str) -> str:
+    """Return the path of a file without the number of its rank, so that files of all ranks are alike."""
+    return _RANK.sub(r"\1", path)
 
 
 def columns_of(head: bytes) -> list[str]:

@@ -34,6 +34,7 @@ from tprimat.results.run import (
     Timing,
     TrainingConfig,
 )
+from tprimat.results.trace import Trace
 
 _SIZES = {
     "global_batch_size": "global batch size",
@@ -66,6 +67,7 @@ class RunBuilder:
         memory: fields of MemoryMetrics, GB.
         gpu: fields of GpuInfo that are no statements.
         breakdown: seconds by part.
+        trace: where the time of profiled steps goes.
         versions: of packages.
         settings: further settings of the training, in the framework's own names.
         unknown: why something is unknown, by the field's name; a warning where it stays so.
@@ -88,6 +90,7 @@ class RunBuilder:
     memory: dict[str, float] = dataclasses.field(default_factory=dict)
     gpu: dict[str, Any] = dataclasses.field(default_factory=dict)
     breakdown: dict[str, float | None] = dataclasses.field(default_factory=dict)
+    trace: Trace | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     unknown: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -154,6 +157,7 @@ class RunBuilder:
             framework_config=self.settings,
             memory_metrics=MemoryMetrics(**{name: gb for name, gb in self.memory.items() if 0 <= gb < math.inf}),
             breakdown=_finite(self.breakdown),
+            trace=self.trace,
             **series,
         )
 

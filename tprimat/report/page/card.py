@@ -11,7 +11,7 @@ from typing import Any
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.report import tables
+from tprimat.report import explain, tables
 from tprimat.report.page.markup import escape
 from tprimat.report.page.view import Placed, View
 from tprimat.report.rates import RATE, bounds_of, rate_of, rate_unit
@@ -76,6 +76,8 @@ def _answer(view: View, answer: Answer, *, several: bool) -> str:
         parts = [f"<p><strong>{escape(answer.model.short_title)}:</strong> {texts}</p>"]
     else:
         parts = [f'<p class="headline">{headline}</p><p class="certainty">{escape(verdict.certainty)}</p>']
+        if (explanation := explain.of_model(answer.model)) is not None:
+            parts.append(f"<p>Profile: {escape(explain.brief(explanation))}.</p>")
     if leaders is not None and leaders.speedup is not None:
         parts.append(_interval(leaders.speedup, view.of(leaders.faster).color, _scale(view)))
     if verdict.standing == "excluded":

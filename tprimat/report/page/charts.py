@@ -14,6 +14,7 @@ from tprimat import units
 from tprimat.analysis import stats
 from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS, SegmentMetrics
 from tprimat.compare import ModelComparison
+from tprimat.report import explain
 from tprimat.report.breakdown import shares
 from tprimat.report.page.view import Placed, PlacedRun, View, broken, chart_text, wall_times
 from tprimat.report.plot.items import KINDS, time_span
@@ -43,6 +44,7 @@ def charts(view: View, model: ModelComparison, number: int) -> list[Chart]:
         loss(view, valid, "tokens"),
         loss(view, valid, "wall"),
         memory(placed),
+        waterfall(model),
         breakdown(model),
     ]
     return [{**chart, "id": f"{chart['kind']}-{number}"} for chart in found if chart is not None]
@@ -171,6 +173,23 @@ def breakdown(model: ModelComparison) -> Chart | None:
         "names": [broken(name) for name in names],
         "parts": [{"title": chart_text(title), "values": values} for title, values in parts],
         "height": 150 + 44 * len(names),
+    }
+
+
+def waterfall(model: ModelComparison) -> Chart | None:
+    """Bars from one step time to the other, in order of effect; None where no two systems have traces."""
+    explanation = explain.of_model(model)
+    if explanation is None:
+        return None
+    bars = explain.waterfall(explanation)
+    return {
+        "kind": "waterfall",
+        "title": chart_text(f"From {explanation.before.name} to {explanation.after.name}"),
+        "x": "ms per step",
+        **bars,
+        "names": [chart_text(name) for name in bars["names"]],
+        "notes": [chart_text(note) for note in bars["notes"]],
+        "height": 130 + 34 * len(bars["names"]),
     }
 
 

@@ -95,6 +95,24 @@
         },
       }));
     }
+    if (chart.kind === "waterfall") {
+      const last = chart.names.length - 1;
+      const [whole, more, less] = [palette()[0], palette()[1], palette()[2]];
+      return [{
+        type: "bar",
+        orientation: "h",
+        y: chart.names,
+        x: chart.values,
+        base: chart.bases,
+        text: chart.values.map((value, i) => (i === 0 || i === last ? value.toFixed(2) : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`)),
+        textposition: "outside",
+        cliponaxis: false,
+        customdata: chart.notes,
+        hovertemplate: "%{y}: %{text} ms<br>%{customdata}<extra></extra>",
+        marker: { color: chart.values.map((value, i) => (i === 0 || i === last ? whole : value > 0 ? more : less)) },
+        showlegend: false,
+      }];
+    }
     return chart.parts.map((part, i) => ({
       type: "bar",
       orientation: "h",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
-from tprimat.report import document, tables
+from tprimat.report import document, explain, tables
 from tprimat.report.blocks import Block, Content, Footnotes, Link, Marks, Paragraph, Table, plain_bullets
 from tprimat.report.breakdown import breakdowns
 from tprimat.report.page import charts, evidence, windows
@@ -130,6 +130,15 @@ def memory(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
 
 def breakdown(view: View, model: ModelComparison, chart: Chart) -> Iterator[Part]:
     """Yield where the time goes; nothing where no two runs report it."""
+    explanation = explain.of_model(model)
+    if explanation is not None:
+        look = explain.look_first(explanation)
+        yield Paragraph(f"{explain.headline(explanation)}. {f'Look first at: {look}.' if look else ''}".strip())
+        yield plain_bullets([*explain.reasons(explanation), *explain.caveats(explanation)])
+        yield chart("waterfall", "The difference of the step times by part; the table below has the values")
+        yield Fold("Table: parts of a step", [explain.table(explanation, f"Parts of a step of {model.title}")])
+        for table, title in explain.details(explanation):
+            yield Fold(f"Operators: {title}", [table])
     if charts.breakdown(model) is not None:
         yield chart("breakdown", "Shares of the time; the table below has the values")
     for table, note in breakdowns(model, f"Parts of the time of {model.title}"):

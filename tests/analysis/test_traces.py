@@ -1,0 +1,177 @@
+"""The division of a GPU's time: overlaps, gaps and their causes, and the steps."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_traces import MadeTrace
+
+from tprimat.analysis.traces.breakdown import Breakdown
+from tprimat.analysis.traces.division import divide
+from tprimat.analysis.traces.steps import choose_steps
+from tprimat.analysis.traces.timeline import RangeKind, Ranges, Work, merged, within
+from tprimat.read.kineto.timeline import read_timeline
+
+MICRO = 1e6
+
+
+def steps_of(trace: MadeTrace):
+    breakdown = Breakdown()
+    breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
+    found = breakdown.trace()
+    return [({part: round(time * MICRO, 3) for part, time in step.parts.items()}, step) for step in found.steps]
+
+
+def work(start, end, name="gemm", stream=7):
+    return Work(start, end, name, False, 0, stream, -1)
+
+
+PARTS = ("matrix_multiplication", "communication_all_reduce", "copies", "elementwise")
+
+
+class TestDivision:
+    def test_computation_hides_communication_and_both_hide_copies(self):
+        pieces = [work(0, 10), work(5, 20), work(8, 30)]
+        division = divide(0, 40, pieces, ["attention", "communication_all_reduce", "copies"])
+        assert division.exposed == [10, 10, 10]
+        assert division.communication == 15
+        assert division.gaps == [(30, 40, None)]
+
+    def test_of_two_kernels_at_once_the_first_to_begin_has_the_time(self):
+        pieces = [work(0, 10), work(4, 6), work(8, 14)]
+        division = divide(0, 14, pieces, ["attention", "softmax", "elementwise"])
+        assert division.exposed == [10, 0, 4]
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60), st.sampled_from(PARTS)), max_size=30),
+        st.integers(0, 120),
+        st.integers(0, 160),
+    )
+    def test_nothing_is_lost_or_counted_twice(self, rows, start, length):
+        rows = sorted(rows)
+        pieces = [work(low, low + duration) for low, duration, _ in rows]
+        parts = [part for *_, part in rows]
+        end = start + length
+        division = divide(start, end, pieces, parts)
+        idle = sum(high - low for low, high, _ in division.gaps)
+        assert sum(division.exposed) + idle == length
+        # Each ns by itself: the highest level that is under way has it.
+        for level, chosen in enumerate((("matrix_multiplication", "elementwise"), PARTS[1:2], PARTS[2:3])):
+            above = (("matrix_multiplication", "elementwise"), PARTS[1:2], PARTS[2:3])[:level]
+            right = 0
+            for time in range(start, end):
+                running = {part for piece, part in zip(pieces, parts, strict=True) if piece.start <= time < piece.end}
+                right += bool(running & set(chosen)) and not any(running & set(each) for each in above)
+            found = sum(e for e, part in zip(division.exposed, parts, strict=True) if part in chosen)
+            assert found == right
+
+
+class TestIdle:
+    def test_a_late_launch_is_the_hosts(self):
+        trace = MadeTrace()
+        trace.kernel("gemm", 0, 5, 20)
+        trace.kernel("gemm", 50, 55, 70)
+        ((parts, _),) = steps_of(trace)
+        assert parts == {"matrix_multiplication": 30, "idle_host_launch": 35}
+
+    def test_work_that_was_queued_waits_for_something_else(self):
+        trace = MadeTrace()
+        trace.kernel("gemm", 0, 5, 40)
+        trace.kernel("gemm", 6, 42, 70)
+        ((parts, _),) = steps_of(trace)
+        assert parts == {"matrix_multiplication": 63, "idle_other": 2}
+
+    def test_the_host_that_loads_data(self):
+        trace = MadeTrace()
+        trace.kernel("gemm", 0, 5, 20)
+        trace.event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 25, 45)
+        trace.kernel("gemm", 50, 55, 70)
+        ((parts, _),) = steps_of(trace)
+        assert parts == {"matrix_multiplication": 30, "idle_data": 20, "idle_host_launch": 15}
+
+    def test_the_host_that_waits_for_the_gpu(self):
+        trace = MadeTrace()
+        trace.kernel("gemm", 0, 5, 20)
+        trace.event("cuda_runtime", "cudaStreamSynchronize", 3, 28)
+        trace.kernel("gemm", 50, 55, 70)
+        ((parts, _),) = steps_of(trace)
+        assert parts == {"matrix_multiplication": 30, "idle_synchronisation": 8, "idle_host_launch": 27}
+
+    def test_without_launches_the_cause_is_unknown(self):
+        trace = MadeTrace()
+        trace.kernel("gemm", None, 5, 20)
+        trace.kernel("gemm", None, 30, 40)
+        ((parts, _),) = steps_of(trace)
+        assert parts == {"matrix_multiplication": 25, "idle_other": 10}
+
+
+class TestSteps:
+    def test_work_belongs_to_the_step_that_launched_it(self):
+        """The GPU is two steps behind: each step lasts from the end of the last one's work to that of its own."""
+        trace = MadeTrace()
+        trace.kernel("gemm", None, 0, 250)
+        for number in range(3):
+            trace.step(number, 100 * number, 100 * number + 100)
+            trace.kernel("flash_fwd", 100 * number + 10, 250 + 80 * number, 320 + 80 * number)
+        found = steps_of(trace)
+        assert [step.name for _, step in found] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
+        assert [round(step.seconds * MICRO) for _, step in found] == [70, 80, 80]
+        assert [parts["attention"] for parts, _ in found] == [70, 70, 70]
+
+    def test_a_synchronised_step_lasts_as_long_as_its_annotation(self):
+        trace = MadeTrace()
+        trace.step(5, 0, 200)
+        trace.kernel("flash_fwd", 50, 60, 150)
+        ((parts, step),) = steps_of(trace)
+        assert step.seconds * MICRO == pytest.approx(200)
+        assert parts == {"attention": 90, "idle_host_launch": 110}
+        assert step.gpu_seconds * MICRO == pytest.approx(90)
+
+    @pytest.mark.parametrize(
+        ("names", "right"),
+        [
+            (["ProfilerStep#1", "step 1", "ProfilerStep#2"], ["ProfilerStep#1", "ProfilerStep#2"]),
+            (["train_step 1", "train_step 2", "Optimizer.step#AdamW.step"], ["train_step 1", "train_step 2"]),
+            (["iteration", "forward", "iteration"], ["iteration", "iteration"]),
+            (["forward", "Optimizer.step#AdamW.step", "nccl:all_reduce"], []),
+            (["enumerate(DataLoader)#batch"], []),
+        ],
+    )
+    def test_which_annotations_mark_steps(self, names, right):
+        annotations = [(name, 10 * index, 10 * index + 10, 1) for index, name in enumerate(names)]
+        assert [name for name, *_ in choose_steps(annotations)] == right
+
+    def test_a_step_s_annotation_launches_nothing(self):
+        trace = MadeTrace()
+        for number in range(2):
+            trace.event("user_annotation", f"train_step {number}", 100 * number, 100 * number + 100)
+            trace.kernel("gemm", 100 * number + 5, 100 * number + 10, 100 * number + 30)
+        breakdown = Breakdown()
+        breakdown.add(read_timeline(io.BytesIO(trace.text()))[0])
+        (work,) = breakdown.trace().work
+        assert (work.operator, work.phase, work.calls) == (None, None, 1)
+
+    def test_two_gpus_of_one_process(self):
+        trace = MadeTrace()
+        trace.kernel("gemm", 0, 10, 30)
+        trace.kernel("gemm", 1, 10, 50)
+        trace.events[-1]["args"]["device"] = 1
+        assert [parts for parts, _ in steps_of(trace)] == [{"matrix_multiplication": 20}, {"matrix_multiplication": 40}]
+
+
+class TestRanges:
+    def test_ranges_around_a_time(self):
+        ranges = Ranges()
+        for start, end, name in ((0, 100, "outer"), (10, 20, "first"), (30, 60, "second"), (30, 40, "inner")):
+            ranges.add(start, end, RangeKind(name))
+        assert [kind.name for kind in ranges.around(35)] == ["inner", "second", "outer"]
+        assert [kind.name for kind in ranges.around(25)] == ["outer"]
+        assert ranges.around(101) == ()
+
+    def test_intervals(self):
+        assert merged([(5, 7), (1, 3), (2, 4), (9, 9)]) == [(1, 4), (5, 7)]
+        assert within([(1, 4), (5, 7)], 3, 6) == [(3, 4), (5, 6)]
+        assert within([], 3, 6) == []

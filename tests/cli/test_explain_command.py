@@ -1,0 +1,59 @@
+"""explain, as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_traces import MadeTrace
+
+from tprimat import cli
+
+
+def write(path, seconds: float):
+    trace = MadeTrace()
+    trace.step(1, 0, 10 + seconds)
+    trace.operator("aten::gelu", 1, 4)
+    trace.kernel("gelu_kernel", 2, 10, 10 + seconds)
+    path.write_bytes(trace.text())
+    return str(path)
+
+
+def test_two_traces(tmp_path, capsys):
+    paths = [write(tmp_path / "old.json", 100), write(tmp_path / "new.json", 150)]
+    assert cli.run("explain", paths) == 0
+    assert capsys.readouterr().out.startswith("new takes 45.5% longer per step than old: 0.16 vs 0.11 ms")
+
+
+def test_names(tmp_path, capsys):
+    paths = [f"yesterday={write(tmp_path / 'a.json', 100)}", f"today={write(tmp_path / 'b.json', 150)}"]
+    assert cli.run("explain", ["--quiet", *paths]) == 0
+    assert capsys.readouterr().out.startswith("today takes 45.5% longer per step than yesterday")
+
+
+def test_json_adds_up(tmp_path, capsys):
+    assert cli.run("explain", ["--json", write(tmp_path / "a.json", 100), write(tmp_path / "b.json", 150)]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert sum(part["difference"] for part in values["parts"]) == pytest.approx(values["difference"])
+    assert values["difference"] == pytest.approx(50e-6)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff" * 400, b'{"traceEvents": []}', b"step 1 loss 2.0\n"])
+def test_no_trace_is_an_error(tmp_path, capsys, content):
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(content)
+    assert cli.run("explain", [write(tmp_path / "a.json", 100), str(bad)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_missing_file_is_an_error(tmp_path, capsys):
+    assert cli.run("explain", [write(tmp_path / "a.json", 100), str(tmp_path / "none.json")]) == 2
+    assert "none.json" in capsys.readouterr().err
+
+
+def test_a_comparison_explains_two_traces(tmp_path, capsys):
+    paths = [f"old={write(tmp_path / 'a.json', 100)}", f"new={write(tmp_path / 'b.json', 150)}"]
+    assert cli.run("compare", [*paths, "--results-dir", str(tmp_path / "out")]) == 3
+    assert "per step than" in capsys.readouterr().out
+    assert "Look first at" in (tmp_path / "out/comparison_report.md").read_text().replace("look", "Look")
+    assert '"waterfall"' in (tmp_path / "out/comparison_report.html").read_text()

@@ -1,0 +1,219 @@
+"""The difference of two traces: parts that add up, what limits a step, operators and the speed of their products."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from made_traces import MadeTrace
+
+from tprimat.analysis.traces.breakdown import Breakdown
+from tprimat.analysis.traces.products import flops_of, product_of
+from tprimat.catalog import gpus
+from tprimat.compare.explain import Traced, explain
+from tprimat.log_import import load
+from tprimat.read.kineto.timeline import read_timeline
+from tprimat.report import explain as report
+from tprimat.results.run import GpuInfo
+
+PAIRS = (
+    "Falconsai_nsfw_image_detection__1016002",
+    "Qwen_Qwen1.5-0.5B-Chat__1016005",
+    "facebook_timesformer-base-finetuned-k400__1016002",
+    "gaunernst_bert-small-uncased__1016001",
+)
+H100 = gpus.match(GpuInfo(device_name="NVIDIA H100 80GB HBM3")).gpu
+SHAPES = {"Input Dims": [[4096, 8192], [8192, 1024]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+
+
+def traced(*traces: MadeTrace, name: str = "A", gpu=H100) -> Traced:
+    breakdown = Breakdown()
+    for each in traces:
+        breakdown.add(read_timeline(io.BytesIO(each.text()))[0])
+    trace = breakdown.trace()
+    assert trace is not None
+    return Traced(name, trace, gpu)
+
+
+def training(product: float, attention: float, idle: float = 10.0, steps: int = 1, shapes=SHAPES, rank=None):
+    """A trace with a matrix product, attention and idle time in each step, µs."""
+    trace = MadeTrace(rank=rank)
+    at = 0.0
+    for step in range(steps):
+        # The product varies from step to step, so that there is an interval.
+        matrix = product + step
+        end = at + matrix + attention + idle
+        trace.step(step, at, end)
+        trace.operator("aten::mm", at + 1, at + 4, **shapes)
+        trace.kernel("nvjet_tst", at + 2, at + idle, at + idle + matrix)
+        trace.operator("aten::_flash_attention_forward", at + 5, at + 8)
+        trace.kernel("flash_fwd_kernel", at + 6, at + idle + matrix, end)
+        at = end
+    return trace
+
+
+@pytest.fixture(scope="module")
+def explained(samples):
+    known = {}
+
+    def explained_pair(name: str):
+        if name not in known:
+            found = []
+            for vendor in ("h100", "mi300"):
+                (file,) = load.load([str(samples / "traces" / vendor / f"{name}.json.gz")]).files
+                run = file.runs[0]
+                found.append(Traced(vendor, run.trace, gpus.match(run.gpu_info).gpu))
+            known[name] = explain(*found)
+        return known[name]
+
+    return explained_pair
+
+
+class TestRealPairs:
+    @pytest.mark.parametrize("name", PAIRS)
+    def test_bars_add_up_to_the_difference_of_the_steps(self, explained, name):
+        found = explained(name)
+        assert sum(bar.delta for bar in found.bars) == pytest.approx(found.delta, abs=2e-9)
+        assert sum(bar.before for bar in found.bars) == pytest.approx(found.before.seconds, abs=2e-9)
+
+    @pytest.mark.parametrize("name", PAIRS)
+    def test_both_traces_do_the_same_work(self, explained, name):
+        found = explained(name)
+        assert found.products[0] == found.products[1]
+        assert found.products[0] > 0
+        assert found.unequal_work is None
+
+    def test_qwen_loses_in_attention_and_products_on_one_gpu_and_elementwise_on_the_other(self, explained):
+        amd, nvidia = report.reasons(explained("Qwen_Qwen1.5-0.5B-Chat__1016005"))
+        assert amd.startswith("mi300 loses time in matrix multiplication (+2.79 ms)")
+        assert "attention (+1.19 ms)" in amd
+        assert nvidia.startswith("h100 loses time in elementwise (+5.24 ms)")
+
+    @pytest.mark.parametrize("name", [PAIRS[0], PAIRS[3]])
+    def test_launches_limit_small_models_and_no_kernel_is_named(self, explained, name):
+        found = explained(name)
+        assert found.limits == ("idle_host_launch", "idle_host_launch")
+        assert found.first_look.part == "idle_host_launch"
+        assert report.look_first(found) == report.ADVICE["idle_host_launch"]
+        assert "launch" in report.reasons(found)[0]
+        assert len(report.reasons(found)) == 1
+
+    def test_preprocessing_on_the_cpu_limits_timesformer(self, explained):
+        found = explained("facebook_timesformer-base-finetuned-k400__1016002")
+        assert found.limits == ("idle_data", "idle_data")
+        assert report.look_first(found).startswith("CPU preprocessing")
+
+    def test_products_have_the_speed_that_their_sizes_and_times_give(self, explained):
+        # 48 products of 8944 × 1024 by 1024 × 2816 in 4.016 ms on H100 and 5.308 ms on MI300X.
+        bar = next(bar for bar in explained(PAIRS[1]).bars if bar.part == "matrix_multiplication")
+        operator = next(each for each in bar.operators if each.product and each.product.n == 2816)
+        h100, mi300 = operator.achieved(explained(PAIRS[1]))
+        assert h100.tflops == pytest.approx(48 * 2 * 8944 * 2816 * 1024 / 4.016e-3 / 1e12, rel=1e-3)
+        assert h100.of_peak == pytest.approx(h100.tflops / 989.5, rel=1e-3)
+        assert mi300.of_peak == pytest.approx(48 * 2 * 8944 * 2816 * 1024 / 5.308e-3 / 1e12 / 1307.4, rel=1e-3)
+
+    @pytest.mark.parametrize("name", PAIRS)
+    def test_the_screen_has_24_lines_of_80_columns(self, explained, name):
+        lines = report.lines(explained(name)).splitlines()
+        assert len(lines) <= 22
+        assert max(map(len, lines)) <= 80
+
+
+class TestMadePairs:
+    def test_the_slower_system_s_greatest_loss_is_looked_at_first(self):
+        found = explain(traced(training(100, 50)), traced(training(100, 90), name="B"))
+        assert found.delta == pytest.approx(40e-6)
+        assert found.bars[0].part == "attention"
+        assert report.look_first(found).startswith("attention: _flash_attention_forward")
+        assert report.headline(found) == "B takes 25.0% longer per step than A: 0.20 vs 0.16 ms"
+
+    def test_a_single_step_has_no_interval_and_several_have_one(self):
+        one = explain(traced(training(100, 50)), traced(training(100, 90), name="B"))
+        assert one.interval is None
+        assert "variation" in " ".join(report.caveats(one)) or "vary" in " ".join(report.caveats(one))
+        five = explain(traced(training(100, 50, steps=5)), traced(training(120, 50, steps=5), name="B"))
+        (bar,) = [bar for bar in five.bars if bar.part == "matrix_multiplication"]
+        assert bar.interval[0] < 20e-6 < bar.interval[1]
+        # Welch, five values of variance 2.5 each: 20 ± 2.306 · √(2 · 2.5 / 5) µs.
+        assert bar.interval[1] - bar.interval[0] == pytest.approx(2 * 2.306e-6, rel=1e-3)
+
+    def test_ranks_of_one_step_are_the_values_of_its_interval(self):
+        before = traced(*(training(100 + rank, 50, rank=rank) for rank in range(4)))
+        after = traced(*(training(150 + rank, 50, rank=rank) for rank in range(4)), name="B")
+        (bar,) = [bar for bar in explain(before, after).bars if bar.part == "matrix_multiplication"]
+        assert bar.interval[0] < bar.delta < bar.interval[1]
+
+    def test_equal_traces_have_no_difference(self):
+        found = explain(traced(training(100, 50)), traced(training(100, 50), name="B"))
+        assert found.delta == 0
+        assert report.headline(found).startswith("B and A take the same time per step")
+        assert report.waterfall(found)["values"][-1] == pytest.approx(report.waterfall(found)["values"][0])
+
+    def test_different_work_is_said_first(self):
+        half = {**SHAPES, "Input Dims": [[2048, 8192], [8192, 1024]]}
+        found = explain(traced(training(100, 50)), traced(training(60, 50, shapes=half), name="B"))
+        assert found.unequal_work == pytest.approx(0.5)
+        assert next(report.caveats(found)) == (
+            "the traces do different work: B's matrix products have 0.50× the FLOPs of A's"
+        )
+
+    def test_a_speed_above_the_hardware_s_is_not_shown(self):
+        # 68.7 GFLOP in 10 µs are 6,872 TFLOP/s.
+        found = explain(traced(training(10, 50)), traced(training(100, 50), name="B"))
+        (bar,) = [bar for bar in found.bars if bar.part == "matrix_multiplication"]
+        first, second = bar.operators[0].achieved(found)
+        assert first is None
+        assert second.tflops == pytest.approx(687.2, rel=1e-3)
+
+    def test_operators_of_two_vendors_are_one_where_they_do_the_same(self):
+        traces = []
+        for vendor, kernel in (("cudnn", "cutlass_fprop"), ("miopen", "igemm_fwd")):
+            trace = MadeTrace()
+            trace.operator(f"aten::{vendor}_convolution", 1, 4, **{"Input Dims": [[8, 3, 224, 224]]})
+            trace.kernel(kernel, 2, 10, 50)
+            traces.append(trace)
+        found = explain(traced(traces[0]), traced(traces[1], name="B"))
+        (operator,) = next(bar for bar in found.bars if bar.part == "convolution").operators
+        assert operator.before
+        assert operator.after
+
+    def test_the_waterfall_leads_from_one_step_time_to_the_other(self):
+        found = explain(traced(training(100, 50)), traced(training(130, 30), name="B"))
+        bars = report.waterfall(found)
+        assert bars["values"][0] == pytest.approx(0.16)
+        assert bars["values"][-1] == pytest.approx(0.17)
+        for index in range(1, len(bars["values"]) - 1):
+            before = bars["bases"][index - 1] + bars["values"][index - 1]
+            assert bars["bases"][index] == pytest.approx(before)
+
+
+class TestProducts:
+    @pytest.mark.parametrize(
+        ("operator", "shapes", "sizes"),
+        [
+            ("aten::mm", [(8, 16), (16, 4)], (1, 8, 4, 16)),
+            ("aten::addmm", [(4,), (8, 16), (16, 4)], (1, 8, 4, 16)),
+            ("aten::bmm", [(3, 8, 16), (3, 16, 4)], (3, 8, 4, 16)),
+            ("aten::baddbmm", [(3, 8, 4), (3, 8, 16), (3, 16, 4)], (3, 8, 4, 16)),
+        ],
+    )
+    def test_sizes_of_products(self, operator, shapes, sizes):
+        assert product_of(operator, shapes, ["c10::BFloat16"] * len(shapes))[:4] == sizes
+
+    @pytest.mark.parametrize(
+        ("operator", "shapes", "types"),
+        [
+            (None, [(8, 16), (16, 4)], ["float"] * 2),
+            ("aten::mul", [(8, 16), (16, 4)], ["float"] * 2),
+            ("aten::mm", [(8, 16), (15, 4)], ["float"] * 2),
+            ("aten::mm", [(8, 16)], ["float"]),
+            ("aten::mm", [(), ()], ["float"] * 2),
+            ("aten::mm", [(8, 0), (0, 4)], ["float"] * 2),
+            ("aten::mm", [(8, 16), (16, 4)], ["long int"] * 2),
+        ],
+    )
+    def test_what_is_no_product_of_known_size(self, operator, shapes, types):
+        assert product_of(operator, shapes, types) is None
+
+    def test_unknown_sizes_leave_the_flops_unknown(self):
+        assert flops_of(traced(training(100, 50, shapes={})).trace.work) is None

@@ -1,0 +1,219 @@
+"""From timelines to a result's trace and breakdown: each step's parts, and the kernels behind them."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import msgspec
+
+from tprimat.analysis.traces.division import IdleCauses, divide
+from tprimat.analysis.traces.steps import Period, periods
+from tprimat.analysis.traces.timeline import RangeKind, Timeline, Work
+from tprimat.catalog import kernels
+from tprimat.results.trace import COMMUNICATION, COMPUTATION, COPIES, IDLE, Trace, TracedStep, TracedWork
+
+SECOND = 1_000_000_000
+"""ns."""
+
+MOST_WORK = 150
+"""Kinds of work that a result holds, the longest of them."""
+
+SMALLEST_SHARE = 1e-4
+"""Of the time of all work; kinds below are left out."""
+
+LONGEST_NAME = 400
+"""Characters of a kernel's name."""
+
+
+@dataclasses.dataclass
+class _Total:
+    """Sums over steps."""
+
+    calls: int = 0
+    duration: int = 0
+    exposed: int = 0
+
+
+_Key = tuple[str, str, "str | None", "str | None", bytes, bytes]
+"""Kernel, part, operator, phase, shapes and types."""
+
+
+class Breakdown:
+    """The breakdown of several processes, added one after the other so that one timeline is held at a time."""
+
+    def __init__(self) -> None:
+        self._steps: list[TracedStep] = []
+        self._totals: dict[_Key, _Total] = {}
+        self._keys: dict[tuple[str, bool, tuple[RangeKind, ...]], _Key] = {}
+
+    def add(self, timeline: Timeline) -> None:
+        """Add the steps of a process; each GPU that it drives has its own."""
+        by_device: dict[int, list[Work]] = {}
+        for each in timeline.work:
+            by_device.setdefault(each.device, []).append(each)
+        for device in sorted(by_device):
+            self._add(timeline, sorted(by_device[device], key=lambda each: each[:2]))
+
+    def trace(self) -> Trace | None:
+        """Return the steps and the work of all processes; None where no GPU did anything."""
+        if not self._steps:
+            return None
+        count = len(self._steps)
+        least = SMALLEST_SHARE * sum(total.duration for total in self._totals.values())
+        ordered = sorted(self._totals.items(), key=lambda each: (-each[1].duration, each[0][:3]))
+        work = [
+            TracedWork(
+                kernel=kernel[:LONGEST_NAME],
+                part=part,
+                operator=operator,
+                phase=phase,  # type: ignore[arg-type]
+                shapes=_shapes(shapes),
+                types=_types(types),
+                calls=total.calls / count,
+                seconds=total.duration / SECOND / count,
+                exposed_seconds=total.exposed / SECOND / count,
+            )
+            for (kernel, part, operator, phase, shapes, types), total in ordered[:MOST_WORK]
+            if total.duration >= least
+        ]
+        return Trace(steps=tuple(self._steps), work=tuple(work))
+
+    def _add(self, timeline: Timeline, work: list[Work]) -> None:
+        steps = {name for name, *_ in timeline.steps}
+        keys = {id(each): self._key(timeline, each, steps) for each in work}
+        causes = IdleCauses(timeline, work)
+        for period, concerned in _by_period(periods(timeline, work), work):
+            division = divide(period.start, period.end, concerned, [keys[id(each)][1] for each in concerned])
+            sums: dict[str, int] = {}
+            for each, exposed in zip(concerned, division.exposed, strict=True):
+                key = keys[id(each)]
+                total = self._totals.setdefault(key, _Total())
+                total.exposed += exposed
+                if period.start <= each.start:
+                    total.calls += 1
+                    total.duration += each.end - each.start
+                if exposed:
+                    sums[key[1]] = sums.get(key[1], 0) + exposed
+            for start, end, next_work in division.gaps:
+                for cause, time in causes.of(start, end, next_work, period.thread).items():
+                    sums[cause] = sums.get(cause, 0) + time
+            self._steps.append(_step(timeline, period, concerned, sums, division.communication))
+
+    def _key(self, timeline: Timeline, work: Work, steps: Set[str]) -> _Key:
+        launch = timeline.launches.get(work.correlation)
+        ranges = timeline.ranges.get(launch.thread) if launch else None
+        around = ranges.around(launch.start) if ranges and launch else ()
+        # A step's annotation is no operator.
+        around = tuple(each for each in around if each.name not in steps)
+        known = self._keys.get((work.name, work.is_copy, around))
+        if known is None:
+            known = self._keys[work.name, work.is_copy, around] = _key(work, around)
+        return known
+
+
+def _by_period(stretches: Sequence[Period], work: Sequence[Work]) -> Iterator[tuple[Period, list[Work]]]:
+    """Yield each period with the work that lies in it at least in part, sorted by start."""
+    position, running = 0, list[Work]()
+    for period in stretches:
+        end = bisect.bisect_left(work, period.end, position, key=lambda each: each.start)
+        concerned = [each for each in (*running, *work[position:end]) if each.end > period.start]
+        yield period, concerned
+        position, running = end, [each for each in concerned if each.end > period.end]
+
+
+def _step(
+    timeline: Timeline, period: Period, work: Sequence[Work], sums: Mapping[str, int], communication: int
+) -> TracedStep:
+    exposed_communication = sum(time for part, time in sums.items() if part.startswith(COMMUNICATION))
+    gpu = max(each.end for each in work) - min(each.start for each in work) if work else 0
+    return TracedStep(
+        name=period.name,
+        rank=timeline.rank,
+        seconds=(period.end - period.start) / SECOND,
+        parts={part: time / SECOND for part, time in sorted(sums.items(), key=lambda each: -each[1])},
+        overlapped_communication=(communication - exposed_communication) / SECOND,
+        gpu_seconds=gpu / SECOND,
+    )
+
+
+def _key(work: Work, around: tuple[RangeKind, ...]) -> _Key:
+    names = tuple(each.name for each in around)
+    operator = next((each for each in around if not kernels.is_python(each.name)), None)
+    collective = next((each.collective for each in around if each.collective), "")
+    types = _types(operator.types) if operator else ()
+    part = COPIES if work.is_copy else kernels.part_of(work.name, names, types, collective)
+    return (
+        work.name,
+        part,
+        operator.name if operator else None,
+        kernels.phase_of(names),
+        operator.shapes if operator else b"",
+        operator.types if operator else b"",
+    )
+
+
+def _shapes(encoded: bytes) -> tuple[tuple[int, ...], ...]:
+    """Return dimensions of inputs; those of a list of tensors are left out."""
+    try:
+        rows: list[Any] = msgspec.json.decode(encoded) if encoded else []
+    except msgspec.DecodeError:
+        return ()
+    return tuple(
+        tuple(row) if isinstance(row, list) and all(type(size) is int for size in row) else ()
+        for row in (rows if isinstance(rows, list) else [])
+    )
+
+
+def _types(encoded: bytes) -> tuple[str, ...]:
+    try:
+        rows: list[Any] = msgspec.json.decode(encoded) if encoded else []
+    except msgspec.DecodeError:
+        return ()
+    return tuple(row if isinstance(row, str) else "" for row in rows) if isinstance(rows, list) else ()
+
+
+def mean_parts(steps: Sequence[TracedStep]) -> dict[str, float]:
+    """Return the mean of each part over steps, longest first."""
+    names = dict.fromkeys(part for step in steps for part in step.parts)
+    means = {name: statistics.fmean([step.parts.get(name, 0.0) for step in steps]) for name in names}
+    return dict(sorted(means.items(), key=lambda each: -each[1]))
+
+
+def sums(parts: dict[str, float]) -> dict[str, float]:
+    """Return computation, exposed communication, exposed copies and idle time of a step's parts."""
+    return {
+        "computation": _sum(parts, COMPUTATION),
+        "exposed_communication": sum(time for part, time in parts.items() if part.startswith(COMMUNICATION)),
+        "exposed_copies": parts.get(COPIES, 0.0),
+        "idle": _sum(parts, IDLE),
+    }
+
+
+def _sum(parts: dict[str, float], names: Iterable[str]) -> float:
+    return sum(parts.get(name, 0.0) for name in names)
+
+
+def breakdown_of(trace: Trace) -> dict[str, float | None]:
+    """Return a trace as a result's breakdown, in the words of trace reports: means per step, s."""
+    parts = mean_parts(trace.steps)
+    overlapped = statistics.fmean([step.overlapped_communication for step in trace.steps])
+    whole = sums(parts)
+    named = {
+        **{f"category {part}": time for part, time in parts.items() if part in COMPUTATION},
+        **{
+            f"collective {part.removeprefix(COMMUNICATION)}": time
+            for part, time in parts.items()
+            if part.startswith(COMMUNICATION)
+        },
+        **{part.replace("_", " ", 1): time for part, time in parts.items() if part in IDLE},
+    }
+    return {
+        "total": statistics.fmean([step.seconds for step in trace.steps]),
+        **whole,
+        "communication": whole["exposed_communication"] + overlapped,
+        **named,
+    }

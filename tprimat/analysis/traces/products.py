@@ -1,0 +1,88 @@
+"""Work of matrix products, from the operators that launch them and the shapes of their inputs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tprimat.results.trace import TracedWork
+
+_PRECISIONS = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32"}
+_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
+_INPUTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_addmm_activation": 1, "_scaled_mm": 0}
+"""By operator of aten, the position of the first matrix among the inputs; before it comes what is added."""
+
+_HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace", re.IGNORECASE)
+"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's reduction."""
+
+
+class Product(NamedTuple):
+    """One matrix product: C = A · B, perhaps of several matrices at once.
+
+    Attributes:
+        batch, m, n, k: A is m × k, B is k × n, `batch` times.
+        precision: of A and B.
+    """
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    precision: str
+
+    @property
+    def flops(self) -> float:
+        """Floating point operations, a multiplication and an addition each."""
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of A, B and C, each moved once; C has the precision of A, or 2 bytes for fp8."""
+        size = _BYTES[self.precision]
+        return float(self.batch * (size * (self.m * self.k + self.k * self.n) + max(size, 2) * self.m * self.n))
+
+    @property
+    def title(self) -> str:
+        """Its sizes m × n × k, such as 4096×11008×4096, after the number of matrices where there are several."""
+        return "×".join(map(str, ([self.batch] if self.batch > 1 else []) + [self.m, self.n, self.k]))
+
+
+def product_of(operator: str | None, shapes: Sequence[Sequence[int]], types: Sequence[str]) -> Product | None:
+    """Return the matrix product that an operator of aten computes; None for another one, or unknown inputs."""
+    name = (operator or "").removeprefix("aten::")
+    first = _INPUTS.get(name)
+    if first is None or len(shapes) < first + 2 or len(types) < first + 2:
+        return None
+    left, right = shapes[first], shapes[first + 1]
+    precision = "fp8" if "Float8" in types[first] else _PRECISIONS.get(types[first])
+    if precision is None or (types[first] != types[first + 1] and precision != "fp8"):
+        return None
+    if len(left) != len(right) or len(left) not in (2, 3) or left[-1] != right[-2] or left[:-2] != right[:-2]:
+        return None
+    batch = math.prod(left[:-2])
+    return Product(batch, left[-2], right[-1], left[-1], precision) if min(*left, *right) > 0 else None
+
+
+def calls_of(work: Sequence[TracedWork]) -> float:
+    """Return how often per step an operator ran whose kernels these are.
+
+    The kernels that help the one that multiplies aren't counted; different ones that multiply are calls of their own.
+    """
+    return sum(each.calls for each in work if not _HELPER.search(each.kernel)) or max(each.calls for each in work)
+
+
+def flops_of(work: Sequence[TracedWork]) -> float | None:
+    """Return the FLOPs per step of all matrix products; None where sizes are unknown for a tenth of their time."""
+    known = unknown = flops = 0.0
+    for each in work:
+        if each.part != "matrix_multiplication" or _HELPER.search(each.kernel):
+            continue
+        product = product_of(each.operator, each.shapes, each.types)
+        if product is None:
+            unknown += each.seconds
+        else:
+            known += each.seconds
+            flops += product.flops * each.calls
+    return flops if known and unknown <= 0.1 * (known + unknown) else None

@@ -1,0 +1,151 @@
+"""What a trace holds of one process, sorted: work of the GPU, calls that launched it, and what the host did.
+
+Times are integers of ns, so that parts add up exactly.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+Interval = tuple[int, int]
+"""Start and end, ns."""
+
+
+class Work(NamedTuple):
+    """A kernel, copy or buffer clear on a GPU.
+
+    Attributes:
+        is_copy: whether it is a copy or a buffer clear.
+        correlation: identifies the call that launched it.
+    """
+
+    start: int
+    end: int
+    name: str
+    is_copy: bool
+    device: int
+    stream: int | str
+    correlation: int
+
+
+class Launch(NamedTuple):
+    """A call of the runtime or the driver."""
+
+    start: int
+    end: int
+    thread: int | str
+
+
+class RangeKind(NamedTuple):
+    """What many ranges of the host share.
+
+    Attributes:
+        shapes, types: of an operator's inputs, as JSON.
+        collective: the kind of communication that NCCL recorded.
+    """
+
+    name: str
+    shapes: bytes = b""
+    types: bytes = b""
+    collective: str = ""
+
+
+NO_RANGES: tuple[RangeKind, ...] = ()
+
+
+class Ranges:
+    """Ranges of one thread of the host (operators, annotations, Python functions), which lie within each other."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int, RangeKind]] = []
+
+    def add(self, start: int, end: int, kind: RangeKind) -> None:
+        """Add a range."""
+        # The longer of two that begin together lies around the other.
+        self._ranges.append((start, -end, kind))
+
+    @functools.cached_property
+    def _nested(self) -> tuple[list[int], list[int], list[RangeKind], list[int]]:
+        """Starts, ends, kinds, and the position of the range around each, or -1."""
+        self._ranges.sort(key=lambda each: each[:2])
+        starts: list[int] = []
+        ends: list[int] = []
+        parents: list[int] = []
+        open_ones: list[int] = []
+        for index, (start, negative_end, _) in enumerate(self._ranges):
+            while open_ones and ends[open_ones[-1]] <= start:
+                open_ones.pop()
+            parents.append(open_ones[-1] if open_ones else -1)
+            starts.append(start)
+            ends.append(-negative_end)
+            open_ones.append(index)
+        return starts, ends, [kind for _, _, kind in self._ranges], parents
+
+    def around(self, time: int) -> tuple[RangeKind, ...]:
+        """Return the ranges around a time, innermost first."""
+        starts, ends, kinds, parents = self._nested
+        index = bisect.bisect_right(starts, time) - 1
+        found = []
+        while index >= 0:
+            if ends[index] >= time:
+                found.append(kinds[index])
+            index = parents[index]
+        return tuple(found)
+
+
+@dataclasses.dataclass
+class Timeline:
+    """The events of one process that matter.
+
+    Attributes:
+        work: of its GPUs.
+        launches: by correlation.
+        ranges: by thread.
+        waits: calls that wait for the GPU, by thread.
+        loads: ranges in which data are loaded or prepared, by thread.
+        steps: the steps that annotations mark: name, start, end, thread.
+        rank, world_size, device_name, software_stack, software_version: as the trace states them.
+        memory_bytes, compute_units: of each GPU, where all are alike.
+    """
+
+    work: list[Work] = dataclasses.field(default_factory=list)
+    launches: dict[int, Launch] = dataclasses.field(default_factory=dict)
+    ranges: dict[int | str, Ranges] = dataclasses.field(default_factory=dict)
+    waits: dict[int | str, list[Interval]] = dataclasses.field(default_factory=dict)
+    loads: dict[int | str, list[Interval]] = dataclasses.field(default_factory=dict)
+    steps: list[tuple[str, int, int, int | str]] = dataclasses.field(default_factory=list)
+    rank: int | None = None
+    world_size: int | None = None
+    device_name: str | None = None
+    memory_bytes: int | None = None
+    compute_units: int | None = None
+    software_stack: str | None = None
+    software_version: str | None = None
+
+
+def merged(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return intervals without overlaps, in order."""
+    result: list[Interval] = []
+    for start, end in sorted(intervals):
+        if result and start <= result[-1][1]:
+            if end > result[-1][1]:
+                result[-1] = (result[-1][0], end)
+        elif end > start:
+            result.append((start, end))
+    return result
+
+
+def within(intervals: Sequence[Interval], start: int, end: int) -> list[Interval]:
+    """Return what of merged intervals lies between two times."""
+    found = []
+    index = max(bisect.bisect_right(intervals, (start, 1 << 62)) - 1, 0)
+    while index < len(intervals) and intervals[index][0] < end:
+        low, high = max(intervals[index][0], start), min(intervals[index][1], end)
+        if low < high:
+            found.append((low, high))
+        index += 1
+    return found

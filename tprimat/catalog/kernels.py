@@ -1,0 +1,137 @@
+"""Which part of a step GPU work belongs to: by the host code that launched it, and by its name.
+
+kernels.csv holds the patterns; the first that fits decides. Kernels of two vendors share no word in their
+names, but the same PyTorch operators launch them: so operators come first and names second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import Literal
+
+from tprimat.catalog.gpus import read_table
+from tprimat.results.trace import COMMUNICATION, Phase
+
+MatchedOn = Literal["scope", "python", "operator", "kernel", "module", "data", "waiting"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rule:
+    """A row of kernels.csv.
+
+    Attributes:
+        matched_on: `scope`: any operator or annotation around the launch; `python`: any Python function around it;
+            `operator`: the operators around it, innermost first; `kernel`: the kernel's name; `module`: as `python`,
+            where nothing else fits; `data`, `waiting`: what the host does while the GPU is idle.
+        pattern: a regular expression; case doesn't matter.
+    """
+
+    matched_on: MatchedOn
+    part: str
+    pattern: str
+    note: str = ""
+
+
+_COLLECTIVES = (
+    ("all_reduce", r"all_?reduce|cross_device_reduce"),
+    ("reduce_scatter", r"reduce_?scatter"),
+    ("all_gather", r"all_?gather"),
+    ("all_to_all", r"all_?to_?all"),
+    ("broadcast", r"broadcast"),
+    ("send_receive", r"send|recv"),
+    ("reduce", r"(?<![a-z])_?reduce(?![a-z])"),
+)
+"""Kinds of collectives, by how kernels, operators and NCCL's own records spell them; the first that fits."""
+
+_COLLECTIVE_KERNEL = re.compile(
+    r"nccl|rccl|multimem_|cross_device_reduce|(one|two)_shot_all_reduce|deep_ep::|nvshmem|mscclpp|userbuffers_", re.I
+)
+_COLLECTIVE_OPERATOR = re.compile(r"^(nccl:|c10d::|_c10d_functional::|symm_mem::|record_param_comms$)")
+_PYTHON = re.compile(r"^nn\.Module: |^<built-in |\(\d+\): ")
+_CAST_KERNEL = re.compile(r"direct_copy.*LoadWithCast|(bfloat16|float16|float8)\w*_copy_kernel")
+_COPY = re.compile(r"^aten::(copy_|_to_copy)$")
+
+
+def is_python(range_name: str) -> bool:
+    """Return whether a range of the host is a Python function rather than an operator or an annotation."""
+    return _PYTHON.search(range_name) is not None
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def python_matters(function: str) -> bool:
+    """Return whether a Python function tells anything about the work that it launches, or the data that it loads."""
+    return any(_part(kind, function) for kind in ("python", "module", "data"))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def loads_data(range_name: str) -> bool:
+    """Return whether a range of the host loads or prepares data."""
+    return _part("data", range_name) is not None
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def waits_for_gpu(call: str) -> bool:
+    """Return whether a runtime call returns when the GPU is done."""
+    return _part("waiting", call) is not None
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def part_of(kernel: str, ranges: tuple[str, ...] = (), types: tuple[str, ...] = (), collective: str = "") -> str:
+    """Return the part of a step that a kernel belongs to.
+
+    Args:
+        kernel: its name.
+        ranges: operators, annotations and Python functions around its launch, innermost first.
+        types: of the inputs of the innermost operator.
+        collective: its kind by NCCL's record, if known.
+    """
+    functions = [each for each in ranges if is_python(each)]
+    operators = [each for each in ranges if not is_python(each)]
+    if _COLLECTIVE_KERNEL.search(kernel) or (operators and _COLLECTIVE_OPERATOR.search(operators[0])):
+        return COMMUNICATION + _collective(kernel, collective, *operators)
+    scope = next(filter(None, (_part("scope", each) for each in operators)), None)
+    scope = scope or next(filter(None, (_part("python", each) for each in functions)), None)
+    if scope:
+        return scope
+    if operators and _COPY.search(operators[0]):
+        # Types of destination and source; without them the kernel's name tells.
+        is_cast = types[0] != types[1] if len(types) > 1 and all(types[:2]) else _CAST_KERNEL.search(kernel)
+        return "quantisation" if is_cast else "elementwise"
+    by_operator = next(filter(None, (_part("operator", each) for each in operators)), None)
+    by_name = by_operator or _part("kernel", kernel)
+    return by_name or next(filter(None, (_part("module", each) for each in functions)), None) or "other"
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def phase_of(ranges: tuple[str, ...]) -> Phase | None:
+    """Return whether work launched within these ranges is of the forward pass, the backward pass or the optimizer."""
+    operators = [each for each in ranges if not is_python(each)]
+    if any(_part("scope", each) == "optimizer" for each in operators) or any(
+        _part("python", each) == "optimizer" for each in ranges if is_python(each)
+    ):
+        return "optimizer"
+    if any(each.startswith("autograd::engine::evaluate_function") for each in operators):
+        return "backward"
+    return "forward" if operators else None
+
+
+@functools.cache
+def _rules(matched_on: MatchedOn) -> tuple[tuple[re.Pattern[str], str], ...]:
+    rows = read_table("kernels.csv", _Rule)
+    return tuple((re.compile(row.pattern, re.IGNORECASE), row.part) for row in rows if row.matched_on == matched_on)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _part(matched_on: MatchedOn, name: str) -> str | None:
+    return next((part for pattern, part in _rules(matched_on) if pattern.search(name)), None)
+
+
+def _collective(*names: str) -> str:
+    """Return the kind of a collective by the first name that states one."""
+    for name in names:
+        for kind, pattern in _COLLECTIVES:
+            if re.search(pattern, name, re.IGNORECASE):
+                return kind
+    return "unknown"

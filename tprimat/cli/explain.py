@@ -1,0 +1,63 @@
+"""explain: split the difference of two step times, by two profiler traces, into parts that add up."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import PurePath
+
+from tprimat import console
+from tprimat.catalog import gpus
+from tprimat.compare.explain import Traced, explain, traced
+from tprimat.compare.systems import short_device
+from tprimat.errors import ExitStatus, UnreadableError
+from tprimat.log_import import load as loader
+from tprimat.report import explain as report
+from tprimat.report import json_values
+from tprimat.results.run import Run
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Explain the difference of two traces."""
+    runs = [_traced_run(name) for name in (arguments.before, arguments.after)]
+    explanation = explain(*_named(runs, [arguments.before, arguments.after]))
+    if arguments.json:
+        console.echo(json_values.dumped(report.values(explanation)))
+    elif arguments.quiet:
+        console.echo(report.headline(explanation))
+        if look := report.look_first(explanation):
+            console.echo(f"Look first at: {look}")
+    else:
+        width, color = console.terminal_size()
+        console.echo(report.lines(explanation, width=width, color=color, verbose=arguments.verbose))
+    return ExitStatus.OK
+
+
+def _traced_run(name: str) -> Run:
+    """Return the run with a trace that a path holds. Raises UnreadableError for none, or several."""
+    inputs = loader.load([name])
+    if inputs.errors:
+        raise inputs.errors[0]
+    runs = [run for file in inputs.files for run in file.runs if run.trace is not None]
+    if len(runs) != 1:
+        problem = f"{len(runs)} runs with a trace" if runs else "no profiler trace"
+        hint = "name one of them" if runs else "./benchmark.py --profile torch records one; docs/profiling.md"
+        raise UnreadableError(name, problem, heading="profile", hint=hint)
+    return runs[0]
+
+
+def _named(runs: list[Run], paths: list[str]) -> tuple[Traced, Traced]:
+    """Return both with the names of their labels, GPUs, or files, whichever tells them apart first."""
+    labels = [run.label or "" for run in runs]
+    devices = [run.gpu_info.device_name or "" for run in runs]
+    gpus_only = [gpus.short_name(device) for device in devices]
+    files = [PurePath(path).name.split(".")[0] for path in paths]
+    folders = [PurePath(path).parent.name for path in paths]
+    for names in (labels, gpus_only, list(map(short_device, devices)), files, folders):
+        if all(names) and names[0] != names[1]:
+            break
+    else:
+        names = ["A", "B"]
+    first, second = (traced(run, name) for run, name in zip(runs, names, strict=True))
+    assert first is not None
+    assert second is not None
+    return first, second

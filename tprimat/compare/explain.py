@@ -1,0 +1,289 @@
+"""Why one system takes longer per step than another: the difference of two traces, split into parts that add up."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+from tprimat.analysis import intervals
+from tprimat.analysis.traces import products
+from tprimat.analysis.traces.breakdown import mean_parts, sums
+from tprimat.analysis.traces.products import Product
+from tprimat.catalog import gpus
+from tprimat.catalog.gpus import Gpu
+from tprimat.results.run import Run
+from tprimat.results.trace import COMMUNICATION, Trace, TracedStep, TracedWork
+
+Limit = Literal["gpu", "communication", "idle_host_launch", "idle_data", "idle_synchronisation", "idle_other"]
+"""What takes most of a step: GPU work, exposed communication, or a cause of idle time."""
+
+_CAUSES: tuple[Limit, ...] = ("idle_host_launch", "idle_data", "idle_synchronisation", "idle_other")
+
+LIMITING_SHARE = 0.5
+"""Share of the step from which idle time or communication, not a kernel, is what limits it."""
+
+UNEQUAL = 0.01
+"""From this relative difference of the matrix products' FLOPs on, two traces don't do the same work."""
+
+
+_VENDORS = re.compile(
+    r"(?<![a-z])(cudnn|miopen|mkldnn|thnn)_(?=conv)|(?<=_)(flash|efficient|cudnn|fused)_(?=attention)"
+)
+"""What tells one vendor's operator from another's that does the same, such as aten::miopen_convolution."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """One of the two.
+
+    Attributes:
+        name: what reports call it.
+        gpu: its row; None where it is unknown.
+    """
+
+    name: str
+    trace: Trace
+    gpu: Gpu | None
+
+    @property
+    def seconds(self) -> float:
+        """The mean step."""
+        return statistics.fmean([step.seconds for step in self.trace.steps])
+
+    @property
+    def overlapped_communication(self) -> float:
+        """Mean seconds of communication per step that computation hides."""
+        return statistics.fmean([step.overlapped_communication for step in self.trace.steps])
+
+    @property
+    def limit(self) -> Limit:
+        """What limits the step: the largest cause of idle time, or communication, where either takes half of it."""
+        parts = mean_parts(self.trace.steps)
+        whole = sums(parts)
+        if whole["idle"] >= LIMITING_SHARE * self.seconds:
+            return max(_CAUSES, key=lambda cause: parts.get(cause, 0.0))
+        return "communication" if whole["exposed_communication"] >= LIMITING_SHARE * self.seconds else "gpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Achieved:
+    """How fast matrix products of one size ran on one GPU.
+
+    Attributes:
+        tflops, terabytes_per_s: achieved; bytes count each matrix once.
+        of_peak, of_bandwidth: shares of the card's dense peak in that precision, and of its memory bandwidth; None
+            where these are unknown, as for fp32, which may have run as tf32.
+    """
+
+    tflops: float
+    terabytes_per_s: float
+    of_peak: float | None
+    of_bandwidth: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """An operator on inputs of one shape, in both traces.
+
+    Attributes:
+        name: such as aten::mm; of GPU work without one, its kernel.
+        shapes: of its inputs; empty where they are unknown.
+        before, after: its GPU work in each trace, the longest first; empty where it has none there.
+        product: what it multiplies, if it is a matrix product of known size.
+    """
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    before: tuple[TracedWork, ...]
+    after: tuple[TracedWork, ...]
+    product: Product | None
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Its share of the step in each trace."""
+        return _exposed(self.before), _exposed(self.after)
+
+    @property
+    def delta(self) -> float:
+        """How much longer it takes in the second, s."""
+        first, second = self.seconds
+        return second - first
+
+    def achieved(self, explanation: Explanation) -> tuple[Achieved | None, Achieved | None]:
+        """Return the speed of its matrix products in each trace."""
+        return (
+            _achieved(self.product, self.before, explanation.before.gpu),
+            _achieved(self.product, self.after, explanation.after.gpu),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """A part of the step: what it contributes to the difference.
+
+    Attributes:
+        before, after: mean seconds in each trace.
+        interval: 95 % interval of the difference over steps, or ranks; None with one of either.
+        operators: behind it, those that differ most first.
+    """
+
+    part: str
+    before: float
+    after: float
+    interval: tuple[float, float] | None
+    operators: tuple[Operator, ...] = ()
+
+    @property
+    def delta(self) -> float:
+        """Seconds that the second takes longer."""
+        return self.after - self.before
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """The difference of two mean step times.
+
+    Attributes:
+        bars: sorted by the size of their difference; their differences add up to that of the steps.
+        products: FLOPs of all matrix products per step in each trace; None where sizes are missing.
+    """
+
+    before: Traced
+    after: Traced
+    bars: tuple[Bar, ...]
+    interval: tuple[float, float] | None
+    products: tuple[float | None, float | None]
+
+    @property
+    def delta(self) -> float:
+        """Seconds that the second's step takes longer."""
+        return self.after.seconds - self.before.seconds
+
+    @property
+    def limits(self) -> tuple[Limit, Limit]:
+        """What limits each step."""
+        return self.before.limit, self.after.limit
+
+    @property
+    def unequal_work(self) -> float | None:
+        """FLOPs of the second's matrix products over those of the first, where they differ; else None."""
+        first, second = self.products
+        return second / first if first and second and abs(second / first - 1) > UNEQUAL else None
+
+    @property
+    def first_look(self) -> Bar | None:
+        """The part to look at first.
+
+        That is the idle time or communication that limits a step. Where GPU work limits both, it is the computation
+        in which the slower of the two loses most; where it loses none, the part that differs most.
+        """
+        slower, limit = (1, self.limits[1]) if self.delta >= 0 else (0, self.limits[0])
+        for each in (limit, *self.limits):
+            if each != "gpu":
+                bars = [bar for bar in self.bars if _limits(bar.part, each)]
+                return max(bars, key=lambda bar: bar.after + bar.before, default=None)
+        lost = [bar for bar in self.bars if (bar.delta if slower else -bar.delta) > 0]
+        return lost[0] if lost else self.bars[0] if self.bars else None
+
+
+def traced(run: Run, name: str) -> Traced | None:
+    """Return a run with a trace as one of the two; None without one."""
+    return Traced(name, run.trace, gpus.match(run.gpu_info).gpu) if run.trace is not None else None
+
+
+def explain(before: Traced, after: Traced) -> Explanation:
+    """Split the difference of two mean step times into parts without overlaps or gaps."""
+    parts = mean_parts(before.trace.steps), mean_parts(after.trace.steps)
+    names = dict.fromkeys([*parts[0], *parts[1]])
+    bars = [
+        Bar(
+            part,
+            parts[0].get(part, 0.0),
+            parts[1].get(part, 0.0),
+            _interval(_by_unit(before.trace.steps, part), _by_unit(after.trace.steps, part)),
+            _operators(before.trace.work, after.trace.work, part),
+        )
+        for part in names
+    ]
+    bars.sort(key=lambda bar: -abs(bar.delta))
+    whole = _interval(_by_unit(before.trace.steps), _by_unit(after.trace.steps))
+    flops = products.flops_of(before.trace.work), products.flops_of(after.trace.work)
+    return Explanation(before, after, tuple(bars), whole, flops)
+
+
+def _limits(part: str, limit: Limit) -> bool:
+    return part.startswith(COMMUNICATION) if limit == "communication" else part == limit
+
+
+def _exposed(work: Sequence[TracedWork]) -> float:
+    return sum(each.exposed_seconds for each in work)
+
+
+def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float]:
+    """Return a part, or the whole, of each step as the mean over its ranks; of a single step, of each rank.
+
+    The ranks of a step wait for each other, so that they are no independent values.
+    """
+    by_step: dict[object, list[float]] = {}
+    single = len({step.name for step in steps}) == 1
+    for step in steps:
+        value = step.seconds if part is None else step.parts.get(part, 0.0)
+        by_step.setdefault(step.rank if single else step.name, []).append(value)
+    return [statistics.fmean(values) for values in by_step.values()]
+
+
+def _interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
+    difference = intervals.welch(after, before)
+    return difference.interval() if difference else None
+
+
+def _operators(before: Sequence[TracedWork], after: Sequence[TracedWork], part: str) -> tuple[Operator, ...]:
+    found: dict[tuple[str, tuple[tuple[int, ...], ...]], tuple[list[TracedWork], list[TracedWork]]] = {}
+    for index, works in enumerate((before, after)):
+        for work in works:
+            if work.part == part:
+                key = (_VENDORS.sub("", work.operator or work.kernel), work.shapes)
+                found.setdefault(key, ([], []))[index].append(work)
+    operators = [
+        Operator(
+            _own_name(name, works), shapes, _longest_first(works[0]), _longest_first(works[1]), _product(shapes, works)
+        )
+        for (name, shapes), works in found.items()
+    ]
+    return tuple(sorted(operators, key=lambda each: -abs(each.delta)))
+
+
+def _longest_first(work: Sequence[TracedWork]) -> tuple[TracedWork, ...]:
+    return tuple(sorted(work, key=lambda each: -each.exposed_seconds))
+
+
+def _own_name(name: str, works: tuple[list[TracedWork], list[TracedWork]]) -> str:
+    """Return what both traces call an operator; where they differ, its name without the vendor's part."""
+    names = {each.operator or each.kernel for work in works for each in work}
+    return names.pop() if len(names) == 1 else name
+
+
+def _product(shapes: tuple[tuple[int, ...], ...], works: tuple[list[TracedWork], list[TracedWork]]) -> Product | None:
+    first = (works[0] or works[1])[0]
+    return products.product_of(first.operator, shapes, first.types)
+
+
+def _achieved(product: Product | None, work: Sequence[TracedWork], gpu: Gpu | None) -> Achieved | None:
+    """Return the speed of a matrix product; None where it is unknown, or above what the GPU can do."""
+    seconds = sum(each.seconds for each in work)
+    if product is None or not seconds:
+        return None
+    calls = products.calls_of(work)
+    tflops, terabytes = product.flops * calls / seconds / 1e12, product.bytes * calls / seconds / 1e12
+    peak = gpu.peak_tflops(product.precision) if gpu and product.precision != "fp32" else None
+    if gpu and (ceiling := gpu.ceiling_tflops(product.precision)) and peak and tflops > ceiling:
+        return None
+    return Achieved(
+        tflops,
+        terabytes,
+        tflops / peak if peak else None,
+        terabytes / (gpu.bandwidth_gb_per_s / 1e3) if gpu else None,
+    )

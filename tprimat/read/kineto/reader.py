@@ -1,0 +1,135 @@
+"""Reader of PyTorch profiler traces (Kineto's JSON): where the time of a step goes, on one rank or several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
+from tprimat.analysis.traces.timeline import Timeline
+from tprimat.read.kineto.timeline import read_timeline
+from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, without_rank
+from tprimat.read.parsing.records import LoggedTraining
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.values import state
+from tprimat.results.run import ModelConfig, Timing
+from tprimat.results.trace import IDLE, Trace
+from tprimat.units import GB
+
+NAME = "torch_profiler"
+
+TIMING = Timing(
+    clock="the profiler's time stamps on the device",
+    covers="profiled steps, from the end of one on the GPU to the end of the next; a profiler slows what it watches",
+    over_ranks="the ranks that were traced",
+)
+
+MOST_OTHER = 0.05
+"""Share of busy time in unknown kernels from which a warning names them."""
+
+_SIGNS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"distributedInfo"')
+_ARRAY = re.compile(rb'\s*\[\s*\{[^{}]{0,2000}"ph"\s*:\s*"[A-Za-z]"')
+_WORKER = re.compile(r"([^/\\]+_\d+)\.\d{10,}(?=\.pt\.trace\.json)")
+"""How tensorboard_trace_handler names files: host and process, then the time."""
+
+
+class _TraceBuilder(RunBuilder):
+    """A trace states nothing of the training but its GPU: no warning for what a log would state."""
+
+    def model(self, shape: ModelConfig, given: Mapping[str, Any]) -> tuple[str | None, str | None, list[str]]:
+        """Return the user's name for the model, if any."""
+        return given.get("model"), None, []
+
+    def unknowns(self, sizes: object, series: object) -> list[str]:
+        """Return a warning where the GPU is unknown."""
+        return [] if self.stated.word("device_name") else ["the source doesn't state the GPU's name"]
+
+    def started(self, warnings: object) -> None:
+        """Return None: a trace counts from the machine's start."""
+
+
+def _read(parts: Sequence[InputFile], _beside: Mapping[str, bytes]) -> list[ParsedLog]:
+    breakdown = Breakdown()
+    training = LoggedTraining()
+    first: Timeline | None = None
+    idle: list[str] = []
+    workers: dict[str, int] = {}
+    for part in parts:
+        timeline, doubts = read_timeline(part.stream)
+        # A process that was profiled several times has written several files.
+        number = workers.setdefault(worker[1] if (worker := _WORKER.search(part.name)) else part.name, len(workers))
+        if timeline.rank is None and len(parts) > 1:
+            timeline.rank = number
+        training.warnings += [f"{part.name}: {doubt}" if len(parts) > 1 else doubt for doubt in doubts]
+        if not timeline.work:
+            idle.append(part.name)
+            continue
+        first = first or timeline
+        breakdown.add(timeline)
+    trace = breakdown.trace()
+    if trace is None or first is None:
+        why = "; ".join(training.warnings) or "profile with ProfilerActivity.CUDA on a GPU"
+        raise ValueError(f"it has no GPU work: {why}")
+    training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
+    training.warnings += _doubts(trace)
+    _state(training, first)
+    memory, units = first.memory_bytes, first.compute_units
+    gpu = {**({"total_memory_gb": memory / GB} if memory else {}), **({"compute_units": units} if units else {})}
+    return [
+        _TraceBuilder(
+            NAME,
+            "PyTorch profiler trace",
+            training,
+            TIMING,
+            lines=False,
+            gpu=gpu,
+            breakdown=breakdown_of(trace),
+            trace=trace,
+            fixed_status=("complete", None),
+            notes=(f"means over {len(parts)} traces",) if len(parts) > 1 else (),
+        ).reading()
+    ]
+
+
+def _state(training: LoggedTraining, timeline: Timeline) -> None:
+    """Add what a trace states of the machine."""
+    stated = training.around.stated
+    state(stated, "device_name", timeline.device_name)
+    state(stated, "num_gpus", timeline.world_size)
+    state(stated, "software_stack", timeline.software_stack)
+    state(stated, "software_version", timeline.software_version)
+    state(stated, "platform", {"cuda": "nvd", "rocm": "amd"}.get(timeline.software_stack or ""))
+
+
+def _doubts(trace: Trace) -> list[str]:
+    doubts = []
+    if not trace.steps[0].name:
+        doubts.append("no steps in the trace: the breakdown covers all of it; call step() of torch.profiler")
+    parts = mean_parts(trace.steps)
+    busy = sum(time for part, time in parts.items() if part not in IDLE)
+    share = parts.get("other", 0.0) / busy if busy else 0.0
+    if share > MOST_OTHER:
+        names = dict.fromkeys(work.kernel[:60] for work in trace.work if work.part == "other")
+        examples = ", ".join(list(names)[:3])
+        doubts.append(f"{share:.0%} of the GPU's busy time is in kernels of no known category, such as {examples}")
+    return doubts
+
+
+def _together(path: str) -> str:
+    return _WORKER.sub("", without_rank(path))
+
+
+FILE_FORMATS = (
+    FileFormat(
+        NAME,
+        "a trace of PyTorch's profiler",
+        lambda head: (
+            head.lstrip()[:1] in (b"{", b"[")
+            and (any(sign in head for sign in _SIGNS) or _ARRAY.match(head) is not None)
+        ),
+        _read,
+        together=_together,
+        is_streamed=True,
+    ),
+)

@@ -1,0 +1,109 @@
+"""From the events of a trace to the timeline of its process: what is kept of them, and in which units."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from tprimat.analysis.traces.steps import choose_steps
+from tprimat.analysis.traces.timeline import Launch, RangeKind, Ranges, Timeline, Work
+from tprimat.catalog import kernels
+from tprimat.read.kineto.events import Event, EventStream, Properties
+
+LATEST = 1e17
+"""µs; some 3000 years."""
+
+_COPIES = ("gpu_memcpy", "gpu_memset")
+_RUNTIME = ("cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtime")
+
+
+def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
+    """Return the timeline of a trace, and what is doubtful of it. Raises ValueError where the content is no trace."""
+    events = EventStream(stream)
+    builder = _Builder()
+    for piece in events.pieces():
+        builder.add(piece)
+    timeline = builder.timeline
+    timeline.steps = choose_steps(builder.annotations)
+    _state(timeline, events.properties)
+    doubts = []
+    if events.cut:
+        doubts.append("the trace ends within an event: the profiler was killed while it wrote, or the file was cut")
+    if events.skipped:
+        doubts.append(f"{events.skipped} events of the trace can't be decoded and were skipped")
+    return timeline, doubts
+
+
+def _state(timeline: Timeline, properties: Properties) -> None:
+    timeline.rank, timeline.world_size = properties.distributed.rank, properties.distributed.world_size
+    used = {each.device for each in timeline.work}
+    rows = [each for each in properties.devices if each.name]
+    # Numbers of devices need not be those of the list.
+    rows = [each for each in rows if each.id in used] or rows
+    alike = {(each.name, each.memory, each.compute_units) for each in rows}
+    timeline.device_name = rows[0].name if len({each.name for each in rows}) == 1 else None
+    if len(alike) == 1:
+        timeline.memory_bytes, timeline.compute_units = rows[0].memory or None, rows[0].compute_units or None
+    if version := properties.cuda_version:
+        timeline.software_stack, timeline.software_version = "cuda", f"{version // 1000}.{version % 1000 // 10}"
+    elif version := properties.hip_version:
+        numbers = (version // 10_000_000, version // 100_000 % 100, version % 100_000)
+        timeline.software_stack, timeline.software_version = "rocm", ".".join(map(str, numbers))
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self.annotations: list[tuple[str, int, int, int | str]] = []
+        self._base: int | None = None
+        self._kinds: dict[tuple[str, bytes, bytes, str], RangeKind] = {}
+        self._names: dict[str, str] = {}
+
+    def add(self, events: list[Event]) -> None:
+        """Add what matters of some events."""
+        timeline = self.timeline
+        base = self._base
+        for event in events:
+            category = event.cat
+            if event.ph != "X" or not (abs(event.ts) < LATEST and event.dur < LATEST):
+                continue
+            name = event.name
+            if category == "python_function" and not kernels.python_matters(name):
+                continue
+            if base is None:
+                # Differences of time stamps are exact in a float, the stamps in ns are not.
+                base = self._base = int(event.ts)
+            start = round((event.ts - base) * 1000)
+            end = start + max(round(event.dur * 1000), 0)
+            arguments = event.args
+            if category == "kernel" or category in _COPIES:
+                if arguments is not None:
+                    name = self._names.setdefault(name, name)
+                    timeline.work.append(
+                        Work(start, end, name, category != "kernel", arguments.device, event.tid, arguments.correlation)
+                    )
+            elif category in _RUNTIME:
+                if arguments is not None and arguments.correlation > 0:
+                    timeline.launches.setdefault(arguments.correlation, Launch(start, end, event.tid))
+                if kernels.waits_for_gpu(name):
+                    timeline.waits.setdefault(event.tid, []).append((start, end))
+            elif category in ("cpu_op", "user_annotation", "python_function"):
+                if category == "user_annotation":
+                    self.annotations.append((name, start, end, event.tid))
+                if kernels.loads_data(name):
+                    timeline.loads.setdefault(event.tid, []).append((start, end))
+                ranges = timeline.ranges.get(event.tid)
+                if ranges is None:
+                    ranges = timeline.ranges[event.tid] = Ranges()
+                ranges.add(start, end, self._kind(event))
+
+    def _kind(self, event: Event) -> RangeKind:
+        arguments = event.args
+        key = (
+            (event.name, b"", b"", "")
+            if arguments is None
+            else (event.name, bytes(arguments.shapes), bytes(arguments.types), arguments.collective)
+        )
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = RangeKind(*key)
+        return kind

@@ -1,0 +1,417 @@
+"""Why a step takes longer: the difference of two traces in words, lines and tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tprimat import units
+from tprimat.compare import ModelComparison, SystemResult
+from tprimat.compare.explain import Achieved, Bar, Explanation, Limit, Operator, Traced, explain, traced
+from tprimat.report.blocks import Table
+from tprimat.report.terminal import Terminal
+from tprimat.report.traces import kernel_title, part_title, work_title
+from tprimat.results.trace import IDLE, TracedWork
+from tprimat.text import counted, join_names, plain, shortened
+
+MOST_BARS = 7
+"""Parts on the screen; the others are one line, and the reports have all."""
+
+MOST_OPERATORS = 8
+"""Operators of a part in the reports."""
+
+LONGEST_KERNEL = 40
+"""Characters of a kernel's name in a sentence."""
+
+SMALL = 0.002
+"""Share of the longer step below which a part is not worth a line on the screen."""
+
+SAME = 0.005
+"""Relative difference of two step times below which they are called the same."""
+
+CAUSES = {
+    "idle_host_launch": "waits for the host to launch its next kernel",
+    "idle_data": "waits for the host to load and prepare data",
+    "idle_synchronisation": "waits while the host synchronises with it",
+    "idle_other": "is idle for a reason that the trace doesn't show",
+    "communication": "waits for communication that no computation hides",
+}
+
+ADVICE = {
+    "idle_host_launch": "the CPU and the launch path (compile, CUDA or HIP graphs, larger batches), not a kernel",
+    "idle_data": "CPU preprocessing and data loading (more workers, prefetching), not a kernel",
+    "idle_synchronisation": "what waits for the GPU in each step (.item(), copies to the CPU), not a kernel",
+    "idle_other": "the timeline of the trace around the gaps between queued kernels",
+    "communication": "the collectives: their size, the network, and overlap with computation",
+}
+
+CAVEAT = "A profiler slows the host: idle time is longer than without it. Kernel times are hardly affected."
+
+
+def of_model(model: ModelComparison) -> Explanation | None:
+    """Explain why the slower system of a model is slower; None where not exactly two systems have traces.
+
+    Where the comparison has no answer, as of traces alone, the order is that of the systems.
+    """
+    leaders = next((group.leaders for group in model.groups if group.leaders is not None), None)
+    systems = model.systems if leaders is None else (leaders.faster, leaders.slower)
+    found = [each for system in systems if (each := _traced(system)) is not None]
+    return explain(*found) if len(found) == 2 else None
+
+
+def _traced(system: SystemResult) -> Traced | None:
+    """Return the first run of a system that has a trace, under the system's name."""
+    runs = (traced(result.run, system.name) for result in system.runs)
+    return next((each for each in runs if each is not None), None)
+
+
+def brief(explanation: Explanation) -> str:
+    """Return in one sentence, without its period, where the time goes."""
+    loses = next((reason for reason in reasons(explanation) if reason.startswith(explanation.after.name)), None)
+    return loses or next(iter(reasons(explanation)), headline(explanation))
+
+
+def headline(explanation: Explanation) -> str:
+    """Return the difference as a sentence without its period."""
+    before, after = explanation.before, explanation.after
+    times = f"{_ms(after.seconds)} vs {_ms(before.seconds)} ms"
+    if abs(explanation.delta) < SAME * before.seconds:
+        return f"{after.name} and {before.name} take the same time per step ({times})"
+    more = "longer" if explanation.delta > 0 else "less"
+    share = abs(explanation.delta) / before.seconds
+    return f"{after.name} takes {share:.1%} {more} per step than {before.name}: {times}"
+
+
+def reasons(explanation: Explanation) -> list[str]:
+    """Return in a sentence each what either loses time in, or what limits the steps instead of GPU work."""
+    names, limits = (explanation.before.name, explanation.after.name), explanation.limits
+    if "gpu" not in limits:
+        return [
+            f"{join_names(which)}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
+            for limit, which in _by_limit(limits, names)
+        ]
+    found = [
+        f"{name}: the GPU {CAUSES[limit]}, for {_share(explanation, limit)} of the step"
+        for name, limit in zip(names, limits, strict=True)
+        if limit != "gpu"
+    ]
+    for name, sign in ((names[1], 1), (names[0], -1)):
+        bars = [bar for bar in explanation.bars if sign * bar.delta > SMALL * explanation.before.seconds][:3]
+        if bars:
+            parts = join_names([f"{part_title(bar.part)} (+{_ms(abs(bar.delta))} ms)" for bar in bars])
+            found.append(f"{name} loses time in {parts}")
+    return found
+
+
+def look_first(explanation: Explanation) -> str | None:
+    """Return what to look at first, a sentence without its period; None where the traces have no parts."""
+    bar = explanation.first_look
+    if bar is None:
+        return None
+    cause = "communication" if bar.part not in IDLE and "communication" in explanation.limits else bar.part
+    if cause in ADVICE:
+        return ADVICE[cause]
+    operator = bar.operators[0] if bar.operators else None
+    if operator is None:
+        return f"{part_title(bar.part)}, {_change(bar.before, bar.after)} ms"
+    text = f"{part_title(bar.part)}: {operator_title(operator)}, {_change(*operator.seconds)} ms"
+    return "; ".join(filter(None, (text, _kernels(explanation, operator))))
+
+
+def speeds(explanation: Explanation, operator: Operator) -> str:
+    """Return how fast an operator's matrix products ran in both traces; empty for another operator."""
+    named = zip((explanation.before.name, explanation.after.name), operator.achieved(explanation), strict=True)
+    return ", ".join(f"{name} {_achieved(achieved)}" for name, achieved in named if achieved)
+
+
+def operator_title(operator: Operator) -> str:
+    """Return an operator's name with the size of its matrix product, or the shape of its first input."""
+    name = operator.name.removeprefix("aten::")
+    if not (operator.before or operator.after)[0].operator:
+        return shortened(kernel_title(operator.name), 40)
+    size = operator.product.title if operator.product else "×".join(map(str, next(filter(None, operator.shapes), ())))
+    return plain(f"{name} {size}".strip())
+
+
+def pair_title(operator: Operator) -> str:
+    """Return the longest kernel of both traces; the operator alone where both run PyTorch's own."""
+    names = [shortened(_kernel(work), LONGEST_KERNEL) for work in (operator.before, operator.after)]
+    return names[0] if names[0] == names[1] else " against ".join(names)
+
+
+def lines(explanation: Explanation, *, width: int = 80, color: bool = False, verbose: bool = False) -> str:
+    """Return what a terminal shows: the difference, its parts in order of effect, and what to look at first."""
+    top, end = Terminal(width=width, color=color), Terminal(width=width, color=color)
+    top.line(headline(explanation), "bold")
+    for reason in reasons(explanation):
+        top.line(reason, indent=2)
+    rows = _rows(explanation, width, None if verbose else MOST_BARS)
+    if verbose:
+        for bar in _differing(explanation):
+            end.line(f"{part_title(bar.part)}, {_signed(bar.delta)} ms", "bold")
+            for operator in bar.operators[:MOST_OPERATORS]:
+                times = f"{operator_title(operator)}: {_change(*operator.seconds)} ms"
+                end.line(
+                    "; ".join(filter(None, (times, pair_title(operator), speeds(explanation, operator)))), indent=2
+                )
+        end.line()
+    for caveat in caveats(explanation):
+        end.line(f"! {caveat}")
+    if look := look_first(explanation):
+        end.line(f"Look first at: {look}")
+    return "\n".join([top.text(), *rows, "", end.text()])
+
+
+def caveats(explanation: Explanation) -> Iterator[str]:
+    """Yield what a reader must know before the answer."""
+    if (ratio := explanation.unequal_work) is not None:
+        before, after = explanation.before.name, explanation.after.name
+        yield f"the traces do different work: {after}'s matrix products have {ratio:.2f}× the FLOPs of {before}'s"
+    if explanation.interval is None:
+        yield "one step or rank: how much these times vary is unknown"
+    if any(limit != "gpu" for limit in explanation.limits):
+        yield CAVEAT
+
+
+def table(explanation: Explanation, caption: str = "") -> Table:
+    """Return all parts, with intervals and the kernels behind them."""
+    rows: list[list[str]] = [
+        [
+            part_title(bar.part),
+            _ms(bar.before),
+            _ms(bar.after),
+            _signed(bar.delta),
+            units.UNKNOWN if bar.interval is None else f"{_signed(bar.interval[0])} to {_signed(bar.interval[1])}",
+            _behind(bar),
+        ]
+        for bar in explanation.bars
+    ]
+    whole = explanation.interval
+    rows.append(
+        [
+            "step",
+            _ms(explanation.before.seconds),
+            _ms(explanation.after.seconds),
+            _signed(explanation.delta),
+            units.UNKNOWN if whole is None else f"{_signed(whole[0])} to {_signed(whole[1])}",
+            "",
+        ]
+    )
+    names = [plain(explanation.before.name), plain(explanation.after.name)]
+    header = [
+        "Part of the step",
+        *(f"{name}, ms" for name in names),
+        "Difference, ms",
+        "95% CI",
+        "Kernels that differ most",
+    ]
+    return Table(header, rows, caption=caption)
+
+
+def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
+    """Yield the operators behind each part that differs, with the speed of matrix products."""
+    names = [plain(explanation.before.name), plain(explanation.after.name)]
+    for bar in _differing(explanation):
+        rows = [
+            [
+                operator_title(operator),
+                *(_ms(time) for time in operator.seconds),
+                _signed(operator.delta),
+                _kernels(explanation, operator),
+            ]
+            for operator in _worth(bar)
+        ]
+        header = ["Operator", *(f"{name}, ms" for name in names), "Difference, ms", "Kernels"]
+        yield Table(header, rows), f"{part_title(bar.part)}, {_signed(bar.delta)} ms"
+
+
+def _worth(bar: Bar) -> list[Operator]:
+    """Return the operators behind a part, without those that hardly differ."""
+    return [each for each in bar.operators[:MOST_OPERATORS] if abs(each.delta) >= 0.01 * abs(bar.delta)]
+
+
+def _kernels(explanation: Explanation, operator: Operator) -> str:
+    """Return an operator's kernels, where they say more than its name, and the speed of its matrix products."""
+    pair = pair_title(operator)
+    named = "" if operator_title(operator).startswith(pair) else pair
+    return "; ".join(filter(None, (named, speeds(explanation, operator))))
+
+
+def _differing(explanation: Explanation) -> list[Bar]:
+    """Return the parts with operators that differ enough to look behind them."""
+    small = SMALL * explanation.before.seconds
+    return [bar for bar in explanation.bars if bar.operators and abs(bar.delta) >= small]
+
+
+def values(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain values for --json, times in seconds."""
+
+    def operator_values(operator: Operator) -> dict[str, Any]:
+        before, after = operator.achieved(explanation)
+        return {
+            "name": operator.name,
+            "shapes": operator.shapes,
+            "seconds": operator.seconds,
+            "difference": operator.delta,
+            "kernels": [[work.kernel for work in works] for works in (operator.before, operator.after)],
+            "achieved": [each and dataclasses.asdict(each) for each in (before, after)],
+        }
+
+    return {
+        "systems": [explanation.before.name, explanation.after.name],
+        "seconds": [explanation.before.seconds, explanation.after.seconds],
+        "difference": explanation.delta,
+        "interval": explanation.interval,
+        "limits": explanation.limits,
+        "overlapped_communication": [
+            explanation.before.overlapped_communication,
+            explanation.after.overlapped_communication,
+        ],
+        "matrix_product_flops": explanation.products,
+        "parts": [
+            {
+                "part": bar.part,
+                "seconds": [bar.before, bar.after],
+                "difference": bar.delta,
+                "interval": bar.interval,
+                "operators": [operator_values(operator) for operator in bar.operators],
+            }
+            for bar in explanation.bars
+        ],
+        "headline": headline(explanation),
+        "caveats": list(caveats(explanation)),
+        "look_first": look_first(explanation),
+    }
+
+
+def waterfall(explanation: Explanation) -> dict[str, Any]:
+    """Return the bars of a waterfall from one step time to the other, ms: where each begins and how long it is."""
+    small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
+    shown = [bar for bar in explanation.bars if abs(bar.delta) >= small]
+    rest = sum(bar.delta for bar in explanation.bars if abs(bar.delta) < small)
+    steps = [(part_title(bar.part), bar.delta, _behind(bar)) for bar in shown]
+    if len(shown) < len(explanation.bars):
+        steps.append((counted(len(explanation.bars) - len(shown), "smaller part"), rest, ""))
+    at = explanation.before.seconds
+    names, bases, values, notes = [explanation.before.name], [0.0], [at], [""]
+    for title, delta, note in steps:
+        names.append(title)
+        bases.append(at)
+        values.append(delta)
+        notes.append(note)
+        at += delta
+    names.append(explanation.after.name)
+    bases.append(0.0)
+    values.append(at)
+    notes.append("")
+    return {
+        "names": names,
+        "bases": [1e3 * value for value in bases],
+        "values": [1e3 * value for value in values],
+        "notes": notes,
+    }
+
+
+def _rows(explanation: Explanation, width: int, most: int | None) -> list[str]:
+    """Return the table of parts: ms in both traces, their difference, and the kernels behind it where there is room."""
+    first, second = (shortened(plain(each.name), 14) for each in (explanation.before, explanation.after))
+    rows = [("ms per step", first, second, "difference", "kernels that differ most")]
+    small = SMALL * max(explanation.before.seconds, explanation.after.seconds)
+    shown = [bar for bar in explanation.bars if most is None or abs(bar.delta) >= small][:most]
+    rows += [(part_title(bar.part), _ms(bar.before), _ms(bar.after), _delta(bar), _behind(bar)) for bar in shown]
+    if rest := explanation.bars[len(shown) :]:
+        before, after = sum(bar.before for bar in rest), sum(bar.after for bar in rest)
+        rows.append((counted(len(rest), "smaller part"), _ms(before), _ms(after), _signed(after - before), ""))
+    whole = explanation.before.seconds, explanation.after.seconds
+    rows.append(("step", _ms(whole[0]), _ms(whole[1]), _delta_text(explanation.delta, explanation.interval), ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = []
+    for name, before_text, after_text, delta, kernels in rows:
+        line = f"{name:<{widths[0]}}  {before_text:>{widths[1]}}  {after_text:>{widths[2]}}  {delta:>{widths[3]}}"
+        room = width - len(line) - 2
+        lines.append(f"{line}  {_fitting(kernels, room)}".rstrip() if room > 8 else line)
+    rule = "─" * min(width, max(map(len, lines)))
+    return [lines[0], rule, *lines[1:]]
+
+
+def _fitting(kernels: str, room: int) -> str:
+    """Return one kernel or a pair, cut at the ends of the names, which begin with what tells most."""
+    first, versus, second = kernels.partition(" vs ")
+    if len(kernels) <= room or not versus:
+        return _cut(kernels, room)
+    half = (room - len(versus)) // 2
+    left = max(half, room - len(versus) - len(second))
+    first = _cut(first, left)
+    return f"{first}{versus}{_cut(second, room - len(versus) - len(first))}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _delta(bar: Bar) -> str:
+    return _delta_text(bar.delta, bar.interval)
+
+
+def _delta_text(delta: float, interval: tuple[float, float] | None) -> str:
+    return _signed(delta) if interval is None else f"{_signed(delta)} ± {_ms((interval[1] - interval[0]) / 2)}"
+
+
+def _behind(bar: Bar) -> str:
+    """Return the kernels behind a part: the pair of the operator that differs most."""
+    operator = bar.operators[0] if bar.operators else None
+    names = [_kernel(work) for work in (operator.before, operator.after) if work] if operator else []
+    return " vs ".join(dict.fromkeys(names))
+
+
+def _kernel(work: Sequence[TracedWork]) -> str:
+    """Return a short name of the longest kernel: of PyTorch's own that of the operator."""
+    if not work:
+        return "none"
+    if "at::native::" in work[0].kernel:
+        return work_title(work[0])
+    return kernel_title(work[0].kernel)
+
+
+def _by_limit(limits: Sequence[Limit], names: Sequence[str]) -> list[tuple[Limit, list[str]]]:
+    found: dict[Limit, list[str]] = {}
+    for limit, name in zip(limits, names, strict=True):
+        found.setdefault(limit, []).append(name)
+    return list(found.items())
+
+
+def _share(explanation: Explanation, limit: Limit) -> str:
+    """Return the shares of the step that idle time, or communication, takes where it limits a step."""
+    shares = []
+    for system, each in zip((explanation.before, explanation.after), explanation.limits, strict=True):
+        if each == limit:
+            seconds = sum(
+                bar.before if system is explanation.before else bar.after
+                for bar in explanation.bars
+                if (bar.part.startswith("communication_") if limit == "communication" else bar.part == limit)
+            )
+            shares.append(f"{seconds / system.seconds:.0%}")
+    return " and ".join(shares)
+
+
+def _achieved(achieved: Achieved) -> str:
+    tflops = f"{achieved.tflops:,.0f} TFLOP/s"
+    if achieved.of_peak is not None:
+        tflops += f" ({achieved.of_peak:.0%} of peak)"
+    text = f"{tflops}, {achieved.terabytes_per_s:.2f} TB/s"
+    # Small matrices stay in a cache, which is faster than the memory.
+    share = achieved.of_bandwidth
+    return f"{text} ({share:.0%})" if share is not None and share <= 1 else text
+
+
+def _change(before: float, after: float) -> str:
+    return f"{_ms(before)} → {_ms(after)}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f}"
+
+
+def _signed(seconds: float) -> str:
+    return f"{seconds * 1e3:+,.2f}".replace("-", "−")

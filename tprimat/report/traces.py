@@ -1,0 +1,103 @@
+"""Where the time of a profiled step goes, for a terminal: each part with its share, spread and longest work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tprimat import units
+from tprimat.analysis.traces.breakdown import mean_parts, sums
+from tprimat.results.trace import COMMUNICATION, Trace, TracedWork
+from tprimat.text import counted, plain, shortened
+
+MOST_PARTS = 11
+"""Parts that have a line of their own; the rest is one line."""
+
+WIDTH = 80
+
+_TITLES = {
+    "idle_host_launch": "idle: host launch",
+    "idle_data": "idle: data loading",
+    "idle_synchronisation": "idle: synchronisation",
+    "idle_other": "idle: other",
+    "quantisation": "quantisation, casts",
+    "routing": "expert routing",
+    "other": "other kernels",
+}
+
+
+def part_title(part: str) -> str:
+    """Return a part of a step as people read it."""
+    if part.startswith(COMMUNICATION):
+        return f"{part.removeprefix(COMMUNICATION).replace('_', '-')} (exposed)"
+    return _TITLES.get(part, part.replace("_", " "))
+
+
+def kernel_title(kernel: str) -> str:
+    """Return a kernel's name without its type, namespaces and arguments."""
+    name = re.sub(r"^std::enable_if<.*?>::type |\(anonymous namespace\)::|^void ", "", kernel)
+    name = re.sub(r"^cutlass\w*::Kernel2?<(\w+).*", r"\1", name)
+    name = re.split(r"[<(]", name, maxsplit=1)[0].split("::")[-1]
+    return plain(name or kernel)
+
+
+def work_title(work: TracedWork) -> str:
+    """Return how people call GPU work: PyTorch's own kernels by their operators, others by both."""
+    operator = (work.operator or "").removeprefix("aten::")
+    if operator and "at::native::" in work.kernel:
+        return plain(operator)
+    name = kernel_title(work.kernel)
+    return plain(f"{operator}: {name}" if operator and operator != name else name)
+
+
+def lines(trace: Trace) -> list[str]:
+    """Return what a terminal shows of a trace: no more than 16 lines of 80 columns."""
+    steps = trace.steps
+    total = sum(step.seconds for step in steps) / len(steps)
+    parts = mean_parts(steps)
+    rows = [("part of the step", "ms", "share", "range" if len(steps) > 1 else "", "longest work")]
+    shown = list(parts)[:MOST_PARTS]
+    for part in shown:
+        times = [step.parts.get(part, 0.0) for step in steps]
+        rows.append((*_row(part_title(part), times, total), _longest(trace.work, part)))
+    if rest := list(parts)[MOST_PARTS:]:
+        times = [sum(step.parts.get(part, 0.0) for part in rest) for step in steps]
+        rows.append((*_row(counted(len(rest), "smaller part"), times, total), ""))
+    rows.append((*_row("step", [step.seconds for step in steps], total), ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    found = [_heading(trace)]
+    for name, time, share, spread, kernel in rows:
+        line = f"  {name:<{widths[0]}} {time:>{widths[1]}} {share:>{widths[2]}} {spread:>{widths[3]}}".rstrip()
+        room = WIDTH - len(line) - 2
+        found.append(f"{line}  {shortened(kernel, room)}".rstrip() if kernel and room > 8 else line)
+    return [*found, _busy(trace, parts, total)]
+
+
+def _heading(trace: Trace) -> str:
+    ranks = len({step.rank for step in trace.steps})
+    names = len({step.name for step in trace.steps})
+    stretch = counted(names, "profiled step") if trace.steps[0].name else "the whole trace, which marks no steps"
+    several = f" on {ranks} ranks" if ranks > 1 else ""
+    return f"  {stretch}{several}{', means and ranges' if len(trace.steps) > 1 else ''}:"
+
+
+def _row(name: str, times: Sequence[float], total: float) -> tuple[str, str, str, str]:
+    mean = sum(times) / len(times)
+    spread = f"{_ms(min(times))}–{_ms(max(times))}" if len(times) > 1 else ""
+    return name, _ms(mean), f"{mean / total:.1%}" if total else units.UNKNOWN, spread
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f}"
+
+
+def _longest(work: Sequence[TracedWork], part: str) -> str:
+    longest = max((each for each in work if each.part == part), key=lambda each: each.exposed_seconds, default=None)
+    return work_title(longest) if longest else ""
+
+
+def _busy(trace: Trace, parts: dict[str, float], total: float) -> str:
+    busy = 1 - sums(parts)["idle"] / total if total else 0.0
+    hidden = sum(step.overlapped_communication for step in trace.steps) / len(trace.steps)
+    line = f"  GPU busy {busy:.0%} of the step"
+    return f"{line}; {_ms(hidden)} ms of communication hidden behind computation" if hidden else line

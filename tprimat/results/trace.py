@@ -1,0 +1,65 @@
+"""Trace: where the time of profiled steps goes, as read from profiler traces.
+
+Part of a result file; see run.py, which these types can't import.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+COMPUTATION = (
+    "matrix_multiplication", "attention", "convolution", "normalisation", "softmax", "elementwise", "loss", "embedding",
+    "optimizer", "quantisation", "reduction", "routing", "other",
+)  # fmt: skip
+"""Categories of computation. `quantisation` includes casts, `elementwise` copies that a kernel makes, `routing` is that
+of mixture-of-experts models, `other` is what no rule recognises."""
+
+COPIES = "copies"
+"""The part of what the copy engines do: copies between host and device or within a device, and buffer clears."""
+
+COMMUNICATION = "communication_"
+"""How the part of a collective begins; its kind follows, such as all_reduce."""
+
+IDLE = ("idle_host_launch", "idle_data", "idle_synchronisation", "idle_other")
+"""Causes of idle time: the host had not launched the next work yet; it was loading or preparing data; it was waiting
+for the GPU; anything else, such as the gaps between kernels that were already queued."""
+
+Phase = Literal["forward", "backward", "optimizer"]
+
+
+def _doc(description: str) -> msgspec.Meta:
+    return msgspec.Meta(description=description)
+
+
+class TracedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A profiled step of one rank. Its parts don't overlap and add up to its time."""
+
+    name: Annotated[str, _doc("the step in the trace, such as ProfilerStep#6; empty where the trace has no steps")] = ""
+    rank: Annotated[int | None, _doc("rank of the process")] = None
+    seconds: Annotated[float, _doc("from the end of the previous step to the end of this one, s")]
+    parts: Annotated[dict[str, float], _doc("exposed computation, communication, copies and idle time by cause, s")]
+    overlapped_communication: Annotated[float, _doc("communication hidden by computation, in no part, s")] = 0.0
+    gpu_seconds: Annotated[float, _doc("from the step's first GPU work to its last, s")] = 0.0
+
+
+class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
+    """GPU work of one kernel, launched by one operator on inputs of one shape; means per step."""
+
+    kernel: Annotated[str, _doc("name of the kernel, copy or buffer clear")]
+    part: Annotated[str, _doc("the part of a step that it belongs to")]
+    operator: Annotated[str | None, _doc("operator that launched it, such as aten::addmm")] = None
+    phase: Annotated[Phase | None, _doc("forward, backward or optimizer, if known")] = None
+    shapes: Annotated[tuple[tuple[int, ...], ...], _doc("dimensions of the operator's inputs; [] if none")] = ()
+    types: Annotated[tuple[str, ...], _doc("types of the operator's inputs")] = ()
+    calls: Annotated[float, _doc("executions per step")]
+    seconds: Annotated[float, _doc("duration per step, including what overlaps other work, s")]
+    exposed_seconds: Annotated[float, _doc("its share of the part, s")]
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time goes in profiled steps. A profiler slows what it watches."""
+
+    steps: Annotated[tuple[TracedStep, ...], _doc("profiled steps of all ranks; the whole trace where it has no steps")]
+    work: Annotated[tuple[TracedWork, ...], _doc("the longest GPU work, sorted by duration")] = ()
