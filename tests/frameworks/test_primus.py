@@ -292,7 +292,7 @@ class TestPlan:
     def test_machines_and_gpus_come_from_the_environment(self, tree):
         environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
         made = planned(tree, primus_request("llama"), environ)
-        assert (made.num_nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
+        assert (made.num_nodes, made.node_index, made.gpus_per_node, made.num_gpus) == (2, 1, 4, 8)
         assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus == 2
         assert planned(tree, primus_request("llama"), device=Device("cpu", 4, None)).gpus == 8
 

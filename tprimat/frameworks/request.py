@@ -53,7 +53,7 @@ class Request:
         label: the user's name for this setup.
         shape: of the model where no scale gives it.
         num_nodes: machines that train together.
-        node: which of them this is, from 0.
+        node_index: which of them this is, from 0.
         result_node: which of them makes the result.
         rendezvous: HOST:PORT where the processes of several machines meet.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
@@ -96,7 +96,7 @@ class Request:
     finds_micro_batch: bool = False
     recipe: str | None = None
     max_connections: int = 1
-    node: int = 0
+    node_index: int = 0
     result_node: int = 0
     rendezvous: str | None = None
 
@@ -170,7 +170,7 @@ class Request:
     @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None where this one does."""
-        return None if self.node == self.result_node else f"the result is made on node {self.result_node}"
+        return None if self.node_index == self.result_node else f"the result is made on node {self.result_node}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -159,7 +159,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
             request, more = framework.resolve_config(name, config, device, output_dir)
             if node is not None:
-                request = dataclasses.replace(request, node=node.rank, rendezvous=node.rendezvous)
+                request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)
             if options.profile is not None:
                 request = dataclasses.replace(request, profile=options.profile)
                 profiling.check(request, framework, torchrun=under_torchrun(), dry_run=options.dry_run)

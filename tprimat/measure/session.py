@@ -139,7 +139,7 @@ class Session:
         if not attempt.is_another(os.environ):
             return []
         folder = self._requests[0].output_dir
-        if self._requests[0].node:
+        if self._requests[0].node_index:
             return attempt.runs_of(self._id, folder)
         return attempt.close(self._id, folder, attempt.REQUEUED)
 
@@ -158,7 +158,7 @@ class Session:
         """Write what this machine is, for the results of trainings on several."""
         request = self._requests[0]
         if request.num_nodes > 1:
-            nodes.state(self._nodes_folder(), request.node, self._machine, os.environ)
+            nodes.state(self._nodes_folder(), request.node_index, self._machine, os.environ)
 
     def _nodes_folder(self) -> Path:
         request = self._plan.requests[0]
@@ -177,7 +177,7 @@ class Session:
         history = set((request.output_dir / HISTORY).glob("*.json"))
         log = training_files.log_path(framework, request)
         self._logs.append(log)
-        if (job := os.environ.get(attempt.JOB)) and request.node == request.result_node:
+        if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
             attempt.begin(Path(job), self._round, request, log, logged=framework.logged)
         cpu_load = CpuLoad()
         try:
@@ -325,7 +325,7 @@ def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
 
     Of several machines the first one prints, and its status counts: it sees each training fail too.
     """
-    is_first = plan.requests[0].node == 0
+    is_first = plan.requests[0].node_index == 0
     if not is_first:
         console.leave_to_another()
     display.introduce(plan, machine)

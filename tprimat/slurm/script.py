@@ -36,7 +36,8 @@ trap 'note ended $?' EXIT
 _TASK = """\
 
 # One task on each node, which starts the processes of its GPUs. All of its CPUs are theirs.
-srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --kill-on-bad-exit=1{container} \\
+# A node that fails ends the others, and so does one that is done two minutes before them.
+srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --kill-on-bad-exit=1 --wait=120{container} \\
     {command}
 """
 

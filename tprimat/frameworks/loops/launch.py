@@ -24,6 +24,10 @@ sleeps. By default it spins for milliseconds, on a core that the others need as 
 runs on the machine: a step was seen to take five to twenty times as long then. On a quiet machine of
 two cores, a step of the tiny Llama took 69 ms by default, 72 ms with this, and 92 ms without spinning."""
 
+JOIN_S = 900
+"""Seconds that a machine waits for the others: longer than a process waits within a step (loops/processes.py), since
+those whose process died first begin the next training first."""
+
 ENVIRONMENT = {
     # Nothing is downloaded and nothing is reported to anybody.
     "HF_HUB_OFFLINE": "1",
@@ -63,7 +67,8 @@ def start(framework: Framework, request: Request, machine: Machine, log: Path) -
 
 def log_name(request: Request, moment: str) -> str:
     """Return the name of a training's log, without its ending; each machine has its own."""
-    return f"{Path(result_name(request)).stem}_{moment}" + (f"_node{request.node}" if request.num_nodes > 1 else "")
+    node = f"_node{request.node_index}" if request.num_nodes > 1 else ""
+    return f"{Path(result_name(request)).stem}_{moment}{node}"
 
 
 def latest_log(request: Request) -> str | None:
@@ -117,8 +122,8 @@ def torchrun(request: Request) -> Sequence[str]:
     else:
         address, _, port = request.rendezvous.rpartition(":")
         # Static: ranks follow the numbers of the machines, as a straggler's name and Megatron's last rank need.
-        where = [f"--nnodes={request.num_nodes}", f"--node-rank={request.node}"]
-        where += [f"--master-addr={address}", f"--master-port={port}"]
+        where = [f"--nnodes={request.num_nodes}", f"--node-rank={request.node_index}"]
+        where += [f"--master-addr={address}", f"--master-port={port}", f"--rdzv-conf=timeout={JOIN_S}"]
     return ("-m", "torch.distributed.run", *where, f"--nproc-per-node={request.gpus_per_node}")
 
 

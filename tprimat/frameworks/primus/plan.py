@@ -117,7 +117,7 @@ class PrimusTraining(Request):
         if self.rendezvous is not None:
             # As primus-cli-slurm-entry.sh sets them on each node before it calls `primus-cli direct` (Primus fd1eeab).
             address, _, port = self.rendezvous.rpartition(":")
-            environment |= {"NNODES": str(self.num_nodes), "NODE_RANK": str(self.node)}
+            environment |= {"NNODES": str(self.num_nodes), "NODE_RANK": str(self.node_index)}
             environment |= {"MASTER_ADDR": address, "MASTER_PORT": port}
         if self.visible is not None:
             # Primus' launchers set HIP_VISIBLE_DEVICES to the first GPUs: the first of these.
@@ -268,7 +268,7 @@ def plan(
         configuration=configuration,
         setup=setup,
         arguments=tuple(words),
-        node=node,
+        node_index=node,
         result_node=nodes - 1,
         visible=_visible(environ),
         notes=tuple(notes),
