@@ -1,6 +1,8 @@
 """A Slurm of several nodes on this machine, on loopback: Debian's slurm-wlm and munge, everything in one folder.
 
-    python tests/slurm/cluster.py FOLDER       start it, print what to export, and stop it at Ctrl-C
+    python tests/slurm/cluster.py FOLDER [NODES]    start it, print what to export; stop it at the end of its input
+
+So it never outlives whoever started it, however that ends: the input's other end is closed then.
 
 Nothing of the system's own is changed: munge has a key and a socket of its own, Slurm a configuration that names both.
 """
@@ -31,7 +33,7 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=10
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
@@ -136,8 +138,7 @@ class Cluster:
         if (self.folder / "slurmctld.pid").exists():
             with contextlib.suppress(subprocess.SubprocessError, OSError):
                 self.command("scancel", "--quiet", f"--user={psutil.Process().username()}", check=False)
-                self.command("scancel", "--quiet", "--signal=KILL", "--full", "--ctld", check=False)
-        steps = [child for pid in self._pids("slurmd.*.pid") for child in _below(pid)]
+        steps = self.left()
         for pattern in ("slurmd.*.pid", "slurmctld.pid", "munge.pid"):
             _end([psutil.Process(pid) for pid in self._pids(pattern)])
         # A step has a daemon of its own, which outlives that of its node.
@@ -180,12 +181,6 @@ class Cluster:
         return pids
 
 
-def _below(pid: int) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=True)
-    return []
-
-
 def _end(processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -215,17 +210,21 @@ def _free_ports(count: int) -> list[int]:
 
 
 def main() -> None:
-    """Run a cluster until Ctrl-C."""
-    cluster = Cluster(Path(sys.argv[1]).absolute())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    cluster.start()
+    """Run a cluster until the input ends, Ctrl-C, SIGTERM or a hang-up."""
+    folder, *nodes = sys.argv[1:]
+    cluster = Cluster(Path(folder).absolute(), *map(int, nodes))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))
     try:
+        cluster.start()
         for name, value in cluster.environment.items():
             print(f"export {name}={value}", flush=True)
-        signal.pause()
+        sys.stdin.read()
     except KeyboardInterrupt:
         pass
     finally:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
         cluster.stop()
 
 

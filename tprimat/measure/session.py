@@ -193,7 +193,7 @@ class Session:
         result = None
         if request.result_elsewhere is not None:
             console.note(request.result_elsewhere)
-            if not self.status:
+            if not self.status or self.interrupted:
                 return
         elif framework.logged:
             known: dict[str, Any] = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}

@@ -38,7 +38,10 @@ _TASK = """\
 # One task on each node, which starts the processes of its GPUs. All of its CPUs are theirs.
 # A node that fails ends the others, and so does one that is done two minutes before them.
 srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --kill-on-bad-exit=1 --wait=120{container} \\
-    {command}
+    {command} &
+# A signal ends the waiting, and not the tasks, which save what they have.
+while wait $!; status=$?; kill -0 $! 2> /dev/null; do :; done
+exit $status
 """
 
 _APPTAINER = """\
