@@ -103,7 +103,7 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     if reason := missing():
         pytest.skip(reason)
     pytest.importorskip("torch")
-    with running_cluster(tmp_path_factory.mktemp("slurm"), 4) as cluster:
+    with running_cluster(tmp_path_factory.mktemp("slurm"), 2) as cluster:
         yield cluster
     assert cluster.left() == []
 

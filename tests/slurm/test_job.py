@@ -146,11 +146,14 @@ class TestDryRun:
 
 
 class TestSubmit:
-    def test_the_id_and_how_to_collect_are_the_outcome(self, submitted, capsys):
+    def test_the_id_and_how_to_collect_are_the_outcome(self, slurm, capsys, tmp_path):
+        slurm("sbatch", "a line of the site\n12;cluster")
+        slurm("sinfo", "batch* (null)")
+        assert run("benchmark", ["--executor", "slurm"]) == 0
         printed = capsys.readouterr().out
         assert "Job:     12, submitted" in printed
         assert "collect 12" in printed
-        assert sorted(path.name for path in submitted.iterdir()) == ["job.json", "job.sh", "trainings.jsonl"]
+        assert sorted(path.name for path in tmp_path.glob("output/slurm/*/*")) == ["job.json", "job.sh"]
 
     def test_a_refusal_keeps_the_script_and_says_what_slurm_said(self, slurm, capsys, tmp_path):
         slurm("sbatch", err="sbatch: error: Batch job submission failed: Invalid account", status=1)
@@ -159,9 +162,11 @@ class TestSubmit:
         assert "sbatch refuses the job: sbatch: error: Batch job submission failed: Invalid account" in error
         assert list(tmp_path.glob("output/slurm/*/job.sh"))
 
-    def test_without_slurm_the_hint_is_the_dry_run(self, slurm, capsys):
+    def test_without_slurm_the_hint_is_the_dry_run(self, slurm, capsys, monkeypatch, tmp_path):
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"))
         assert run("benchmark", ["--executor", "slurm"]) == 2
         assert "sbatch is not installed here" in capsys.readouterr().err
+        assert not (tmp_path / "output").exists()
 
 
 class TestState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -69,6 +70,12 @@ class JobState:
         if self.state == "FAILED" and self.exit_code:
             return f"{words} (exit code {self.exit_code})"
         return words
+
+
+def check() -> None:
+    """Raise UsageError where no job can be submitted from here."""
+    if shutil.which("sbatch") is None:
+        raise _absent("sbatch")
 
 
 def submit(script: Path) -> str:
@@ -154,12 +161,16 @@ def _run(*words: str) -> tuple[int, str, str]:
             words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S, encoding="utf-8", errors="replace"
         )
     except FileNotFoundError as error:
-        raise UsageError(
-            f"{words[0]} is not installed here",
-            hint="submit from a machine of the Slurm cluster, or show the script with --dry-run",
-            heading="slurm",
-        ) from error
+        raise _absent(words[0]) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = f"no answer in {COMMAND_S:g} s" if isinstance(error, subprocess.TimeoutExpired) else str(error)
         raise UsageError(f"{words[0]}: {problem}", hint="ask Slurm again later", heading="slurm") from error
     return done.returncode, done.stdout, done.stderr
+
+
+def _absent(program: str) -> UsageError:
+    return UsageError(
+        f"{program} is not installed here",
+        hint="submit from a machine of the Slurm cluster, or show the script with --dry-run",
+        heading="slurm",
+    )

@@ -36,6 +36,7 @@ def submit(options: argparse.Namespace) -> int:
         folder = output_dir / "slurm" / "NAME"
         _show(script.text(job, nodes, on_each, words, folder, output_dir), folder)
         return ExitStatus.OK
+    client.check()
     description = Description(str(output_dir), nodes, tuple(words))
     submitted = Job(make_folder(output_dir), description)
     path = submitted.folder / script.NAME
