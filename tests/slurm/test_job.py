@@ -12,13 +12,15 @@ import msgspec
 import pytest
 
 from tprimat.cli import run
+from tprimat.errors import UsageError
 from tprimat.frameworks.request import Request
 from tprimat.measure import attempt
 from tprimat.record.journal import JournalHeader
 from tprimat.record.process_identity import ProcessIdentity
 from tprimat.results.run import TrainingConfig
-from tprimat.slurm import client, script
+from tprimat.slurm import client, follow, script
 from tprimat.slurm.client import JobState
+from tprimat.slurm.job import find
 from tprimat.slurm.settings import SlurmJob
 from tprimat.store import store
 
@@ -279,6 +281,37 @@ class TestCollect:
 
 
 SERIES = ("steps", "window_steps", "step_times", "loss_values", "learning_rates", "grad_norms", "lines")
+
+
+class TestFollow:
+    def follow(self, submitted, monkeypatch, states):
+        answers = iter(states)
+
+        def state(job_id):
+            answer = next(answers)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(client, "state", state)
+        monkeypatch.setattr(client, "queue_position", lambda job_id: (2, 5))
+        return follow.until_the_end(find(str(submitted), Path()), sleep=lambda seconds: None, clock=lambda: 0.0)
+
+    def test_each_state_once_and_then_what_it_left(self, submitted, monkeypatch, tmp_path, capsys):
+        for number in (1, 2):
+            store.save(a_run(tmp_path, number), tmp_path / "output")
+        waits, runs = JobState("PENDING", "Priority"), JobState("RUNNING", nodes="n[1-2]")
+        deaf, done = UsageError("no answer", heading="slurm"), JobState("COMPLETED")
+        states = [waits, waits, deaf, runs, runs, done, done]
+        assert self.follow(submitted, monkeypatch, states) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("job 12 waits in the queue (Priority), position 2 of 5") == 1
+        assert printed.count("job 12 is running on n[1-2]") == 1
+        assert "job 12: completed" in printed
+
+    def test_ctrl_c_leaves_the_job_alone(self, submitted, monkeypatch, capsys):
+        assert self.follow(submitted, monkeypatch, [JobState("RUNNING"), KeyboardInterrupt()]) == 6
+        assert "job 12 goes on: tprimat collect 12; scancel 12 ends it" in capsys.readouterr().err
 
 
 def test_values_for_a_program(slurm, submitted, capsys):

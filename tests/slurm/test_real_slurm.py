@@ -64,11 +64,11 @@ def test_a_cancelled_job_and_one_that_waits_behind_it(commands):
     status, values, _ = commands.collect(job)
     (result,) = values["results"]
     assert (status, result["status"]) == (5, "incomplete")
-    assert result["status_reason"].endswith(f"Slurm job {job}: cancelled")
+    assert result["reason"].endswith(f"Slurm job {job}: cancelled")
     assert len(_read(commands, "train_fsdp_llama_first.json")["steps"]) > 2
     # Collected again, it says the same, and nothing is there twice.
     again = commands.collect(job)[1]["results"]
-    assert [each["status_reason"] for each in again] == [result["status_reason"]]
+    assert [each["reason"] for each in again] == [result["reason"]]
 
 
 def test_a_job_that_its_time_limit_ends(commands):
@@ -78,7 +78,7 @@ def test_a_job_that_its_time_limit_ends(commands):
     status, values, _ = commands.collect(job)
     (result,) = values["results"]
     assert (status, result["status"]) == (5, "incomplete")
-    assert result["status_reason"].endswith(f"Slurm job {job}: reached its time limit (00:01:00)")
+    assert result["reason"].endswith(f"Slurm job {job}: reached its time limit (00:01:00)")
 
 
 def test_a_requeued_job_goes_on_and_keeps_what_was_interrupted(commands):

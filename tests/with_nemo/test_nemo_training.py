@@ -217,7 +217,7 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
         "--container-image=image:1",
         "/data:/data",
         f"{REPOSITORY}:{REPOSITORY}",
-        "python3 -m tprimat benchmark --framework nemo --model llama --gpu H100 --nodes=2",
+        "python3 -m tprimat benchmark --framework nemo --model llama --training-lines --gpu H100 --nodes=2",
     ):
         assert words in done.stdout
     assert list(folder.iterdir()) == []

@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable
 
 from tprimat import console
-from tprimat.errors import ExitStatus
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.slurm import client, collect
+from tprimat.slurm.client import JobState
 from tprimat.slurm.job import Job
 
 INTERVAL_S, LINE_S = 2.0, 30.0
 """Between two questions to Slurm; between two lines while nothing but the steps has changed."""
+
+PATIENCE_S = (2.0, 10.0, 30.0, 60.0, 120.0)
+"""A controller that is busy or begins anew doesn't answer for some time."""
 
 
 def until_the_end(
@@ -21,7 +25,7 @@ def until_the_end(
     shown: list[str] = []
     last_s = float("-inf")
     try:
-        while (state := client.state(job.job_id or "")) is not None and not state.has_ended:
+        while (state := _patiently(job, sleep)) is not None and not state.has_ended:
             lines = collect.course(job, state)
             if lines[:1] != shown[:1] or (lines != shown and clock() - last_s >= LINE_S):
                 for line in lines:
@@ -32,3 +36,13 @@ def until_the_end(
         console.error(f"job {job.job_id} goes on: tprimat collect {job.job_id}; scancel {job.job_id} ends it")
         return ExitStatus.INCONCLUSIVE
     return collect.collect(job)
+
+
+def _patiently(job: Job, sleep: Callable[[float], None]) -> JobState | None:
+    """Return the state of a job. Raises UsageError where Slurm doesn't answer for some minutes."""
+    for wait_s in PATIENCE_S:
+        try:
+            return client.state(job.job_id or "")
+        except UsageError:
+            sleep(wait_s)
+    return client.state(job.job_id or "")
