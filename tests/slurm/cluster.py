@@ -154,6 +154,11 @@ class Cluster:
                 is_job = "SLURM_JOB_ID" in process.environ() or process.name().startswith(("slurm", "munge"))
                 if is_job and any(mark in text for text in texts) and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
+        # Those that supervise steps and scripts hide their environment, and are beside what they supervise.
+        for process in list(found):
+            with contextlib.suppress(psutil.Error):
+                relatives = [process.parent(), *process.children()]
+                found += [each for each in relatives if each and each.name().startswith("slurm") and each not in found]
         return found
 
     def command(self, *words: str, check: bool = True) -> str:
