@@ -47,7 +47,7 @@ def test_what_one_has_and_another_lacks_differs(tmp_path):
 def test_a_node_without_a_readable_statement_is_counted(content, tmp_path):
     stated(tmp_path, machine())
     if content is not None:
-        (tmp_path / "1.json").write_bytes(content)
+        (tmp_path / "1.node").write_bytes(content)
     found, warnings = nodes.read(tmp_path, 2)
     assert len(found) == 1
     assert warnings == ["1 node of 2 left no description"]

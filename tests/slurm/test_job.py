@@ -155,7 +155,7 @@ class TestSubmit:
         printed = capsys.readouterr().out
         assert "Job:     12, submitted" in printed
         assert "collect 12" in printed
-        assert sorted(path.name for path in tmp_path.glob("output/slurm/*/*")) == ["job.json", "job.sh"]
+        assert sorted(path.name for path in tmp_path.glob("output/slurm/*/*")) == ["job.description", "job.sh"]
 
     def test_a_refusal_keeps_the_script_and_says_what_slurm_said(self, slurm, capsys, tmp_path):
         slurm("sbatch", err="sbatch: error: Batch job submission failed: Invalid account", status=1)
@@ -266,9 +266,9 @@ class TestCollect:
 
     @pytest.mark.parametrize("content", [b"", b"\xff\x00", b"{}", b'{"output_dir": 3}'])
     def test_a_broken_description_is_an_error_of_that_file(self, content, slurm, submitted, capsys):
-        (submitted / "job.json").write_bytes(content)
+        (submitted / "job.description").write_bytes(content)
         assert run("collect", [str(submitted)]) == 2
-        assert "job.json: not the description of a job" in capsys.readouterr().err
+        assert "job.description: not the description of a job" in capsys.readouterr().err
 
     def test_torn_notes_are_passed_over(self, slurm, submitted, tmp_path):
         self.ended(slurm, "COMPLETED")

@@ -40,6 +40,7 @@ def test_two_frameworks_on_two_nodes_from_one_command_to_the_comparison(commands
     assert compared.returncode == 0, compared.stderr
     assert "lightning" in compared.stdout
     assert "fsdp" in compared.stdout
+    assert "skipped" not in compared.stdout + compared.stderr
 
 
 def test_a_cancelled_job_and_one_that_waits_behind_it(commands):
@@ -73,12 +74,15 @@ def test_a_cancelled_job_and_one_that_waits_behind_it(commands):
 
 def test_a_job_that_its_time_limit_ends(commands):
     job = commands.submit("--framework", "fsdp", "--steps", "100000", "--time", "00:01:00", "--cooldown", "0")
-    commands.wait_for("a step", lambda: commands.steps(job) > 2)
     commands.wait_for("the time limit", lambda: commands.state(job) == "TIMEOUT")
-    status, values, _ = commands.collect(job)
-    (result,) = values["results"]
-    assert (status, result["status"]) == (5, "incomplete")
-    assert result["reason"].endswith(f"Slurm job {job}: reached its time limit (00:01:00)")
+    status, values, errors = commands.collect(job)
+    assert status == 5
+    if not values["results"]:
+        # A minute is the least that Slurm gives, and little on a machine that does much else.
+        assert f"job {job}: reached its time limit (00:01:00); no training began" in errors
+    for result in values["results"]:
+        assert result["status"] in ("incomplete", "failed")
+        assert result["reason"].endswith(f"Slurm job {job}: reached its time limit (00:01:00)")
 
 
 def test_a_requeued_job_goes_on_and_keeps_what_was_interrupted(commands):

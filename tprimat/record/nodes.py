@@ -6,7 +6,7 @@ A file on the share rather than a message: frameworks whose log is read have no 
 from __future__ import annotations
 
 import contextlib
-import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ def state(folder: Path, rank: int, machine: Machine, environ: Mapping[str, str])
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise files.unwritable(folder, error) from error
-    files.write_atomically(folder / f"{rank}.json", msgspec.json.encode(node))
+    files.write_atomically(folder / f"{rank}.node", msgspec.json.encode(node))
 
 
 def described(environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[str]]:
@@ -58,7 +58,7 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
     for rank in range(count):
         # By its name: a listing of a folder on a share may be old.
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            nodes.append(msgspec.json.decode((folder / f"{rank}.json").read_bytes(), type=Node))
+            nodes.append(msgspec.json.decode((folder / f"{rank}.node").read_bytes(), type=Node))
     missing = [f"{counted(count - len(nodes), 'node')} of {count} left no description"] if len(nodes) < count else []
     return tuple(nodes), [*differences(nodes), *missing]
 
@@ -91,4 +91,4 @@ def variables(count: int, folder: Path) -> dict[str, str]:
 def folder_of(environ: Mapping[str, str], output_dir: Path, rendezvous: str | None) -> Path:
     """Return the folder that all machines of a session share: the job's, or one that is named after their meeting."""
     job = environ.get("TPRIMAT_JOB")
-    return Path(job) / "nodes" if job else output_dir / "nodes" / (rendezvous or "").replace(os.sep, "-")
+    return Path(job) / "nodes" if job else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")

@@ -15,7 +15,8 @@ from tprimat.measure.attempt import session_of
 from tprimat.slurm import script
 
 FOLDER = "slurm"
-DESCRIPTION = "job.json"
+DESCRIPTION = "job.description"
+"""Its name doesn't end in .json, as those of results do."""
 
 
 class Description(msgspec.Struct, frozen=True):
