@@ -157,7 +157,7 @@ class Session:
     def _state_node(self) -> None:
         """Write what this machine is, for the results of trainings on several."""
         request = self._requests[0]
-        if request.num_nodes > 1:
+        if request.rendezvous is not None:
             nodes.state(self._nodes_folder(), request.node_index, self._machine, os.environ)
 
     def _nodes_folder(self) -> Path:
@@ -197,7 +197,7 @@ class Session:
                 return
         elif framework.logged:
             known: dict[str, Any] = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
-            if request.num_nodes > 1:
+            if request.rendezvous is not None:
                 known["nodes"] = nodes.read(self._nodes_folder(), request.num_nodes)
             result = training_files.read_log(
                 framework, request, log, self._machine, complete=child.status == 0, **known
@@ -252,7 +252,8 @@ class Session:
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
             variables = {progress.SESSION: f"{self._id}/{self._round}"}
-            variables |= nodes.variables(request.num_nodes, self._nodes_folder())
+            if request.rendezvous is not None:
+                variables |= nodes.variables(request.num_nodes, self._nodes_folder())
             child = process.run(
                 launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s, variables=variables
             )
@@ -323,9 +324,11 @@ def show(plan: Plan, machine: Machine) -> None:
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     """Run the trainings of a plan; the exit status and the result files.
 
-    Of several machines the first one prints, and its status counts: it sees each training fail too.
+    Of the tasks of a Slurm step, which print into one log, the first one prints, and its status counts: it sees each
+    training fail too.
     """
-    is_first = plan.requests[0].node_index == 0
+    first = plan.requests[0]
+    is_first = first.rendezvous is None or first.node_index == 0 or "SLURM_STEP_ID" not in os.environ
     if not is_first:
         console.leave_to_another()
     display.introduce(plan, machine)
