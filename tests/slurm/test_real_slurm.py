@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, missing
 
+if sys.platform == "win32":
+    pytest.skip("Slurm runs on Linux", allow_module_level=True)
+
 pytestmark = [pytest.mark.slurm, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
 TEST_FOLDER = Path(__file__).parent
