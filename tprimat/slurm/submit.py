@@ -68,7 +68,7 @@ def _show(text: str, folder: Path) -> None:
     output.values.setdefault("jobs", []).append({"script": text, "folder": str(folder)})
     if output.verbosity is not Verbosity.JSON:
         output.put(text.rstrip("\n"))
-    console.info("\nNothing was submitted.")
+    console.info("\n# Nothing was submitted.")
 
 
 def _words_of_nodes(argv: Sequence[str]) -> list[str]:
