@@ -22,7 +22,7 @@ RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-analysis test-browser test-frameworks test-nemo test-reliability docs check format clean distclean
+.PHONY: help venv run test test-analysis test-browser test-frameworks test-nemo test-reliability test-slurm docs check format clean distclean
 
 help: ## show available targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,10 @@ test-browser: $(DEV_STAMP) ## open the HTML report in headless Chromium: apt-get
 	@command -v chromedriver >/dev/null || { echo "error: there is no chromedriver: sudo apt-get install chromium chromium-driver (Debian, Ubuntu), or brew install chromium chromedriver (macOS)" >&2; exit 2; }
 	@$(PYTHON) tools/make_venv.py --venv $(VENV) --groups dev browser
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+test-slurm: $(DEV_STAMP) ## submit jobs to a real Slurm on this machine (5 minutes): apt-get install slurm-wlm munge
+	@command -v sbatch >/dev/null || { echo "error: there is no Slurm: sudo apt-get install slurm-wlm munge (Debian, Ubuntu)" >&2; exit 2; }
+	$(BIN)/python -m pytest -m slurm --durations=10 tests/slurm $(ARGS)
 
 test-reliability: $(DEV_STAMP) ## fault-injection tests on real runs, with the oldest Lightning too (less than ten minutes)
 	$(BIN)/python tools/torture.py --times 10

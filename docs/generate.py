@@ -375,7 +375,7 @@ All commands use the same exit statuses:
 | 3 | not comparable |
 | 4 | the comparison would rest on an implausible result |
 | 5 | a training failed or was interrupted |
-| 6 | inconclusive (only with `--fail-on-inconclusive`) |
+| 6 | inconclusive (only with `--fail-on-inconclusive`), or not over yet (`collect`) |
 | 70 | internal error: one line, and a file with the traceback |
 
 Where several apply, the first of 70, 2, 5, 4, 3, 1, 6 decides. Each error names its heading in

@@ -39,7 +39,8 @@ MAY_IMPORT = {
     "report": {"results", "catalog", "analysis", "checks", "compare"},
 }
 MAY_IMPORT["watch"] = {*MAY_IMPORT} - {"frameworks", "machine", "measure", "record", "report"}
-MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure", "watch"}
+MAY_IMPORT["slurm"] = {*MAY_IMPORT} - {"report"}
+MAY_IMPORT["api"] = {*MAY_IMPORT} - {"measure", "slurm", "watch"}
 MAY_IMPORT["__init__"] = {"api"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = {*MAY_IMPORT, "cli"}
 

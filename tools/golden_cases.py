@@ -103,7 +103,7 @@ WRONG = (
     ("tprimat", "benchmark", "--profile", "perf", "--dry-run"),
     ("tprimat", "benchmark", "--bundle", "x.rar", "--dry-run"),
     ("tprimat", "benchmark", "--tp", "2", "--framework", "lightning", "--dry-run"),
-    ("tprimat", "benchmark", "--executor", "slurm", "--framework", "nemo"),
+    ("tprimat", "benchmark", "--executor", "slurm", "--nodes", "3", "--gpus", "8", "--dry-run"),
     ("tprimat", "benchmark", "--mod", "llama", "--dry-run"),
     ("tprimat", "benchmark", "--model", "encdec", "--nhead", "5"), ("tprimat", "benchmark", "--model", "encdec,llama"),
     ("tprimat", "benchmark", "--model", "encdec", "--bf16", "--no-amp"),

@@ -115,6 +115,12 @@ def verbosity() -> Verbosity:
     return current().verbosity
 
 
+def leave_to_another() -> None:
+    """Print errors alone from here on: another of several machines prints all the rest."""
+    output = current()
+    output.verbosity, output.is_main_process = Verbosity.QUIET, False
+
+
 def info(line: str = "") -> None:
     """Print a line at once, for people."""
     if verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE):
@@ -154,7 +160,7 @@ def summary(line: str) -> None:
 
 def warn(line: str) -> None:
     """Print a warning on the standard error in quiet mode, which doesn't print the account that has it."""
-    if verbosity() is Verbosity.QUIET:
+    if verbosity() is Verbosity.QUIET and current().is_main_process:
         error(f"warning: {plain(line)}")
 
 

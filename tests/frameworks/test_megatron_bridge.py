@@ -340,7 +340,7 @@ def test_the_models_configuration_needs_no_network(request_on_cpu, tmp_path):
     assert json.loads(found.stdout)["vocab_size"] == 128256 // 16
 
 
-@pytest.mark.parametrize("words", [["--executor", "slurm"], ["--preset", "classic"], ["--data", "tokens"]], ids=str)
+@pytest.mark.parametrize("words", [["--preset", "classic"], ["--data", "tokens"]], ids=str)
 def test_what_nemo_alone_takes_is_refused(words):
     options = benchmark_options.parser().parse_args([*words, "--model", "llama"])
     with pytest.raises(UsageError, match=f"{' '.join(words)} is a NeMo option; the framework is megatron_bridge"):

@@ -292,9 +292,20 @@ class TestPlan:
     def test_machines_and_gpus_come_from_the_environment(self, tree):
         environ = {"NNODES": "2", "NODE_RANK": "1", "GPUS_PER_NODE": "4"}
         made = planned(tree, primus_request("llama"), environ)
-        assert (made.num_nodes, made.node, made.gpus, made.num_gpus) == (2, 1, 4, 8)
-        assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus == 2
-        assert planned(tree, primus_request("llama"), device=Device("cpu", 4, None)).gpus == 8
+        assert (made.num_nodes, made.node_index, made.gpus_per_node, made.num_gpus) == (2, 1, 4, 8)
+        assert planned(tree, primus_request("llama", num_gpus=2), environ).gpus_per_node == 2
+        assert planned(tree, primus_request("llama"), device=Device("cpu", 4, None)).gpus_per_node == 8
+
+    def test_a_part_of_several_nodes(self, tree):
+        """As primus-cli-slurm-entry.sh states it to `primus-cli direct`."""
+        made = planned(tree, primus_request("llama", num_nodes=2), device=Device("amd", 8, None))
+        assert (made.num_gpus, made.gpus_per_node, made.result_node) == (16, 8, 1)
+        placed = dataclasses.replace(made, node_index=1, rendezvous="n1:2000")
+        assert placed.result_elsewhere is None
+        env = placed.launch("TIME").env
+        names = ("NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "GPUS_PER_NODE")
+        assert [env[name] for name in names] == ["2", "1", "n1", "2000", "8"]
+        assert "NNODES" not in planned(tree, primus_request("llama")).launch("TIME").env
 
     @pytest.mark.parametrize(
         ("environ", "words"),

@@ -44,10 +44,8 @@ def request_for(tmp_path):
 def check(request_for, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
 
-    def run(profile, framework=NEMO, executor="local", torchrun=False, dry_run=False, **changes):
-        profiling.check(
-            request_for(profile, **changes), framework, executor=executor, torchrun=torchrun, dry_run=dry_run
-        )
+    def run(profile, framework=NEMO, torchrun=False, dry_run=False, **changes):
+        profiling.check(request_for(profile, **changes), framework, torchrun=torchrun, dry_run=dry_run)
 
     return run
 
@@ -58,7 +56,7 @@ class TestCheck:
         [
             ("torch", {}),
             ("torch", {"platform": "cpu", "framework": LIGHTNING}),
-            ("torch", {"executor": "slurm"}),
+            ("torch", {"num_nodes": 2}),
             ("torch", {"torchrun": True}),
             ("nsys", {}),
             ("rocprof", {"platform": "amd", "framework": LIGHTNING}),
@@ -74,7 +72,7 @@ class TestCheck:
             ("nsys", {"platform": "amd"}, "say --profile rocprof here"),
             ("rocprof", {}, "say --profile nsys here"),
             ("nsys", {"platform": "cpu"}, "say --profile torch here"),
-            ("nsys", {"executor": "slurm"}, "which it can't do for slurm: say --profile torch"),
+            ("nsys", {"num_nodes": 2}, "which it can't do for several nodes: say --profile torch"),
             ("nsys", {"torchrun": True}, "torchrun, when you have started that"),
             ("torch", {"steps": 7}, "--steps 8 is the least"),
         ],

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from fake_framework import fake_framework
 
+from tprimat import console
 from tprimat.frameworks.request import Device, Launch, RequestedConfig
 from tprimat.machine import cpu_load
 from tprimat.machine.platforms import Machine
+from tprimat.measure import attempt, session
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
 from tprimat.measure.session import Session
@@ -105,6 +107,62 @@ class TestLogged:
         assert len(run.steps) == 5
         assert "killed: ran longer than 2.0 s" in run.status_reason
         assert made.status == 143
+
+
+class TestJobs:
+    """In a job of Slurm, which may be requeued."""
+
+    @pytest.fixture
+    def job(self, tmp_path, monkeypatch):
+        folder = tmp_path / "job"
+        folder.mkdir()
+        monkeypatch.setenv("TPRIMAT_JOB", str(folder))
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+        return folder
+
+    def code(self, steps, status):
+        of_round = f"int(os.environ[{progress.SESSION!r}].partition('/')[2])"
+        code = TRAINS.format(steps=steps, steps_planned=20, status=status)
+        return "import os\n" + code.replace("100.0 + i", f"100.0 + i + {of_round}")
+
+    def test_the_next_attempt_runs_only_what_is_missing(self, job, tmp_path, monkeypatch, capsys):
+        first = measured(tmp_path, self.code(20, 0))
+        monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+        second = measured(tmp_path, self.code(20, 0), runs=2)
+        assert "llama fp32, run 1: done before the job was requeued" in capsys.readouterr().out
+        runs = store.read(tmp_path / first.files[0])
+        assert [(run.session, run.round, run.status) for run in runs] == [
+            ("slurm-7", number, "complete") for number in (1, 2)
+        ]
+        assert [len(each) for each in second.runs] == [2]
+        assert [each.round for each in attempt.begun(job)] == [1, 2]
+
+    def test_what_was_interrupted_stays_with_its_reason_and_is_run_again(self, job, tmp_path, monkeypatch):
+        made = measured(tmp_path, self.code(7, 3))
+        monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+        code = self.code(20, 0).replace("100.0 + i", "200.0 + i")
+        measured(tmp_path, code)
+        cut, whole = store.read(tmp_path / made.files[0])
+        assert (len(cut.steps), cut.status_reason.rpartition("; ")[2]) == (7, "Slurm requeued the job")
+        assert (len(whole.steps), whole.status, whole.round) == (20, "complete", 1)
+
+    def test_another_node_prints_errors_alone_and_leaves_the_status_to_the_first(
+        self, job, tmp_path, monkeypatch, capsys
+    ):
+        monkeypatch.setenv("SLURM_STEP_ID", "0")
+        requested = RequestedConfig(steps=20, num_nodes=2)
+        framework = fake_framework(
+            "megatron", lambda request: Launch((sys.executable, "-c", "exit(3)"), {}, tmp_path), logged=True
+        )
+        request, _ = fake_framework().resolve_config("llama", requested, Device("cpu", 2, None), tmp_path / "output")
+        placed = dataclasses.replace(request, framework="megatron", node_index=1, rendezvous="n1:2000")
+        with console.capture_output(console.Verbosity.NORMAL, lambda: None):
+            assert session.measure(Plan((framework,), (placed,), Path("output")), CPU) == (0, [])
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "exited with status 3" in printed.err
+        assert (job / "nodes" / "1.node").exists()
+        assert attempt.begun(job) == []
 
 
 class TestFailures:

@@ -145,6 +145,19 @@ class TestSlowOnes:
     def test_nobody_is_named_without_a_reason(self, until):
         assert self.said(until) is None
 
+    def test_its_node_and_its_share_of_the_step_are_named(self):
+        own, slow = (Times((1, 2), (2.0, 2.0), until, node) for until, node in ((0.3, "n1"), (0.9, "n2")))
+        said = ranks.straggler_message(own, {1: slow})
+        assert said.startswith("rank 1 on n2 is a straggler: up to 0.9 s")
+        assert said.endswith("the other ranks wait for it in each step, 30% of it")
+
+    def test_each_nodes_slowest_rank_counts(self, shelf):
+        others = {rank: Times((1,), (1.0,), until, node) for rank, until, node in ((1, 0.4, "n1"), (2, 0.6, "n2"))}
+        for rank, times in others.items():
+            ranks.publish_times(shelf, "fit", rank, times)
+        found = ranks.gather(records(1.0), (0.5, 0.5), "fit", 0, 3, "n1")
+        assert found.until_backward == {"n1": 0.5, "n2": 0.6}
+
     def test_two_of_eight(self):
         assert self.said([0.3] * 6 + [0.6, 0.7]).startswith("ranks 6, 7 are stragglers: up to 0.7 s")
 

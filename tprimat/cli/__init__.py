@@ -14,6 +14,7 @@ from tprimat.text import plain
 
 COMMANDS = {
     "benchmark": "measure LLM training on this machine",
+    "collect": "collect the results of a Slurm job",
     "compare": "compare results: which system is faster, by how much",
     "compare-frameworks": "compare the frameworks in a directory of results",
     "convert": "convert a model between Hugging Face and NeMo formats",

@@ -24,7 +24,7 @@ from tprimat.text import plain
 
 MEASURING = (
     *("framework", "scale", "precision", "match", "micro_batch_size", "global_batch_size", "sequence_length"),
-    *("seed", "steps", "gpus", "cooldown"),
+    *("seed", "steps", "gpus", "num_nodes", "cooldown"),
 )
 """Options that only make sense for a measurement: whoever gives one wants to measure."""
 

@@ -10,14 +10,15 @@ from tprimat.cli import _encdec, _local_logs, compare
 from tprimat.cli._arguments import prints_outcome
 from tprimat.cli.options import compare as compare_options
 from tprimat.console import Verbosity
-from tprimat.errors import ExitStatus, UsageError
-from tprimat.frameworks.nemo import submit as nemo_submit
+from tprimat.errors import ExitStatus
 from tprimat.frameworks.nemo.options import NEMO, under_torchrun
+from tprimat.frameworks.nemo.show import show_recipes
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.measure import torchrun
 from tprimat.measure.plan import choose_framework, plan_of, plan_of_several
 from tprimat.measure.session import measure, show
+from tprimat.slurm import submit
 
 
 @prints_outcome("results")
@@ -26,29 +27,24 @@ def main(options: argparse.Namespace) -> int:
     if options.encdec:
         return _encdec.measure(options)
     bundle.check(options.bundle, options.anonymise)
+    if options.executor == "slurm":
+        return submit.submit(options)
     machine = platforms.detect()
     status = _local_logs.import_local_logs(options, machine)
     if status is not None:
         return status
     names = frameworks.several(options.framework)
     if names is not None:
-        if options.executor != "local":
-            raise UsageError(
-                f"--executor {options.executor} takes one framework: name it with --framework", heading="wrong-usage"
-            )
         plan = plan_of_several(names, options, machine)
     else:
         framework = choose_framework(options, machine)
         plan = plan_of(options, framework, machine)
         if framework.divides and under_torchrun():
             return torchrun.train_nemo(plan, machine)
-        if options.executor != "local":
-            nemo_submit.submit(plan.requests, plan.notes, options)
-            return ExitStatus.OK
     if options.dry_run:
         show(plan, machine)
         if names is None and framework.name == NEMO:
-            nemo_submit.show_recipes(plan.requests)
+            show_recipes(plan.requests)
         return ExitStatus.OK
     status, files = measure(plan, machine)
     if names is None or len(files) < 2:

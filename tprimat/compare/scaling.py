@@ -191,7 +191,7 @@ def _curve(comparison: Comparison, model: ModelComparison, name: str, systems: S
 def _nodes(system: SystemResult) -> int | None:
     run = system.run
     # Results name the machines of a training on several ones.
-    several = len(getattr(run.environment, "nodes", ()))
+    several = len(run.environment.nodes)
     return several or (1 if run.source is not None and run.source.kind == "live" else None)
 
 

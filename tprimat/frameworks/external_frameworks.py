@@ -58,7 +58,7 @@ class Clone:
 
     def launch(self, request: Request, launcher: list[str], words: list[str], environment: dict[str, str]) -> Launch:
         """Return the command: torchrun with its own options, one process a GPU, and the program with its options."""
-        argv = (sys.executable, *torchrun(request.num_gpus), *launcher, *words)
+        argv = (sys.executable, *torchrun(request), *launcher, *words)
         return Launch(argv, {"PYTHONUNBUFFERED": "1", **environment}, self.folder())
 
 

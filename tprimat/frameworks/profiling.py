@@ -72,7 +72,7 @@ FOLDER = "profile"
 """Below the output folder."""
 
 
-def check(request: Request, framework: Framework, *, executor: str, torchrun: bool, dry_run: bool) -> None:
+def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bool) -> None:
     """Raise UsageError where a request's profiler can't profile its training.
 
     `torchrun` says that the user has started the processes, `dry_run` that the profiler's program needn't be here.
@@ -85,10 +85,10 @@ def check(request: Request, framework: Framework, *, executor: str, torchrun: bo
     elif program and program.platform != request.platform and not is_emulated():
         fits = next((other for other, row in PROGRAMS.items() if row.platform == request.platform), TORCH)
         problem = f"{kind} is {PROFILERS[kind or TORCH]}: say --profile {fits} here"
-    elif program and (executor != "local" or torchrun):
+    elif program and (request.num_nodes > 1 or torchrun):
         problem = (
             f"{kind} starts the training under {program.name}, which it can't do for "
-            f"{'torchrun, when you have started that' if torchrun else executor}: say --profile torch"
+            f"{'torchrun, when you have started that' if torchrun else 'several nodes'}: say --profile torch"
         )
     elif program and not dry_run and shutil.which(program.name) is None:
         problem = f"{kind} needs {program.name}, which isn't on the PATH: {program.origin}; or say --profile torch"

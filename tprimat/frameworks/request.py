@@ -57,6 +57,9 @@ class Request:
         label: the user's name for this setup.
         shape: of the model where no scale gives it.
         num_nodes: machines that train together.
+        node_index: which of them this is, from 0.
+        result_node: which of them makes the result.
+        rendezvous: HOST:PORT where the processes of several machines meet.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
         vendor_settings: whether the settings that the framework's vendor publishes for speed are applied.
         settings: fields of the framework's own recipe, each as path=value.
@@ -97,11 +100,19 @@ class Request:
     finds_micro_batch: bool = False
     recipe: str | None = None
     max_connections: int = 1
+    node_index: int = 0
+    result_node: int = 0
+    rendezvous: str | None = None
 
     @property
     def tuned(self) -> bool:
         """Whether the training is made to suit its GPU before the first step."""
         return self.compiled or self.finds_micro_batch
+
+    @property
+    def gpus_per_node(self) -> int:
+        """Processes that train on each machine."""
+        return self.num_gpus // self.num_nodes
 
     @property
     def data_parallel_size(self) -> int:
@@ -168,7 +179,7 @@ class Request:
     @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None where this one does."""
-        return None
+        return None if self.node_index == self.result_node else f"the result is made on node {self.result_node}"
 
 
 @dataclasses.dataclass(frozen=True)

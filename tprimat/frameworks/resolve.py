@@ -163,8 +163,9 @@ class Resolver:
 
     @property
     def gpus(self) -> int:
-        """Processes that train on this machine."""
-        return self.requested.num_gpus or (1 if self.device.platform == "cpu" else self.device.devices)
+        """Processes that train, on all machines."""
+        on_each = 1 if self.device.platform == "cpu" else self.device.devices
+        return self.requested.num_gpus or on_each * (self.requested.num_nodes or 1)
 
     def bytes_per_parameter(self) -> float:
         """Return the memory of one GPU for weights, gradients and the optimizer's states, without activations."""
@@ -188,14 +189,11 @@ class Resolver:
 
     def processes(self) -> tuple[int, int]:
         """Return how many processes train, and on how many machines."""
-        device, requested = self.device, self.requested
-        nodes = (requested.num_nodes or 1) if self.framework.divides else 1
-        gpus = requested.num_gpus or self.gpus * nodes
+        device, nodes, gpus = self.device, self.requested.num_nodes or 1, self.gpus
         if gpus % nodes:
-            raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="nemo-parallelism")
-        # What other machines have is not known from here.
-        if nodes == 1 and (device.platform != "cpu" or self.framework.on_cpu):
-            check_processes(gpus, device)
+            raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
+        if device.platform != "cpu" or self.framework.on_cpu:
+            check_processes(gpus // nodes, device)
         return gpus, nodes
 
     def divide(self, shape: ModelConfig, gpus: int) -> tuple[int, int, int]:

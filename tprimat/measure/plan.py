@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from tprimat import frameworks
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import match, profiling, scales
+from tprimat.frameworks import nodes as several_nodes
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
+from tprimat.frameworks.nodes import Node
 from tprimat.frameworks.request import Device, Request, RequestedConfig
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
@@ -136,6 +139,7 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     if framework.divides:
         device = nemo_options.device(device, options, notes)
     names, requested = _requested_config(options, device, framework, notes)
+    node = this_node(options)
     output_dir = Path.cwd() / options.output_dir
     requests = []
     for name in names:
@@ -154,10 +158,11 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
             )
             config = dataclasses.replace(requested, precision=precision, micro_batch_size=micro, label=label or None)
             request, more = framework.resolve_config(name, config, device, output_dir)
+            if node is not None:
+                request = dataclasses.replace(request, node_index=node.rank, rendezvous=node.rendezvous)
             if options.profile is not None:
                 request = dataclasses.replace(request, profile=options.profile)
-                torchrun, dry_run = under_torchrun(), options.dry_run
-                profiling.check(request, framework, executor=options.executor, torchrun=torchrun, dry_run=dry_run)
+                profiling.check(request, framework, torchrun=under_torchrun(), dry_run=options.dry_run)
             requests.append(request)
             notes += more
     in_software = device.platform == "cpu" and machine.environment.lacks_bf16
@@ -173,12 +178,21 @@ def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine)
     )
 
 
+def this_node(options: argparse.Namespace) -> Node | None:
+    """Return which machine of several this is; None for one, and where torchrun has started the processes.
+
+    Raises UsageError where the environment doesn't say so.
+    """
+    if (options.num_nodes or 1) == 1 or under_torchrun():
+        return None
+    return several_nodes.this_node(os.environ, options.num_nodes)
+
+
 def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework:
     """Return the framework that the options name, or the one that trains what they request on this machine.
 
     Raises UsageError where it can't run here.
     """
-    elsewhere = options.dry_run or options.executor != "local"
     is_full = options.scale in (None, scales.FULL, scales.LARGEST)
     if options.framework is None and options.match is not None:
         is_full = models.with_shape(store.read(options.match)[0].model_config) is not None
@@ -189,7 +203,7 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
         has_options = framework.name == nemo_options.NEMO or nemo_options.own_option(options) is None
         return has_models and has_precisions and has_options and (is_full or not framework.full_size_only)
 
-    return frameworks.choose(options.framework, machine.platform, to_show=elsewhere, suits=suits)
+    return frameworks.choose(options.framework, machine.platform, to_show=options.dry_run, suits=suits)
 
 
 def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
@@ -251,7 +265,7 @@ def _requested_config(
     elif options.precision != (matched.precision,):
         reference = matched.precision or "an unknown precision"
         notes.append(f"{options.match}: {reference} there, {', '.join(options.precision)} here, as you asked")
-    num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices)
+    num_gpus = options.gpus or (1 if device.platform == "cpu" else device.devices) * (options.num_nodes or 1)
     notes += [f"{options.match}: {note}" for note in match.differences(run, framework, num_gpus, options.data)]
     if options.model not in (None, (model,)):
         raise UsageError(

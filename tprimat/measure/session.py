@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import secrets
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 from tprimat import console
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import ExitStatus
+from tprimat.frameworks import nodes as several_nodes
 from tprimat.frameworks import out_of_memory_advice
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.request import Request
@@ -18,11 +22,11 @@ from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.platforms import Machine
-from tprimat.measure import closing, display, process, training_files
+from tprimat.measure import attempt, closing, display, process, training_files
 from tprimat.measure.display import short_path
 from tprimat.measure.plan import Plan
 from tprimat.measure.process import ProcessResult
-from tprimat.record import outcome, progress, recovery
+from tprimat.record import nodes, outcome, progress, recovery
 from tprimat.record.progress import Message, Saved
 from tprimat.results.run import Run
 from tprimat.store.history import HISTORY
@@ -55,7 +59,7 @@ class Session:
         self._requests = list(plan.requests)
         self._machine = machine
         self._logs: list[Path] = []
-        self._id = secrets.token_hex(8)
+        self._id = attempt.session_of(os.environ) or secrets.token_hex(8)
         self._round = 1
         self._left = 0
         self._began = 0.0
@@ -84,10 +88,17 @@ class Session:
         for index, request in enumerate(self._requests):
             training_files.check_writable(request.output_dir)
             self._requests[index] = plan.framework_of(request).hook("prepare")(request, console.info)
+        earlier = self._earlier()
+        self._state_node()
         order = list(plan.order())
         for number, (repetition, index) in enumerate(order, 1):
-            if number > 1 and not self._cool_down():
+            if self._is_done(index, repetition, earlier):
+                continue
+            if self._durations and not self._cool_down():
                 break
+            if (meeting := plan.requests[index].rendezvous) is not None:
+                there = several_nodes.of_training(meeting, number)
+                self._requests[index] = dataclasses.replace(self._requests[index], rendezvous=there)
             of = f", run {repetition} of {plan.runs}" if plan.runs > 1 else ""
             failures = self.failures
             self._round, self._left = repetition, len(order) - number
@@ -117,10 +128,41 @@ class Session:
         console.info("")
         for number, path in enumerate(self.files):
             console.info(f"{' ' * 8 if number else 'Results:'} {path}")
-        console.info(f"Logs:    {short_path(self._logs[0].parent)}")
+        if self._logs:
+            console.info(f"Logs:    {short_path(self._logs[0].parent)}")
         if self._plan.bundle is not None:
             bundle.write_and_report(self._plan.bundle, self.files, self._logs, self._plan.anonymise)
         console.info(f"Next:    {display.comparison_of(self._plan.output_dir)}")
+
+    def _earlier(self) -> list[tuple[Run, Path]]:
+        """Return the runs of earlier attempts of this job; one node makes results of what they left."""
+        if not attempt.is_another(os.environ):
+            return []
+        folder = self._requests[0].output_dir
+        if self._requests[0].node_index:
+            return attempt.runs_of(self._id, folder)
+        return attempt.close(self._id, folder, attempt.REQUEUED)
+
+    def _is_done(self, index: int, repetition: int, earlier: list[tuple[Run, Path]]) -> bool:
+        """Return whether an earlier attempt of this job has done a training, and take its run if so."""
+        request = self._requests[index]
+        complete = (each for each in earlier if each[0].status == "complete")
+        found = next((each for each in complete if attempt.is_of(each[0], repetition, request)), None)
+        if found is not None:
+            console.info(f"{self._plan.name_of(request)}, run {repetition}: done before the job was requeued")
+            self.runs[index].append((found[0], summarize(found[0])))
+            self.files += [short_path(found[1])] if short_path(found[1]) not in self.files else []
+        return found is not None
+
+    def _state_node(self) -> None:
+        """Write what this machine is, for the results of trainings on several."""
+        request = self._requests[0]
+        if request.rendezvous is not None:
+            nodes.state(self._nodes_folder(), request.node_index, self._machine, os.environ)
+
+    def _nodes_folder(self) -> Path:
+        request = self._plan.requests[0]
+        return nodes.folder_of(os.environ, request.output_dir, request.rendezvous)
 
     def _train(self, index: int, title: str, again: bool) -> None:
         request = self._requests[index]
@@ -135,6 +177,8 @@ class Session:
         history = set((request.output_dir / HISTORY).glob("*.json"))
         log = training_files.log_path(framework, request)
         self._logs.append(log)
+        if (job := os.environ.get(attempt.JOB)) and request.node_index == request.result_node:
+            attempt.begin(Path(job), self._round, request, log, logged=framework.logged)
         cpu_load = CpuLoad()
         try:
             child, saved = self._follow(framework, request, log, title)
@@ -149,10 +193,12 @@ class Session:
         result = None
         if request.result_elsewhere is not None:
             console.note(request.result_elsewhere)
-            if not self.status:
+            if not self.status or self.interrupted:
                 return
         elif framework.logged:
-            known = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
+            known: dict[str, Any] = {"session": self._id, "round": self._round, "disturbance": cpu_load.disturbance()}
+            if request.rendezvous is not None:
+                known["nodes"] = nodes.read(self._nodes_folder(), request.num_nodes)
             result = training_files.read_log(
                 framework, request, log, self._machine, complete=child.status == 0, **known
             )
@@ -206,6 +252,8 @@ class Session:
             console.debug(f"command: {launch.shell_line()}")
             console.debug(f"log: {short_path(log)}")
             variables = {progress.SESSION: f"{self._id}/{self._round}"}
+            if request.rendezvous is not None:
+                variables |= nodes.variables(request.num_nodes, self._nodes_folder())
             child = process.run(
                 launch, log, on_line=on_line, on_message=on_message, limit_s=limit_s, variables=variables
             )
@@ -274,12 +322,21 @@ def show(plan: Plan, machine: Machine) -> None:
 
 
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
-    """Run the trainings of a plan; the exit status and the result files."""
+    """Run the trainings of a plan; the exit status and the result files.
+
+    Of the tasks of a Slurm step, which print into one log, the first one prints, and its status counts: it sees each
+    training fail too.
+    """
+    first = plan.requests[0]
+    is_first = first.rendezvous is None or first.node_index == 0 or "SLURM_STEP_ID" not in os.environ
+    if not is_first:
+        console.leave_to_another()
     display.introduce(plan, machine)
     session = Session(plan, machine)
     if not session.is_ready():
         return ExitStatus.USAGE, []
     session.run()
     session.sum_up()
-    status = ExitStatus.TRAINING_FAILED if session.interrupted or session.failures else ExitStatus.OK
+    failed = is_first and (session.interrupted or session.failures)
+    status = ExitStatus.TRAINING_FAILED if failed else ExitStatus.OK
     return status, session.files

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.machine.cpu_load import CpuLoad
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine, detect, states
-from tprimat.record import console, progress, ranks, result, shapes
+from tprimat.record import console, nodes, progress, ranks, result, shapes
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
@@ -235,7 +236,8 @@ class Recording:
         if rank == 0:
             # Should a launcher end this process because another one has died meanwhile.
             self._journal.final(self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED)))
-        return ranks.gather(records, self.recorder.laps, self._name, rank, world_size)
+        node = nodes.name(os.environ) if nodes.VARIABLE in os.environ else ""
+        return ranks.gather(records, self.recorder.laps, self._name, rank, world_size, node)
 
     def _take(self, record: Record) -> None:
         """Journal a step with its time, and report it if due; a step that doesn't count is only recorded."""
@@ -270,11 +272,17 @@ class Recording:
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
         memory, energy, disturbance = self._measured or self._figures()  # before the memory's warnings are taken
+        machines, problems = nodes.described(os.environ)
+        machines = tuple(
+            msgspec.structs.replace(node, until_backward_seconds=gathered.until_backward.get(node.hostname or ""))
+            for node in machines
+        )
         warnings = [
             *setup.warnings,
             *self.machine.warnings,
             *self.recorder.warnings,
             *gathered.warnings,
+            *problems,
             *self.memory.warnings,
             *self._power.warnings(),
             *self.values.warnings(has_steps=self.step > self.first_step),
@@ -289,6 +297,7 @@ class Recording:
             status_reason=outcome.reason,
             warnings=tuple(filter(None, dict.fromkeys(warnings))),
             memory_metrics=memory,
+            environment=msgspec.structs.replace(setup.environment, nodes=machines),
             energy_metrics=setup.energy_metrics | energy,
             disturbance=disturbance,
             timing=Timing(clock=self.clock.name, covers=self._covers, over_ranks=gathered.over_ranks),

@@ -14,6 +14,7 @@ import datetime
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -124,22 +125,30 @@ class Times(msgspec.Struct, frozen=True):
     Attributes:
         until_backward: median time from a step's start to its first backward pass: where a process doesn't yet wait
             for the others.
+        node: name of its machine.
     """
 
     steps: tuple[int, ...]
     seconds: tuple[float | None, ...]
     until_backward: float | None = None
+    node: str = ""
 
 
 class Gathered(NamedTuple):
-    """Records of a whole training, with the times that count, and which ranks' times those are."""
+    """Records of a whole training, with the times that count, and which ranks' times those are.
+
+    `until_backward` holds the longest time before a backward pass of each machine's ranks, s, by its name.
+    """
 
     records: Sequence[Record]
     over_ranks: str = "one process"
     warnings: tuple[str, ...] = ()
+    until_backward: Mapping[str, float] = MappingProxyType({})
 
 
-def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank: int, world_size: int) -> Gathered:
+def gather(
+    records: Sequence[Record], laps: Sequence[float], training: str, rank: int, world_size: int, node: str = ""
+) -> Gathered:
     """Return the training's records with the longest time of each step; every process calls it at the regular end.
 
     Args:
@@ -148,6 +157,7 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
         training: a name for it, the same in all its processes.
         rank: of this process.
         world_size: number of processes.
+        node: name of this machine; empty where all processes are on one.
     """
     store = open_store()
     if store is None:
@@ -156,6 +166,7 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
         tuple(record.step for record in records),
         tuple(record.seconds for record in records),
         statistics.median(laps) if laps else None,
+        node,
     )
     if rank:
         # Should the first process be gone, this one has nobody left to tell.
@@ -179,7 +190,13 @@ def gather(records: Sequence[Record], laps: Sequence[float], training: str, rank
         [record._replace(seconds=seconds) for record, seconds in zip(records, longest, strict=True)],
         f"the longest of {world_size} processes, step by step",
         (slow,) if slow else (),
+        _by_node((own, *others.values())),
     )
+
+
+def _by_node(times: Sequence[Times]) -> dict[str, float]:
+    known = sorted((each.until_backward, each.node) for each in times if each.until_backward is not None and each.node)
+    return {node: seconds for seconds, node in known}
 
 
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
@@ -240,14 +257,18 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     if len(known) < len(until) or not steps:
         return None
     usual = statistics.median_low(known.values())
-    slow = [rank for rank, value in known.items() if value - usual > SLOW_SHARE * statistics.median(steps)]
+    step = statistics.median(steps)
+    slow = [rank for rank, value in known.items() if value - usual > SLOW_SHARE * step]
     if not slow or len(slow) * 2 > len(known):
         return None
     worst = max(slow, key=lambda rank: known[rank])
     verb = "is a straggler" if len(slow) == 1 else "are stragglers"
+    nodes = {0: own.node, **{rank: times.node for rank, times in others.items()}}
+    where = ", ".join(dict.fromkeys(nodes[rank] for rank in slow if nodes[rank]))
+    who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
     return (
-        f"{_ranks(slow)} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical "
-        f"{usual:.3g} s); the other ranks wait for it in each step"
+        f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical {usual:.3g} s); "
+        f"the other ranks wait for it in each step, {(known[worst] - usual) / step:.0%} of it"
     )
 
 

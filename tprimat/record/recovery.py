@@ -58,10 +58,11 @@ def names(folder: Path) -> set[str]:
         return set()
 
 
-def recover(folder: Path) -> list[Recovered]:
+def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     """Convert a folder's abandoned journals to results.
 
-    Never raises: unrecoverable journals are reported and kept.
+    Never raises: unrecoverable journals are reported and kept. Those of an `ended` session are abandoned on whatever
+    machine their owner was: Slurm has ended it.
     """
     recovered = []
     try:
@@ -70,7 +71,7 @@ def recover(folder: Path) -> list[Recovered]:
         return []
     for path in paths:
         if path.suffix in (SUFFIX, CLAIMED):
-            outcome = _recover_one(path, folder)
+            outcome = _recover_one(path, folder, ended)
             if outcome:
                 recovered.append(outcome._replace(journal=path.name))
         elif path.suffix == UNNAMED:
@@ -153,7 +154,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
     )
 
 
-def _recover_one(path: Path, folder: Path) -> Recovered | None:
+def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | None:
     if path.name.startswith(f"{os.getpid()}-"):
         return None
     try:
@@ -164,24 +165,31 @@ def _recover_one(path: Path, folder: Path) -> Recovered | None:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_size > store.LARGEST_FILE:
                 return _left(path, "not a journal")
-            return _turn_into_result(path, file, folder) if _is_abandoned(path, file) else None
+            return _turn_into_result(path, file, folder) if _is_abandoned(path, file, ended) else None
     except FileNotFoundError:
         return None  # its training has just ended, or another command was faster
     except OSError as error:
         return _left(path, error.strerror or str(error))
 
 
-def _is_abandoned(path: Path, file: IO[bytes]) -> bool:
+def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
     """Return whether the journal's owner is gone, and no other command is recovering it.
 
     Raises FileNotFoundError where another one has done so.
     """
     try:
-        gone = has_exited(msgspec.json.decode(file.readline(), type=JournalHeader).owner, file.fileno())
+        owner = msgspec.json.decode(file.readline(), type=JournalHeader).owner
+        gone = has_exited(owner, file.fileno()) or (_session(file) == ended is not None and lock(file.fileno()))
     except ValueError:
         # A power cut may have taken the first line, which is written before the journal gets its name.
         gone = lock(file.fileno())
     return gone and os.fstat(file.fileno()).st_ino == path.stat().st_ino
+
+
+def _session(file: IO[bytes]) -> str | None:
+    """Return the session of a journal whose first line was read; None where it doesn't say."""
+    run = msgspec.json.decode(file.readline(), type=_Line).run
+    return run.session if run else None
 
 
 def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:

@@ -85,6 +85,23 @@ class GpuInfo(_Section, frozen=True, kw_only=True):
     clock_mhz: Annotated[Positive | None, doc("highest clock that the device reports, MHz")] = None
 
 
+class Node(_Section, frozen=True, kw_only=True):
+    """One of several machines that train together."""
+
+    hostname: Annotated[str | None, doc("host name; in a Slurm job, Slurm's name of the node")] = None
+    device_name: Annotated[str | None, doc("name of its devices from the driver; on a CPU, the CPU")] = None
+    device_count: Annotated[Count | None, doc("GPUs visible there")] = None
+    cpu: Annotated[str | None, doc("CPU name")] = None
+    cpu_threads: Annotated[Count | None, doc("CPU threads available there")] = None
+    os: Annotated[str | None, doc("system, release and architecture")] = None
+    container: Annotated[str | None, doc("kind of container, or its image if reported")] = None
+    versions: Annotated[dict[str, str], doc("packages, driver, Python, by name")] = {}
+    until_backward_seconds: Annotated[
+        NonNegative | None,
+        doc("median time from a step's start to its backward pass, of the slowest rank there, s"),
+    ] = None
+
+
 class Environment(_Section, frozen=True, kw_only=True):
     """Machine and software of a run."""
 
@@ -106,6 +123,7 @@ class Environment(_Section, frozen=True, kw_only=True):
     numa_balancing: Annotated[bool | None, doc("whether Linux moves memory between NUMA nodes; GPUs only")] = None
     emulated: Annotated[bool, doc("true: the device was emulated; timings are not valid")] = False
     settings: Annotated[dict[str, str], doc("environment variables that affect speed")] = {}
+    nodes: Annotated[tuple[Node, ...], doc("the machines of a training on several, in their order")] = ()
 
     @property
     def lacks_bf16(self) -> bool:

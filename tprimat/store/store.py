@@ -15,7 +15,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -218,6 +218,24 @@ def _save(
     except OSError as error:
         raise files.unwritable(folder, error, "the result cannot be written") from error
     return Saved(path, moved, len(runs), known)
+
+
+def amend(path: Path, mark: str, **changes: Any) -> Run | None:
+    """Change fields of a run, by its fingerprint, which they don't affect; None where it isn't there any more.
+
+    Raises UsageError when the file can't be written.
+    """
+    try:
+        with files.lock_folder(path.parent):
+            runs = _runs_in(path)
+            amended = [msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run for run in runs]
+            found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
+            if found is not None:
+                with files.write_temp_beside(path, encode(as_file(amended)), UNFINISHED) as whole:
+                    os.replace(whole, path)
+            return found
+    except OSError as error:
+        raise files.unwritable(path.parent, error, "the result cannot be written") from error
 
 
 def _own_place(usual: Path, run: Run) -> tuple[Path, tuple[Run, ...]]:

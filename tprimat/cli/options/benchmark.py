@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tprimat.catalog import models
-from tprimat.cli.options import _nemo, encdec
+from tprimat.cli.options import _nemo, _nodes, encdec
 from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
 from tprimat.cli.options._training import (
     add_bundle,
@@ -72,6 +72,7 @@ def parser() -> Parser:
     parser = BenchmarkParser("benchmark", usage="%(prog)s [options]", description=DESCRIPTION, epilog=_epilog())
     _add_setup(parser.add_argument_group("workload"))
     _add_measuring(parser.add_argument_group("measurement"))
+    _nodes.add_options(parser.add_argument_group("more than one machine"))
     _nemo.add_options(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
     add_output_options(parser, **OF_TRAININGS)
     parser.set_defaults(encdec=False)

@@ -36,7 +36,8 @@ def _fit(tuned: Tuned, rank: int, *, several: bool) -> None:
     training, request = tuned.training, tuned.training.request
     trainer = pl.Trainer(
         accelerator="gpu" if training.on_gpu else "cpu",
-        devices=request.num_gpus,
+        devices=request.gpus_per_node,
+        num_nodes=request.num_nodes,
         # Without the view the gradients would lie in memory twice.
         strategy=DDPStrategy(gradient_as_bucket_view=True, timeout=TIMEOUT) if several else "auto",
         # Who started the processes: Lightning would take a Slurm job for its own launcher.

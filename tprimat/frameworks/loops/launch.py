@@ -24,6 +24,10 @@ sleeps. By default it spins for milliseconds, on a core that the others need as 
 runs on the machine: a step was seen to take five to twenty times as long then. On a quiet machine of
 two cores, a step of the tiny Llama took 69 ms by default, 72 ms with this, and 92 ms without spinning."""
 
+JOIN_S = 900
+"""Seconds that a machine waits for the others: longer than a process waits within a step (loops/processes.py), since
+those whose process died first begin the next training first."""
+
 ENVIRONMENT = {
     # Nothing is downloaded and nothing is reported to anybody.
     "HF_HUB_OFFLINE": "1",
@@ -62,8 +66,9 @@ def start(framework: Framework, request: Request, machine: Machine, log: Path) -
 
 
 def log_name(request: Request, moment: str) -> str:
-    """Return the name of a training's log, without its ending."""
-    return f"{Path(result_name(request)).stem}_{moment}"
+    """Return the name of a training's log, without its ending; each machine has its own."""
+    node = f"_node{request.node_index}" if request.num_nodes > 1 else ""
+    return f"{Path(result_name(request)).stem}_{moment}{node}"
 
 
 def latest_log(request: Request) -> str | None:
@@ -91,9 +96,9 @@ def command(module: str, request: Request, more: Mapping[str, str] | None = None
 
     `module` is its program, which reads a Request's arguments; `more` are further variables to set.
     """
-    launcher = torchrun(request.num_gpus) if request.num_gpus > 1 else ()
+    launcher = torchrun(request) if request.num_gpus > 1 else ()
     argv = (sys.executable, *launcher, "-m", module, *request.to_arguments())
-    variables = environment(request.platform, request.num_gpus) | dict(more or {})
+    variables = environment(request.platform, request.gpus_per_node) | dict(more or {})
     return profiling.around(request, Launch(argv, variables, REPOSITORY))
 
 
@@ -109,10 +114,17 @@ def environment(platform: Platform, processes: int) -> dict[str, str]:
     return ENVIRONMENT | {name: value for name, value in variables.items() if name not in os.environ}
 
 
-def torchrun(processes: int) -> Sequence[str]:
-    """Return Python's arguments that start a program in several processes of this machine."""
-    # --standalone finds a free port, so that two trainings on one machine don't meet.
-    return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
+def torchrun(request: Request) -> Sequence[str]:
+    """Return Python's arguments that start a program in several processes, of this machine or of several."""
+    if request.rendezvous is None:
+        # --standalone finds a free port, so that two trainings on one machine don't meet.
+        where = ["--standalone"]
+    else:
+        address, _, port = request.rendezvous.rpartition(":")
+        # Static: ranks follow the numbers of the machines, as a straggler's name and Megatron's last rank need.
+        where = [f"--nnodes={request.num_nodes}", f"--node-rank={request.node_index}"]
+        where += [f"--master-addr={address}", f"--master-port={port}", f"--rdzv-conf=timeout={JOIN_S}"]
+    return ("-m", "torch.distributed.run", *where, f"--nproc-per-node={request.gpus_per_node}")
 
 
 def cores() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from tprimat.catalog import models
@@ -41,7 +42,8 @@ class Resolver(ExternalResolver):
         """Refuse what the memory can't hold."""
         needed = self.bytes_needed(shape)
         check_memory(self.model.title, needed, self.device, self.advise_scale, "its share of Adam's states")
-        return request
+        # The last rank prints the iterations.
+        return dataclasses.replace(request, result_node=request.num_nodes - 1)
 
 
 def launch(request: Request) -> Launch:

@@ -77,7 +77,7 @@ def launch(request: Request) -> Launch:
 
 def environment(request: Request) -> dict[str, str]:
     """Return the variables that the training has. What the user has set stays, but for what CUDA graphs rule out."""
-    settings = loops.environment(request.platform, request.num_gpus) | {SEED_VARIABLE: str(request.seed)}
+    settings = loops.environment(request.platform, request.gpus_per_node) | {SEED_VARIABLE: str(request.seed)}
     if request.platform != "cpu":
         if request.vendor_settings:
             settings |= {name: os.environ.get(name, value) for name, value in TUNED.items()}

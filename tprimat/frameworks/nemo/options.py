@@ -18,7 +18,7 @@ from tprimat.units import GB
 NEMO = "nemo"
 """The framework that takes all of these options; another one that can divide a model takes most."""
 
-SETTINGS = ("num_nodes", *DIVISION, "data", "preset", "settings")
+SETTINGS = (*DIVISION, "data", "preset", "settings")
 """Fields of RequestedConfig that are NeMo's."""
 
 GPUS_OF_A_NODE = 8
@@ -29,6 +29,7 @@ def requested(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as fields of RequestedConfig."""
     fields = {name: getattr(options, name) for name in SETTINGS}
     fields |= {"settings": tuple(options.settings or ()) or None, "num_gpus": options.gpus}
+    fields["num_nodes"] = options.num_nodes
     if under_torchrun():
         world = int(os.environ["WORLD_SIZE"])
         fields |= {"num_gpus": world, "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world))}
@@ -44,25 +45,17 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
             hint=f"add --framework nemo, or remove {given}",
             heading="nemo-options",
         )
-    if options.executor == "local" and (options.num_nodes or 1) > 1 and not under_torchrun():
-        raise UsageError(
-            "--nodes needs --executor slurm",
-            hint="without Slurm, run the script with torchrun on each node",
-            heading="nemo-options",
-        )
 
 
 def _first_given(options: argparse.Namespace) -> str | None:
     fields = requested(options)
     given = next((name for name in SETTINGS if fields[name] is not None), None)
-    if given is None:
-        return f"--executor {options.executor}" if options.executor != "local" else None
-    return f"--{({'settings': 'set', 'num_nodes': 'nodes'}.get(given, given)).replace('_', '-')}"
+    return f"--{({'settings': 'set'}.get(given, given)).replace('_', '-')}" if given else None
 
 
 def own_option(options: argparse.Namespace) -> str | None:
     """Return an option, with its value, that NeMo alone takes; None where there is none."""
-    values = (("executor", "slurm"), ("preset", CLASSIC), ("data", TOKENS))
+    values = (("preset", CLASSIC), ("data", TOKENS))
     return next((f"--{name} {value}" for name, value in values if getattr(options, name) == value), None)
 
 
@@ -72,8 +65,8 @@ def under_torchrun() -> bool:
 
 
 def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Device:
-    """Return the device that will train, which isn't this one for a Slurm job, and needn't be for a dry run."""
-    if options.executor != "slurm" and options.gpu is None:
+    """Return the device that will train, which needn't be this one for a dry run."""
+    if options.gpu is None:
         if here.platform != "cpu" or not options.dry_run or is_emulated():
             return here
         notes.append(

@@ -40,7 +40,7 @@ def build(request: Request) -> Any:
         dir=str(request.output_dir / "nemo"),
         name=f"tprimat_{request.model}",
         num_nodes=request.num_nodes,
-        num_gpus_per_node=request.num_gpus // request.num_nodes,
+        num_gpus_per_node=request.gpus_per_node,
     )
     shape = shape_of(request)
     _model(recipe, request, shape)

@@ -48,8 +48,8 @@ def _of_installation(request: PrimusTraining, machine: Machine, environ: Mapping
         if folders and not any(any(folder.iterdir()) for folder in folders):
             yield f"{folders[0]} is empty: git -C {root} submodule update --init --recursive"
     here = machine.gpu_info.device_count or 0
-    if machine.platform == "amd" and request.gpus > here > 0:
-        yield f"{request.gpus} GPUs requested, but this machine has {here}: set GPUS_PER_NODE={here}"
+    if machine.platform == "amd" and request.gpus_per_node > here > 0:
+        yield f"{request.gpus_per_node} GPUs requested, but this machine has {here}: set GPUS_PER_NODE={here}"
 
 
 def _of_tokenizer(request: PrimusTraining, environ: Mapping[str, str]) -> Iterator[str]:

@@ -127,4 +127,4 @@ def latest_log(request: PrimusTraining) -> str | None:
 
 
 def _node(request: PrimusTraining) -> str:
-    return f"_node{request.node}" if request.num_nodes > 1 else ""
+    return f"_node{request.node_index}" if request.num_nodes > 1 else ""

@@ -64,7 +64,6 @@ class PrimusTraining(Request):
         configuration: what is in force, the command line included.
         setup: as the training's log would state it.
         arguments: the command line.
-        node: which of the machines this is, from 0.
         visible: the GPUs that HIP_VISIBLE_DEVICES allows; None for all.
     """
 
@@ -73,14 +72,8 @@ class PrimusTraining(Request):
     configuration: Configuration
     setup: Run
     arguments: tuple[str, ...]
-    node: int
     visible: str | None
     notes: tuple[str, ...]
-
-    @property
-    def gpus(self) -> int:
-        """Processes that train on each machine."""
-        return self.num_gpus // self.num_nodes
 
     @property
     def division(self) -> dict[str, int]:
@@ -90,9 +83,9 @@ class PrimusTraining(Request):
     @property
     def result_elsewhere(self) -> str | None:
         """Why another machine makes the result; None where this one does."""
-        last = self.num_nodes - 1
-        if self.node == last:
+        if super().result_elsewhere is None:
             return None
+        last = self.num_nodes - 1
         return f"the iteration lines are printed by the last machine (NODE_RANK={last}): the result is made there"
 
     def launch(self, moment: str) -> Launch:
@@ -118,9 +111,14 @@ class PrimusTraining(Request):
             # Its name before v0.5.
             "EXP_NAME": experiment,
             "TRAIN_LOG": train_log,
-            "GPUS_PER_NODE": str(self.gpus),
+            "GPUS_PER_NODE": str(self.gpus_per_node),
             "PYTHONUNBUFFERED": "1",
         }
+        if self.rendezvous is not None:
+            # As primus-cli-slurm-entry.sh sets them on each node before it calls `primus-cli direct` (Primus fd1eeab).
+            address, _, port = self.rendezvous.rpartition(":")
+            environment |= {"NNODES": str(self.num_nodes), "NODE_RANK": str(self.node_index)}
+            environment |= {"MASTER_ADDR": address, "MASTER_PORT": port}
         if self.visible is not None:
             # Primus' launchers set HIP_VISIBLE_DEVICES to the first GPUs: the first of these.
             environment["ROCR_VISIBLE_DEVICES"] = self.visible
@@ -186,7 +184,13 @@ def plan(
     if node >= nodes:
         raise UsageError(f"NODE_RANK is {node} with {nodes} nodes; ranks count from 0", heading="wrong-usage")
     here = device.devices if device.platform != "cpu" else DEFAULT_GPUS
-    gpus = nodes * (requested.num_gpus or _whole(environ, "GPUS_PER_NODE", here, least=1))
+    if requested.num_nodes is None:
+        gpus = nodes * (requested.num_gpus or _whole(environ, "GPUS_PER_NODE", here, least=1))
+    else:
+        nodes, node = requested.num_nodes, 0
+        gpus = requested.num_gpus or nodes * here
+        if gpus % nodes:
+            raise UsageError(f"{gpus} GPUs can't be divided evenly among {nodes} nodes", heading="several-nodes")
     if own_config is None:
         source = installation.config(model.name, gpu_of(device), precision or DEFAULT_PRECISION)
     else:
@@ -264,7 +268,8 @@ def plan(
         configuration=configuration,
         setup=setup,
         arguments=tuple(words),
-        node=node,
+        node_index=node,
+        result_node=nodes - 1,
         visible=_visible(environ),
         notes=tuple(notes),
     )

@@ -1,4 +1,4 @@
-"""The Slurm job of a NeMo training: from options, over a small file of `name = value` lines."""
+"""The settings of a Slurm job: from options, over a small file of `name = value` lines."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class SlurmJob:
     """Where a job runs.
 
     Attributes:
+        account, partition: None for the cluster's own default.
         time: wall time, as Slurm writes it.
         container: image; None to run in the job's own environment.
         mounts: folder:folder for the container, beyond this clone and the output folder.
     """
 
-    account: str
-    partition: str
+    account: str | None = None
+    partition: str | None = None
     time: str = "01:00:00"
     container: str | None = None
     mounts: tuple[str, ...] = ()
@@ -36,19 +37,17 @@ _TIME = re.compile(r"(\d+-)?\d{1,4}(:\d{2}){0,2}")
 def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
     """Return the job of a file, if any, and the options by their names in NAMES; options win.
 
-    Raises UsageError where a value is missing or wrong, or the file is.
+    Raises UsageError where a value is wrong, or the file is.
     """
     known = read(path) if path is not None else {}
     known |= {name: value for name, value in options.items() if value}
-    for name, article in (("account", "an"), ("partition", "a")):
-        if name not in known:
-            raise _refusal(
-                f"a Slurm job takes {article} {name}: say --{name} NAME, or `{name} = NAME` in the file of --slurm"
-            )
     mounts = tuple(part.strip() for part in known.pop("mounts", "").split(",") if part.strip())
     job = SlurmJob(**known, mounts=mounts)
     if not _TIME.fullmatch(job.time):
         raise _refusal(f"{job.time!r} is not a Slurm wall time, such as 00:30:00 or 1-12:00:00")
+    for name, text in known.items():
+        if not text.isprintable():
+            raise _refusal(f"{name} {text!r}: write it in one line of printable characters")
     for mount in mounts:
         if ":" not in mount:
             raise _refusal(f"mount {mount!r}: write folder:folder, here and in the container")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tprimat.errors import UsageError
-from tprimat.frameworks import slurm
+from tprimat.slurm import settings
 
 
 @pytest.fixture
@@ -20,19 +20,17 @@ def file(tmp_path):
 
 def test_a_file(file):
     path = file("# ours\naccount = acct\npartition=batch # the short one\ntime = 1-12:00:00\nmounts = /a:/a, /b:/c\n")
-    assert slurm.job(path, {}) == slurm.SlurmJob("acct", "batch", "1-12:00:00", None, ("/a:/a", "/b:/c"))
+    assert settings.job(path, {}) == settings.SlurmJob("acct", "batch", "1-12:00:00", None, ("/a:/a", "/b:/c"))
 
 
 def test_options_win(file):
-    job = slurm.job(file("account = a\npartition = p\n"), {"account": "b", "time": None, "container": "image:1"})
+    job = settings.job(file("account = a\npartition = p\n"), {"account": "b", "time": None, "container": "image:1"})
     assert (job.account, job.partition, job.time, job.container) == ("b", "p", "01:00:00", "image:1")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("account = a\n", "takes a partition"),
-        ("partition = p\n", "takes an account"),
         ("acount = a\n", "cluster.txt:1: 'acount' .* is account meant"),
         ("nonsense\n", "cluster.txt:1"),
         ("account = a\npartition = p\ntime = soon\n", "'soon' is not a Slurm wall time"),
@@ -41,9 +39,19 @@ def test_options_win(file):
 )
 def test_what_is_wrong_is_said_with_its_line(file, text, words):
     with pytest.raises(UsageError, match=words):
-        slurm.job(file(text), {})
+        settings.job(file(text), {})
+
+
+def test_the_cluster_decides_what_is_not_said():
+    assert settings.job(None, {}) == settings.SlurmJob(None, None, "01:00:00", None, ())
+
+
+def test_a_line_break_is_refused():
+    """It would end the script's comment that holds the option."""
+    with pytest.raises(UsageError, match="in one line"):
+        settings.job(None, {"account": "a\nrm -rf x"})
 
 
 def test_a_missing_file(tmp_path):
     with pytest.raises(UsageError, match="can't be read"):
-        slurm.job(tmp_path / "none", {})
+        settings.job(tmp_path / "none", {})

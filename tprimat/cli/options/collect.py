@@ -1,0 +1,24 @@
+"""The options of `collect`."""
+
+from __future__ import annotations
+
+from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
+from tprimat.cli.options._training import add_output_dir
+
+EPILOG = """\
+Exit status: 0 all trainings are complete, 2 wrong usage, 5 one failed or the job was cancelled, timed out or
+otherwise cut short, 6 the job waits or runs.
+"""
+
+
+def parser() -> Parser:
+    """Return the parser of `collect`."""
+    description = "Show the state of a Slurm job, or the results of one that is over, and why it ended."
+    parser = Parser("collect", description=description, epilog=EPILOG)
+    parser.add_argument(
+        "job", metavar="JOB", help="the id of a job that benchmark --executor slurm submitted, or its directory"
+    )
+    option(parser, "--wait", "follow the job until it ends")
+    add_output_dir(parser, "output")
+    add_output_options(parser, **OF_TRAININGS)
+    return parser

@@ -1,0 +1,21 @@
+"""The recipe of a dry run, where NeMo is here to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tprimat import console
+from tprimat.frameworks.nemo import launch as nemo
+from tprimat.frameworks.nemo import recipe as nemo_recipe
+from tprimat.frameworks.request import Request
+
+
+def show_recipes(requests: Sequence[Request]) -> None:
+    """Print the recipes that NeMo would run, field by field."""
+    if reason := nemo.unavailable():
+        console.note(f"the recipe itself can only be shown where NeMo is: {reason}")
+        return
+    for request in requests:
+        console.info(f"\nThe recipe of {request.model}, as NeMo will get it:")
+        for line in nemo_recipe.lines(nemo_recipe.build(request)):
+            console.info(f"  {line}")

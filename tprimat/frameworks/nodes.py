@@ -1,0 +1,58 @@
+"""Which of several machines this is, and where their processes meet: by Slurm's variables, or by torchrun's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tprimat.errors import UsageError
+
+PORT = "29500"
+"""torchrun's default."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """This machine among those that train together.
+
+    Attributes:
+        rank: from 0.
+        address, port: where the processes meet, on the first machine.
+    """
+
+    rank: int
+    address: str
+    port: int
+
+    @property
+    def rendezvous(self) -> str:
+        """HOST:PORT, as in a request."""
+        return f"{self.address}:{self.port}"
+
+
+def of_training(rendezvous: str, number: int) -> str:
+    """Return where a session's training meets, counted from 0: so that a late machine doesn't join the next one."""
+    address, _, port = rendezvous.rpartition(":")
+    return f"{address}:{int(port) + number}"
+
+
+def this_node(environ: Mapping[str, str], count: int) -> Node:
+    """Return which of `count` machines this is. Raises UsageError where the environment doesn't say so."""
+    in_step = "SLURM_STEP_ID" in environ
+    rank, number = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES") if in_step else ("NODE_RANK", "NNODES")
+    stated = environ.get(number, "").strip() or str(count)
+    if rank not in environ or "MASTER_ADDR" not in environ:
+        absent = " and ".join(name for name in (rank, "MASTER_ADDR") if name not in environ)
+        raise _refusal(f"--nodes {count}: {absent} is not set, so this machine's part is unknown")
+    if stated != str(count):
+        raise _refusal(f"--nodes {count}: {number} is {stated}")
+    values = {rank: environ[rank], "MASTER_PORT": environ.get("MASTER_PORT", "").strip() or PORT}
+    for name, text in values.items():
+        if not text.isdecimal() or int(text) >= (count if name == rank else 2**16):
+            raise _refusal(f"--nodes {count}: {name} is {text!r}")
+    return Node(int(values[rank]), environ["MASTER_ADDR"], int(values["MASTER_PORT"]))
+
+
+def _refusal(problem: str) -> UsageError:
+    hint = "add --executor slurm, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each machine"
+    return UsageError(problem, hint=hint, heading="several-nodes")

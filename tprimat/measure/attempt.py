@@ -1,0 +1,108 @@
+"""A session in a job of Slurm: what it has begun, and what an earlier attempt of the same job has left.
+
+Slurm may requeue a job, after a preemption or the failure of a node. The next attempt is the same session: its
+complete runs stand, the interrupted one stays as that, and what is missing is run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tprimat import files
+from tprimat.errors import UnreadableError
+from tprimat.frameworks.request import Request
+from tprimat.record import recovery
+from tprimat.results.run import Run
+from tprimat.store import store
+
+JOB = "TPRIMAT_JOB"
+"""The environment variable with the folder of the job, which all its machines share."""
+
+TRAININGS = "trainings.jsonl"
+REQUEUED = "Slurm requeued the job"
+
+
+class Training(msgspec.Struct, frozen=True):
+    """A training that a job has begun.
+
+    Attributes:
+        request: its arguments, without what the framework's own kind of request adds.
+        logged: whether its log makes the result.
+    """
+
+    round: int
+    request: tuple[str, ...]
+    log: str
+    logged: bool = False
+
+
+def session_of(environ: Mapping[str, str]) -> str | None:
+    """Return the name of the session of a job, the same in all its attempts and on all its nodes; None outside."""
+    job = environ.get("SLURM_JOB_ID") if JOB in environ else None
+    return f"slurm-{job}" if job else None
+
+
+def is_another(environ: Mapping[str, str]) -> bool:
+    """Return whether Slurm has requeued the job of this environment."""
+    return JOB in environ and environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
+
+
+def begin(folder: Path, number: int, request: Request, log: Path, *, logged: bool) -> None:
+    """Note that a training begins. Raises UsageError where the folder can't be written."""
+    plain = Request(**{field.name: getattr(request, field.name) for field in dataclasses.fields(Request)})
+    line = msgspec.json.encode(Training(number, tuple(plain.to_arguments()), str(log), logged)) + b"\n"
+    try:
+        with (folder / TRAININGS).open("ab") as file:
+            file.write(line)
+    except OSError as error:
+        raise files.unwritable(folder, error) from error
+
+
+def begun(folder: Path) -> list[Training]:
+    """Return the trainings that a job has begun, in their order; a torn last line is none."""
+    try:
+        lines = (folder / TRAININGS).read_bytes().split(b"\n")
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(msgspec.json.decode(line, type=Training))
+        except msgspec.MsgspecError:
+            continue
+    return found
+
+
+def runs_of(session: str, output_dir: Path) -> list[tuple[Run, Path]]:
+    """Return the runs of a session among the results of a folder, with their files."""
+    found = []
+    for path in sorted(output_dir.glob("*.json")):
+        try:
+            found += [(run, path) for run in store.read(path) if run.session == session]
+        except UnreadableError:
+            continue
+    return found
+
+
+def is_of(run: Run, number: int, request: Request) -> bool:
+    """Return whether a session's run is that of a request in a round; requests of one model have labels that differ."""
+    same = (run.framework, run.model, run.label) == (request.framework, request.model, request.label)
+    return same and run.round == number
+
+
+def close(session: str, output_dir: Path, why: str) -> list[tuple[Run, Path]]:
+    """Make results of what the ended processes of a session left, with the reason of their end; return all its runs."""
+    recovery.recover(output_dir, ended=session)
+    return [with_reason(run, path, why) for run, path in runs_of(session, output_dir)]
+
+
+def with_reason(run: Run, path: Path, why: str) -> tuple[Run, Path]:
+    """Add why its job ended to a run that is not complete; return it with its file."""
+    reason = run.status_reason or "interrupted"
+    if run.status != "complete" and "Slurm" not in reason:
+        run = store.amend(path, store.fingerprint(run), status_reason=f"{reason}; {why}") or run
+    return run, path

@@ -1,0 +1,94 @@
+"""The machines of a training on several: each states itself in a file, and the result holds them all.
+
+A file on the share rather than a message: frameworks whose log is read have no processes of ours to send one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat import files
+from tprimat.machine.platforms import Machine
+from tprimat.results.run import Node
+from tprimat.text import counted, join_names
+
+VARIABLE = "TPRIMAT_NODES"
+"""The environment variable with NUMBER:FOLDER of what the machines of a training state."""
+
+
+def name(environ: Mapping[str, str]) -> str:
+    """Return this machine's name; in a Slurm job that by which Slurm knows it."""
+    return environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def state(folder: Path, rank: int, machine: Machine, environ: Mapping[str, str]) -> None:
+    """Write what this machine is. Raises UsageError where the folder can't be written."""
+    info, environment = machine.gpu_info, machine.environment
+    node = Node(
+        hostname=name(environ),
+        device_name=info.device_name,
+        device_count=info.device_count if machine.platform != "cpu" else None,
+        **{field: getattr(environment, field) for field in ("versions", "os", "container", "cpu", "cpu_threads")},
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise files.unwritable(folder, error) from error
+    files.write_atomically(folder / f"{rank}.node", msgspec.json.encode(node))
+
+
+def described(environ: Mapping[str, str]) -> tuple[tuple[Node, ...], list[str]]:
+    """Return the machines of the training of this environment, in their order, and what is wrong with them.
+
+    None for a training on one machine.
+    """
+    number, _, folder = environ.get(VARIABLE, "").partition(":")
+    return read(Path(folder), int(number)) if folder and number.isdecimal() else ((), [])
+
+
+def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
+    """Return what `count` machines state in a folder, and warnings: those that differ, and those that are missing."""
+    nodes = []
+    for rank in range(count):
+        # By its name: a listing of a folder on a share may be old.
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            nodes.append(msgspec.json.decode((folder / f"{rank}.node").read_bytes(), type=Node))
+    missing = [f"{counted(count - len(nodes), 'node')} of {count} left no description"] if len(nodes) < count else []
+    return tuple(nodes), [*differences(nodes), *missing]
+
+
+def differences(nodes: Sequence[Node]) -> list[str]:
+    """Return a warning that names what differs between machines; none where they are alike."""
+    stated = [_facts(node) for node in nodes]
+    differing = []
+    for fact in dict.fromkeys(fact for each in stated for fact in each):
+        values: dict[str, list[str]] = {}
+        for node, each in zip(nodes, stated, strict=True):
+            values.setdefault(each.get(fact, "none"), []).append(node.hostname or "unknown")
+        if len(values) > 1:
+            shares = (f"{value} on {join_names(hosts, 3)}" for value, hosts in values.items())
+            differing.append(f"{fact} {', '.join(shares)}")
+    return [f"the nodes differ: {'; '.join(differing)}; the slowest limits all"] if differing else []
+
+
+def _facts(node: Node) -> dict[str, str]:
+    fields = {"GPU": node.device_name, "GPUs": node.device_count, "CPU": node.cpu, "CPU threads": node.cpu_threads}
+    fields |= {"system": node.os, "container": node.container, **node.versions}
+    return {name: str(value) for name, value in fields.items() if value is not None}
+
+
+def variables(count: int, folder: Path) -> dict[str, str]:
+    """Return the variable for the trainings of several machines; none for one."""
+    return {VARIABLE: f"{count}:{folder}"} if count > 1 else {}
+
+
+def folder_of(environ: Mapping[str, str], output_dir: Path, rendezvous: str | None) -> Path:
+    """Return the folder that all machines of a session share: the job's, or one that is named after their meeting."""
+    job = environ.get("TPRIMAT_JOB")
+    return Path(job) / "nodes" if job else output_dir / "nodes" / re.sub(r"[^\w.-]+", "-", rendezvous or "")

@@ -1,0 +1,141 @@
+"""What a job has become: still waiting, running, or over, and then a result of every training that it began."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tprimat import console
+from tprimat.analysis.summary import summarize
+from tprimat.errors import ExitStatus
+from tprimat.frameworks import by_name
+from tprimat.frameworks.request import Request
+from tprimat.machine.platforms import Machine
+from tprimat.measure import attempt, display, training_files
+from tprimat.measure.attempt import Training
+from tprimat.measure.display import short_path
+from tprimat.record import nodes
+from tprimat.results.run import Environment, GpuInfo, Run
+from tprimat.slurm import client, live, script
+from tprimat.slurm.client import JobState
+from tprimat.slurm.job import Job
+from tprimat.store import store
+from tprimat.text import counted, plain
+
+DEFAULT_DIR = Path("output")
+
+
+def collect(job: Job) -> ExitStatus:
+    """Print what has become of a job, and turn what it left into results; the exit status."""
+    job_id = job.job_id
+    console.current().values["job"] = job_id
+    if job_id is None:
+        console.info(f"{short_path(job.folder)}: not submitted; submit it with sbatch {job.folder / script.NAME}")
+        return ExitStatus.INCONCLUSIVE
+    state = client.state(job_id)
+    console.current().values["state"] = state.state if state else None
+    if state is not None and not state.has_ended:
+        for line in course(job, state):
+            console.info(line)
+        return ExitStatus.INCONCLUSIVE
+    return _collect_ended(job, ending(job, state), succeeded=state is None or state.state == "COMPLETED")
+
+
+def course(job: Job, state: JobState) -> list[str]:
+    """Return lines on a job that isn't over."""
+    title = f"job {job.job_id}"
+    if not state.is_waiting:
+        begun = attempt.begun(job.folder)
+        where = f" on {state.nodes}" if state.nodes else ""
+        lines = [f"{title} is {state.state.lower()}{where}: {counted(len(begun), 'training')} begun"]
+        return [*lines, *live.lines(job, begun[-1:])]
+    position = client.queue_position(job.job_id or "")
+    parts = [f"waits in the queue ({state.reason or state.state.lower()})"]
+    parts += [f"position {position[0]} of {position[1]}"] if position else []
+    parts += [f"expected to start at {state.start}"] if state.start else []
+    again = " again" if any(note[2] == "started" for note in job.notes()) else ""
+    return [f"{title} {parts[0]}{again}{''.join(f', {part}' for part in parts[1:])}"]
+
+
+def ending(job: Job, state: JobState | None) -> str:
+    """Return how a job ended: as Slurm says, or, where it has forgotten the job, as its script noted."""
+    if state is not None:
+        return state.ending
+    notes = [note for note in job.notes() if note[0] == job.job_id]
+    last = notes[-1][2:] if notes else ()
+    if not last:
+        return "ended before its script began (Slurm knows no more of it)"
+    if last[0] == "ended":
+        terminated = any(note[2] == "terminated" for note in notes)
+        return f"ended with status {last[1]}{', terminated by Slurm' if terminated else ''}"
+    return "was killed, or its node failed (Slurm knows no more of it)"
+
+
+def _collect_ended(job: Job, how: str, *, succeeded: bool) -> ExitStatus:
+    why = f"Slurm job {job.job_id}: {how}"
+    runs = attempt.close(job.session, job.output_dir, why)
+    begun = {(each.round, each.request): each for each in attempt.begun(job.folder)}.values()
+    missing = [each for each in begun if not any(attempt.is_of(run, each.round, _request(each)) for run, _ in runs)]
+    runs += [left for each in missing if (left := _result_of(job, each, why)) is not None]
+    console.info(f"job {job.job_id}: {how}")
+    complete = 0
+    for each in begun:
+        request = _request(each)
+        own = [(run, path) for run, path in runs if attempt.is_of(run, each.round, request)]
+        complete += any(run.status == "complete" for run, _ in own)
+        for run, path in own:
+            title = f"{plain(run.framework)} {plain(run.model)}{f' {plain(run.label)}' if run.label else ''}"
+            _print(f"{title}, run {each.round}", run, path)
+    if not begun:
+        console.error(f"error: job {job.job_id}: {how}; no training began", see="collect")
+        for line in training_files.last_words(job.folder / script.LOG, _tail(job.folder / script.LOG)):
+            console.error(f"    {plain(line, 160)}")
+    files = dict.fromkeys(short_path(path) for _, path in runs)
+    for number, path in enumerate(files):
+        console.info(f"{' ' * 8 if number else 'Results:'} {path}")
+    console.info(f"Log:     {short_path(job.folder / script.LOG)}")
+    if complete:
+        console.info(f"Next:    {display.comparison_of(job.output_dir)}")
+    ended_well = (succeeded or "status 0" in how) and begun and complete == len(begun)
+    return ExitStatus.OK if ended_well else ExitStatus.TRAINING_FAILED
+
+
+def _print(title: str, run: Run, path: Path) -> None:
+    console.record(run, short_path(path), title)
+    console.info(display.outcome(title, run, summarize(run)))
+    if run.status != "complete" and run.status_reason:
+        console.info(f"    {plain(run.status_reason)}")
+
+
+def _result_of(job: Job, training: Training, why: str) -> tuple[Run, Path] | None:
+    """Return the result of a training that left none: of its log, or of nothing but what it was to be."""
+    request, log = _request(training), Path(training.log)
+    known = {"session": job.session, "round": training.round}
+    if training.logged and log.exists():
+        machine = Machine(request.platform, GpuInfo(), Environment())
+        described = nodes.read(job.folder / "nodes", request.num_nodes) if request.num_nodes > 1 else ((), [])
+        found = training_files.read_log(
+            by_name(request.framework), request, log, machine, complete=False, nodes=described, **known
+        )
+        if found is not None:
+            return attempt.with_reason(*found, why)
+    config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
+    moment = datetime.datetime.now(datetime.timezone.utc).astimezone().isoformat(timespec="seconds")
+    run = request.to_run(status="failed", status_reason=why, timestamp=moment, training_config=config, **known)
+    run = msgspec.structs.replace(run, warnings=("the training left neither steps nor a log that can be read",))
+    return run, store.save(run, request.output_dir).path
+
+
+def _request(training: Training) -> Request:
+    return Request.from_arguments(training.request)
+
+
+def _tail(log: Path) -> Sequence[str]:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return lines[-5:]

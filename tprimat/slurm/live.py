@@ -1,0 +1,51 @@
+"""The steps of a training that runs on other machines: of its journal, or of its log."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat.errors import TensorPrimatError
+from tprimat.log_import.extract import GivenValues
+from tprimat.measure.attempt import Training
+from tprimat.record import recovery
+from tprimat.record.folders import JOURNALS
+from tprimat.results.run import Run
+from tprimat.slurm.job import Job
+from tprimat.watch import lines as watch_lines
+from tprimat.watch.growing import GrowingLogs
+from tprimat.watch.state import State, state_of
+
+
+def lines(job: Job, trainings: Sequence[Training]) -> list[str]:
+    """Return a line for each training that has made steps."""
+    states = (state(job, training) for training in trainings)
+    return [watch_lines.line(each) for each in states if each is not None and each.step]
+
+
+def state(job: Job, training: Training) -> State | None:
+    """Return the state of a training that runs; None before it can be told."""
+    run = _of_log(Path(training.log)) if training.logged else _of_journals(job)
+    return None if run is None else state_of(run)
+
+
+def _of_journals(job: Job) -> Run | None:
+    """Return the run of the newest journal of the job's session."""
+    newest: list[tuple[float, Run]] = []
+    for path in (job.output_dir / JOURNALS).glob("*.jsonl"):
+        # It is being written, or was removed just now.
+        with contextlib.suppress(OSError, ValueError):
+            found = recovery.read(path.read_bytes())
+            if found is not None and found[0].session == job.session:
+                newest.append((path.stat().st_mtime, found[0]))
+    return max(newest, key=lambda each: each[0])[1] if newest else None
+
+
+def _of_log(log: Path) -> Run | None:
+    with contextlib.suppress(TensorPrimatError):
+        logs = GrowingLogs(str(log), GivenValues())
+        logs.has_grown()
+        runs = logs.read()
+        return runs[-1].run if runs else None
+    return None

@@ -1,0 +1,123 @@
+"""The script of a job, to be read, kept and submitted again."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat.location import REPOSITORY
+from tprimat.measure.attempt import JOB
+from tprimat.slurm.settings import SlurmJob
+
+NAME, LOG, STATE = "job.sh", "job.log", "state"
+"""Files of a job's folder: its script, what it prints, and what the script itself notes of its course."""
+
+_BODY = """\
+
+cd {cwd}
+export PYTHONPATH={package}${{PYTHONPATH:+:$PYTHONPATH}} PYTHONUNBUFFERED=1
+export {job}={folder}
+
+# The processes of all nodes meet on the first one, whose name for Slurm needn't be that of the host.
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+getent hosts "$MASTER_ADDR" > /dev/null || MASTER_ADDR=$(hostname)
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+export MASTER_ADDR MASTER_PORT
+
+note() {{ echo "$SLURM_JOB_ID $(date +%s) $*" >> "${job}/{state}"; }}
+note started "$SLURM_JOB_NODELIST"
+trap 'note terminated' TERM
+trap 'note ended $?' EXIT
+"""
+
+_TASK = """\
+
+# One task on each node, which starts the processes of its GPUs. All of its CPUs are theirs.
+# A node that fails ends the others, and so does one that is done two minutes before them.
+srun --ntasks-per-node=1 --cpus-per-task="$SLURM_CPUS_ON_NODE" --kill-on-bad-exit=1 --wait=120{container} \\
+    {command} &
+# A signal ends the waiting, and not the tasks, which save what they have.
+while wait $!; status=$?; kill -0 $! 2> /dev/null; do :; done
+exit $status
+"""
+
+_APPTAINER = """\
+
+gpu=--nv
+[ -e /dev/kfd ] && gpu=--rocm
+"""
+
+
+def text(
+    job: SlurmJob, nodes: int, gpus_per_node: int | None, words: Sequence[str], folder: Path, output_dir: Path
+) -> str:
+    """Return the script of a benchmark.
+
+    Args:
+        job: where it runs.
+        nodes: how many machines.
+        gpus_per_node: to ask Slurm for; None for all that a node has.
+        words: of `benchmark` on each node.
+        folder: of the job, absolute.
+        output_dir: of the results, absolute.
+    """
+    apptainer = job.container is not None and is_for_apptainer(job.container)
+    python = sys.executable if job.container is None else "python3"
+    command = [python, "-m", "tprimat", "benchmark", *words]
+    mounts = ",".join([*dict.fromkeys(f"{path}:{path}" for path in (REPOSITORY, Path.cwd(), output_dir)), *job.mounts])
+    container = ""
+    if job.container is not None and not apptainer:
+        container = f" \\\n    {shlex.join([f'--container-image={job.container}', f'--container-mounts={mounts}'])}"
+    run = shlex.join(command)
+    if apptainer:
+        run = f'apptainer exec "$gpu" {shlex.join(["--bind", mounts, str(job.container)])} \\\n    {run}'
+    body = _BODY.format(
+        cwd=shlex.quote(str(Path.cwd())),
+        package=shlex.quote(str(REPOSITORY)),
+        folder=shlex.quote(str(folder)),
+        job=JOB,
+        state=STATE,
+    )
+    head = [
+        "#!/bin/bash",
+        f"# A benchmark by TensorPrimat. What it left: tprimat collect {shlex.quote(str(folder))}",
+        *(f"#SBATCH {line}" for line in _options(job, nodes, gpus_per_node, folder)),
+    ]
+    return (
+        "\n".join(head)
+        + "\n"
+        + body
+        + (_APPTAINER if apptainer else "")
+        + _TASK.format(container=container, command=run)
+    )
+
+
+def is_for_apptainer(image: str) -> bool:
+    """Return whether apptainer is to run an image: a file, or an address with a scheme, as only it takes them."""
+    return (
+        image.endswith(".sif")
+        or re.match(r"(docker|oras|library|docker-archive|oci|oci-archive)://", image) is not None
+    )
+
+
+def _options(job: SlurmJob, nodes: int, gpus_per_node: int | None, folder: Path) -> list[str]:
+    log = str(folder / LOG).replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
+    return [
+        "--job-name=tprimat",
+        *([f"--account={job.account}"] if job.account else []),
+        *([f"--partition={job.partition}"] if job.partition else []),
+        f"--nodes={nodes}",
+        "--ntasks-per-node=1",
+        *([f"--gpus-per-node={gpus_per_node}"] if gpus_per_node else []),
+        # Neighbours would disturb what is measured.
+        "--exclusive",
+        "--mem=0",
+        f"--time={job.time}",
+        f'--output="{log}"',
+        # The next attempt of a requeued job goes on.
+        "--requeue",
+        "--open-mode=append",
+    ]

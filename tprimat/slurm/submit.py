@@ -1,0 +1,118 @@
+"""Submit a benchmark as a job, or show its script. What trains is decided on the nodes, and needn't be here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from tprimat import console, frameworks
+from tprimat.console import Verbosity
+from tprimat.errors import ExitStatus, UsageError
+from tprimat.files import unwritable
+from tprimat.measure.display import short_path
+from tprimat.slurm import client, collect, follow, script, settings
+from tprimat.slurm.job import Description, Job, make_folder
+
+FOR_THE_SUBMITTER = (
+    *("--executor", "--slurm", "--account", "--partition", "--time", "--container", "--mounts", "--nodes"),
+    "--output-dir",
+)
+"""Options with a value that the nodes get in another way, or not at all."""
+
+ALONE = ("--wait", "--quiet", "--json")
+"""Options without a value that say what the submitter prints."""
+
+
+def submit(options: argparse.Namespace) -> int:
+    """Submit a job, or show its script; the exit status. Raises UsageError where that is wrong, or Slurm refuses."""
+    job = settings.job(options.slurm, {name: getattr(options, name) for name in settings.NAMES})
+    nodes = options.num_nodes or 1
+    on_each = _gpus_per_node(options, job.partition, nodes)
+    _check_frameworks(options.framework)
+    output_dir = Path.cwd() / options.output_dir
+    words = [*_words_of_nodes(options.argv), f"--nodes={nodes}", f"--output-dir={output_dir}"]
+    if options.dry_run:
+        folder = output_dir / "slurm" / "NAME"
+        _show(script.text(job, nodes, on_each, words, folder, output_dir), folder)
+        return ExitStatus.OK
+    client.check()
+    description = Description(str(output_dir), nodes, tuple(words))
+    submitted = Job(make_folder(output_dir), description)
+    path = submitted.folder / script.NAME
+    text = script.text(job, nodes, on_each, words, submitted.folder, output_dir)
+    try:
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    submitted.write()
+    job_id = client.submit(path)
+    submitted = Job(submitted.folder, Description(str(output_dir), nodes, tuple(words), job_id))
+    submitted.write()
+    command = f"tprimat collect {job_id}{_where(options.output_dir)}"
+    values = {"job": job_id, "folder": str(submitted.folder), "script": str(path), "collect": command}
+    console.current().values.setdefault("jobs", []).append(values)
+    console.info(f"Job:     {job_id}, submitted")
+    console.info(f"Script:  {short_path(path)}")
+    if options.wait:
+        return follow.until_the_end(submitted)
+    console.summary(job_id)
+    console.info(f"Results: {command}")
+    return ExitStatus.OK
+
+
+def _show(text: str, folder: Path) -> None:
+    """Print a script; it is the outcome of a dry run, at any verbosity."""
+    output = console.current()
+    output.values.setdefault("jobs", []).append({"script": text, "folder": str(folder)})
+    if output.verbosity is not Verbosity.JSON:
+        output.put(text.rstrip("\n"))
+    console.info("\n# Nothing was submitted.")
+
+
+def _words_of_nodes(argv: Sequence[str]) -> list[str]:
+    """Return what the nodes are told: the user's words without those for the submitter."""
+    words, left = [], iter(argv)
+    for word in left:
+        name, sign, _ = word.partition("=")
+        if name in FOR_THE_SUBMITTER:
+            if not sign:
+                next(left, None)
+        elif name not in (*ALONE, "--dry-run"):
+            words.append(word)
+    return words
+
+
+def _where(output_dir: Path) -> str:
+    return "" if output_dir == collect.DEFAULT_DIR else f" --output-dir {output_dir}"
+
+
+def _check_frameworks(named: str | None) -> None:
+    """Raise UsageError for a framework that there isn't, before the job waits in vain."""
+    names = (frameworks.several(named) or (named,)) if named else ()
+    for name in names:
+        if name == frameworks.ALL:
+            continue
+        try:
+            frameworks.by_name(name)
+        except KeyError:
+            known = f"available: {', '.join(frameworks.names())}"
+            raise UsageError(f"unknown framework {name!r}", hint=known, heading="no-framework") from None
+
+
+def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:
+    """Return the GPUs to ask for on each node; None for all that an exclusive node has, or where it has none.
+
+    Raises UsageError where those of all nodes can't be shared out evenly.
+    """
+    if options.gpus is not None and options.gpus % nodes:
+        raise UsageError(
+            f"--gpus {options.gpus} can't be divided evenly among {nodes} nodes",
+            hint="--gpus counts those of all nodes",
+            heading="several-nodes",
+        )
+    known = client.gpus_of_a_node(partition)
+    if known == 0:
+        return None
+    return options.gpus // nodes if options.gpus is not None else known
